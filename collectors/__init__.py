@@ -1,0 +1,1 @@
+"""Grab each kind of evidence from a live job, and read it back from files."""

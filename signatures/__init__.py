@@ -1,0 +1,1 @@
+"""What hangs look like: one file per known hang, and the table of frames that mean waiting."""

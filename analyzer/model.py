@@ -243,6 +243,7 @@ class LogLine(Record):
     fields: dict[str, str] = {}
     time: float | None = None
     offset: int | None = None
+    count: int = 1  # lines alike of this rank that the scanner folded into this one
 
 
 class Exit(Record):

@@ -1,0 +1,132 @@
+"""Matchers over log lines: what a line says, and whom it blames.
+
+The patterns stand in the signature files; a scanner outside looks for all of them in one pass
+and hands back the lines found (``LogLine.matched`` holds the patterns). So a pattern's text is
+its name, and there is no registry.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.model import LogLine, Record, Who
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import Hit, Matcher
+
+MAX_QUOTES = 6
+
+
+class Blames(enum.Enum):
+    """Whom a line of a log points at."""
+
+    SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
+    NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
+
+
+class Log(Record):
+    """Some line matches one of the patterns.
+
+    Patterns are ``regex`` syntax, searched anywhere in a line. Named groups become fields of
+    the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
+    ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so.
+    """
+
+    patterns: tuple[str, ...]
+    blames: Blames = Blames.NOBODY
+    least: int = 1
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Fold all lines that match into one hit."""
+        wanted = set(self.patterns)
+        lines = [line for line in case.job.lines if not wanted.isdisjoint(line.matched)]
+        speakers = {line.who.rank for line in lines if line.who.rank is not None}
+        if not lines or (self.least > 1 and len(speakers) < self.least):
+            return ()
+        return (self._hit(case, lines),)
+
+    def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
+        members = sorted({member.id for line in lines for member in self._blamed(case, line)})
+        first = min(lines, key=_when)
+        fields: dict[str, str] = {}
+        for line in [first, *lines]:
+            for key, value in line.fields.items():
+                fields.setdefault(key, value)
+        return Hit(
+            members=tuple(members),
+            names_culprit=self.blames is not Blames.NOBODY,
+            evidence=tuple(quote(line) for line in _spread(lines)),
+            collective=_collective(fields),
+            fields={**fields, "times": str(sum(line.count for line in lines))},
+            at=first.time,
+        )
+
+    def _blamed(self, case: Case, line: LogLine) -> Iterator[Member]:
+        if self.blames is Blames.SPEAKER or (
+            self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
+        ):
+            member = case.job.member_of(line.who)
+            if member is not None:
+                yield member
+        elif self.blames is Blames.NAMED:
+            for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
+                member = case.job.member_of(Who(rank=rank))
+                if member is not None:
+                    yield member
+            if pid := line.fields.get("pid"):
+                member = case.job.member_of(Who(pid=int(pid), host=line.who.host))
+                if member is not None:
+                    yield member
+
+
+def log(*patterns: str, blames: Blames = Blames.NOBODY, least: int = 1) -> Log:
+    """Build a matcher for lines; see ``Log``."""
+    return Log(patterns=patterns, blames=blames, least=least)
+
+
+def patterns_of(matcher: Matcher | None) -> Iterator[str]:
+    """List every log pattern in a matcher, however deep it stands in a combination."""
+    if isinstance(matcher, Log):
+        yield from matcher.patterns
+    for part in getattr(matcher, "parts", ()):
+        yield from patterns_of(part)
+
+
+def ranks_in(text: str) -> tuple[int, ...]:
+    """Read a list of ranks as logs write it: "1, 2, 5" or "4"."""
+    return tuple(int(word) for word in text.replace(",", " ").split() if word.isdigit())
+
+
+def quote(line: LogLine) -> Evidence:
+    """Turn a line into a piece of evidence."""
+    return Evidence(
+        source=line.source.file, line=line.source.line, rank=line.who.rank, quote=line.text
+    )
+
+
+def _when(line: LogLine) -> tuple[float, str, int]:
+    return (line.time or float("inf"), line.source.file, line.source.line or 0)
+
+
+def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Pick few lines to quote: the first of each rank before second ones."""
+    seen: set[object] = set()
+    first: list[LogLine] = []
+    rest: list[LogLine] = []
+    for line in sorted(lines, key=_when):
+        key = line.who.rank if line.who.rank is not None else (line.who.pid, line.text)
+        (rest if key in seen else first).append(line)
+        seen.add(key)
+    return (first + rest)[:MAX_QUOTES]
+
+
+def _collective(fields: dict[str, str]) -> Collective | None:
+    op = fields.get("op")
+    if not op:
+        return None
+    seq = fields.get("seq", "")
+    return Collective(
+        op=op.lower(), group=fields.get("group"), seq=int(seq) if seq.isdigit() else None
+    )

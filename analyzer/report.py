@@ -1,0 +1,189 @@
+"""The diagnosis as the contract fixes it: the records behind ``--format json``.
+
+On-call automation reads these names. Fields may be added; none may change meaning. The JSON
+Schema that ``whyhang schema`` prints is made from these types.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from whyhang.analyzer.model import Record
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["hung", "failed", "slow", "healthy", "inconclusive"]
+RankState = Literal[
+    "waiting", "blocked", "running", "stopped", "exited", "missing", "unreachable", "unknown"
+]
+Confidence = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+CATEGORIES: dict[str, tuple[str, ...]] = {
+    "Collectives": (
+        "collective-mismatch",
+        "missing-rank-in-collective",
+        "uneven-inputs",
+        "unused-parameters",
+        "cross-group-deadlock",
+        "p2p-mismatch",
+        "group-creation-mismatch",
+        "compile-divergence",
+    ),
+    "Processes": (
+        "rank-died",
+        "rank-oom-killed",
+        "gpu-oom",
+        "rank-stopped",
+        "rank-spinning",
+        "gil-or-lock-deadlock",
+        "fork-deadlock",
+        "elastic-restart",
+    ),
+    "Input and storage": (
+        "dataloader-blocked",
+        "dataloader-worker-died",
+        "shm-too-small",
+        "storage-io-blocked",
+        "checkpoint-stall",
+        "network-io-blocked",
+        "stale-lock-file",
+    ),
+    "Start-up": (
+        "init-master-unreachable",
+        "init-port-in-use",
+        "init-world-size-mismatch",
+        "init-duplicate-rank",
+        "init-missing-rank",
+        "init-file-store",
+        "init-hostname-resolution",
+        "store-key-never-set",
+    ),
+    "Fabric and GPUs": (
+        "nccl-network-interface",
+        "nccl-ib-error",
+        "nccl-p2p-or-acs",
+        "nccl-version-mismatch",
+        "duplicate-gpu",
+        "gpu-hardware-xid",
+        "gpu-fell-off-bus",
+        "nvlink-error",
+        "nccl-internal-error",
+    ),
+    "MPI": ("mpi-mismatch", "mpi-missing-rank"),
+    "Other": ("slow-not-hung", "healthy", "not-distributed", "unknown"),
+}
+"""The categories of the contract, by topic."""
+
+
+class Evidence(Record):
+    """What a statement rests on: the place it was read and its words, verbatim."""
+
+    source: str
+    quote: str
+    line: int | None = None
+    rank: int | None = None
+
+
+class Collective(Record):
+    """The collective in question. ``others``: what the other ranks called, for a mismatch."""
+
+    op: str
+    group: str | None = None
+    seq: int | None = None
+    others: str | None = None
+
+
+class Location(Record):
+    """A place in the user's own code. ``excerpt`` holds source lines around it, if known."""
+
+    file: str
+    line: int | None = None
+    function: str | None = None
+    excerpt: tuple[str, ...] = ()
+
+
+class Finding(Record):
+    """One thing that is wrong, and why it is believed.
+
+    ``caused_by`` is the index of the finding that this one is an effect of. ``subjects`` names
+    whom it is about in words, also where no rank number is known.
+    """
+
+    signature: str
+    category: str
+    confidence: Confidence
+    title: str
+    explanation: str
+    culprit_ranks: tuple[int, ...] | None = None
+    affected_ranks: tuple[int, ...] = ()
+    collective: Collective | None = None
+    location: Location | None = None
+    evidence: tuple[Evidence, ...] = ()
+    remedies: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    runbook_url: str | None = None
+    caused_by: int | None = None
+    subjects: tuple[str, ...] = ()
+
+
+class RankRow(Record):
+    """Where one rank stands. ``name`` says who it is when the rank number is not known."""
+
+    rank: int | None
+    host: str | None
+    pid: int | None
+    state: RankState
+    activity: str
+    location: Location | None = None
+    name: str = ""
+
+
+class StackGroup(Record):
+    """Ranks that stand at the same place. ``frames`` are printed innermost first."""
+
+    ranks: tuple[int, ...]
+    frames: tuple[str, ...]
+    waits_for: str | None = None
+    names: tuple[str, ...] = ()
+    thread: str = "main"
+
+
+class Job(Record):
+    """What is known of the job as a whole; null where unknown."""
+
+    world_size: int | None = None
+    hosts: tuple[str, ...] | None = None
+    launcher: str | None = None
+    backend: str | None = None
+    torch_version: str | None = None
+    nccl_version: str | None = None
+
+
+class Report(Record):
+    """The whole diagnosis. Findings stand most likely root cause first."""
+
+    verdict: Verdict
+    headline: str
+    job: Job
+    findings: tuple[Finding, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
+    stack_groups: tuple[StackGroup, ...] = ()
+    gaps: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    schema_version: Literal[1] = SCHEMA_VERSION
+    tool_version: str = ""
+
+
+def to_json(report: Report) -> bytes:
+    """Encode a report as indented UTF-8 JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+
+
+def schema() -> dict[str, Any]:
+    """Build the JSON Schema (2020-12) of a report."""
+    document = msgspec.json.schema(Report)
+    document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    document["title"] = "whyhang diagnosis, version 1"
+    return document

@@ -1,0 +1,79 @@
+"""What a signature is: knowledge about one kind of hang, as data.
+
+A signature module holds a docstring (the story: what happens, why, how to tell), imports and
+one frozen ``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
+``whyhang.analyzer.match``, a closed set of questions to the aligned job.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.report import Collective, Evidence, Location
+
+if TYPE_CHECKING:
+    from whyhang.analyzer.case import Case
+
+
+class Kind(enum.Enum):
+    """What a finding of this signature is to the hang. Knowing what is not the cause is half."""
+
+    CAUSE = "cause"
+    CONSEQUENCE = "consequence"
+    NOISE = "noise"
+
+
+class Hit(Record):
+    """One place where a matcher found what it looks for.
+
+    ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
+    who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
+    case. ``fields`` fill the title. ``at`` orders hits in time or by line where that is known.
+    """
+
+    members: tuple[int, ...] = ()
+    affected: tuple[int, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    strength: float = 1.0
+    collective: Collective | None = None
+    location: Location | None = None
+    fields: dict[str, str] = {}
+    at: float | None = None
+    names_culprit: bool = True  # False: the members are only where it shows
+
+
+class Matcher(Protocol):
+    """A question to the aligned job; the answer carries its evidence."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Answer with every place where it holds, or with nothing."""
+
+
+class Signature(Record):
+    """Knowledge about one kind of hang.
+
+    ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
+    explanation for the reader of a report. ``confidence`` is what the evidence is worth when
+    the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
+    logs: a test runs them. ``outranks`` names signatures whose findings on the same ranks
+    become effects of this one.
+    """
+
+    id: str
+    category: str
+    kind: Kind
+    title: str
+    when: Matcher
+    means: str
+    confidence: float = 0.9
+    unless: Matcher | None = None
+    remedies: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    outranks: tuple[str, ...] = ()
+    story: str = ""  # the module's docstring, filled in by the loader
+    runbook: str | None = None

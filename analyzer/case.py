@@ -12,6 +12,7 @@ from whyhang.analyzer.model import (
     Process,
     Record,
     Role,
+    Source,
     StackDump,
     Track,
     Trust,
@@ -59,6 +60,15 @@ class Member(Record):
         return f"{self.label or 'a process'}{where}"
 
 
+class Gone(Record):
+    """A rank that should run on a host that was looked at, and has no living process there."""
+
+    rank: int
+    source: Source
+    quote: str  # what says that it should be there
+    host: str | None = None
+
+
 class Job(Record):
     """Everything known of one job, with each fact attached to the rank it is about."""
 
@@ -67,6 +77,7 @@ class Job(Record):
     world_size: int | None = None
     world_size_how: str = ""
     absent: tuple[int, ...] = ()  # expected ranks of which there is no evidence at all
+    gone: tuple[Gone, ...] = ()
     tracks: tuple[Track, ...] = ()
     groups: tuple[Group, ...] = ()
     lines: tuple[LogLine, ...] = ()

@@ -10,13 +10,31 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The base of all facts: frozen, compared by value, built by keyword."""
+    # Type checkers take every subclass of a frozen Struct for mutable unless it says
+    # ``frozen`` again. They see this plain base instead; at run time options are inherited.
+    @dataclass_transform(frozen_default=True, kw_only_default=True)
+    class Record:
+        """The base of all facts: frozen, compared by value, built by keyword."""
+else:
+
+    class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+        """The base of all facts: frozen, compared by value, built by keyword."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+def replace(record: R, **changes: object) -> R:
+    """Copy a record with some fields changed."""
+    copy: R = msgspec.structs.replace(record, **changes)  # type: ignore[type-var]
+    return copy
 
 
 class Source(Record):
@@ -295,9 +313,7 @@ class Gap(Record):
         return f"{text}. {self.remedy}." if self.remedy else f"{text}."
 
 
-Fact: TypeAlias = (
-    StackDump | Process | Track | Group | LogLine | Exit | Claim | Excerpt | Gap
-)
+Fact: TypeAlias = StackDump | Process | Track | Group | LogLine | Exit | Claim | Excerpt | Gap
 Facts: TypeAlias = Iterable[Fact]
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from whyhang.analyzer.model import Record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["hung", "failed", "slow", "healthy", "inconclusive"]
 RankState = Literal[

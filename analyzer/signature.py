@@ -39,7 +39,7 @@ class Hit(Record):
     strength: float = 1.0
     collective: Collective | None = None
     location: Location | None = None
-    fields: dict[str, str] = {}
+    fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
     at: float | None = None
     names_culprit: bool = True  # False: the members are only where it shows
 

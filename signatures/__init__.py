@@ -6,8 +6,6 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING
 
-import msgspec
-
 if TYPE_CHECKING:
     from whyhang.analyzer.signature import Signature
 
@@ -17,7 +15,8 @@ def load() -> tuple[Signature, ...]:
 
     A signature is found by being there: no list to edit. Its story is its module's docstring.
     """
-    from whyhang.analyzer.signature import Signature  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.model import replace  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.signature import Signature  # noqa: PLC0415
 
     found = []
     for info in pkgutil.walk_packages(__path__, __name__ + "."):
@@ -25,5 +24,5 @@ def load() -> tuple[Signature, ...]:
         signature = getattr(module, "SIGNATURE", None)
         if isinstance(signature, Signature):
             story = (module.__doc__ or "").strip()
-            found.append(msgspec.structs.replace(signature, story=story))
+            found.append(replace(signature, story=story))
     return tuple(sorted(found, key=lambda signature: signature.id))

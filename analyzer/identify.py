@@ -1,0 +1,306 @@
+"""Who is there: the one place where facts become ranks.
+
+Each fact says of whom it speaks as far as its source tells (``Who``). Here those sayings are
+joined: a pid seen in /proc with RANK=3, a stack dump of that pid, a recorder dump called
+``…rank_3`` and log lines with ``[rank3]:`` become one ``Member``. The most trusted source of a
+rank number wins; a contradiction is kept and said. Nothing is guessed: a process whose number
+nobody tells stays a process with a pid, a host or a label.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Child, Job, Member
+from whyhang.analyzer.model import (
+    Claim,
+    Excerpt,
+    Exit,
+    Fact,
+    Gap,
+    Group,
+    LogLine,
+    Process,
+    Role,
+    StackDump,
+    Track,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.analyzer.roles import role_of_dump
+from whyhang.analyzer.world import absent_ranks, gone_ranks, world_size
+
+CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
+
+
+class _Entity:
+    """One process or rank while facts are still being joined. Lives only inside ``identify``."""
+
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        self.trust = Trust.NONE
+        self.host: str | None = None
+        self.pid: int | None = None
+        self.label: str | None = None
+        self.local_rank: int | None = None
+        self.role: Role | None = None
+        self.ppid: int | None = None
+        self.parent: _Entity | None = None
+        self.processes: list[Process] = []
+        self.dumps: list[StackDump] = []
+        self.spoken_of = False  # tracks, lines, exits: enough to be a rank
+
+    def learn(self, who: Who) -> None:
+        """Take over what a fact says, unless something more trusted said otherwise."""
+        if who.rank is not None and (self.rank is None or who.trust > self.trust):
+            self.rank, self.trust = who.rank, who.trust
+        self.host = self.host or who.host
+        self.pid = self.pid if self.pid is not None else who.pid
+        self.label = self.label or who.label
+        self.local_rank = self.local_rank if self.local_rank is not None else who.local_rank
+
+
+class _Registry:
+    """Finds the entity that a ``Who`` means, or makes one."""
+
+    def __init__(self, pid_ranks: dict[tuple[str | None, int], Who]) -> None:
+        self.all: list[_Entity] = []
+        self._by_pid: dict[tuple[str | None, int], _Entity] = {}
+        self._by_rank: dict[int, list[_Entity]] = defaultdict(list)
+        self._by_label: dict[tuple[str | None, str], _Entity] = {}
+        self._pid_ranks = pid_ranks
+
+    def entity(self, who: Who, *, alone: object = None) -> _Entity:
+        """Give the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
+        who = self._with_claimed_rank(who)
+        found = self._find(who)
+        if found is None and who.rank is None and who.pid is None:
+            key = (who.host, who.label or f"\0{alone}")
+            found = self._by_label.get(key)
+            if found is None:
+                found = self._by_label[key] = self._new()
+        elif found is None:
+            found = self._new()
+        found.learn(who)
+        if found.pid is not None:
+            self._by_pid.setdefault((found.host, found.pid), found)
+        if found.rank is not None and found not in self._by_rank[found.rank]:
+            self._by_rank[found.rank].append(found)
+        return found
+
+    def mention(self, who: Who) -> None:
+        """Note that something was said of a rank; a bare pid makes no new member."""
+        who = self._with_claimed_rank(who)
+        if who.rank is not None or self._find(who) is not None:
+            self.entity(who).spoken_of = True
+
+    def _with_claimed_rank(self, who: Who) -> Who:
+        if who.pid is None:
+            return who
+        claimed = self._pid_ranks.get((who.host, who.pid)) or self._pid_ranks.get((None, who.pid))
+        if claimed is None or (who.rank is not None and who.trust >= claimed.trust):
+            return who
+        return replace(who, rank=claimed.rank, trust=claimed.trust)
+
+    def _new(self) -> _Entity:
+        entity = _Entity()
+        self.all.append(entity)
+        return entity
+
+    def _find(self, who: Who) -> _Entity | None:
+        if who.pid is not None:
+            found = self._by_pid.get((who.host, who.pid))
+            if found is None and who.host is None:
+                found = self._only_pid(who.pid)
+            elif found is None:
+                found = self._by_pid.get((None, who.pid))
+            if found is not None and _compatible(found, who):
+                return found
+        if who.rank is not None:
+            for entity in self._by_rank.get(who.rank, ()):
+                if who.pid is None or entity.pid is None:
+                    return entity
+        return None
+
+    def _only_pid(self, pid: int) -> _Entity | None:
+        same = [entity for (_, other), entity in self._by_pid.items() if other == pid]
+        return same[0] if len(same) == 1 else None
+
+
+def _compatible(entity: _Entity, who: Who) -> bool:
+    """Tell whether a fact of this pid can be about this entity (pids repeat over hosts)."""
+    if who.rank is None or entity.rank is None or who.rank == entity.rank:
+        return True
+    return who.trust != entity.trust  # the more trusted number will win
+
+
+def identify(facts: Iterable[Fact]) -> Job:
+    """Join facts into a job: members, their children, launchers, and what is expected."""
+    sorted_facts = _Sorted(facts)
+    registry = _Registry(_claimed_ranks(sorted_facts.claims))
+    for process in sorted_facts.processes:
+        entity = registry.entity(process.who)
+        entity.processes.append(process)
+        entity.role, entity.ppid = process.role, process.ppid
+    previous: tuple[str, _Entity] | None = None
+    for dump in sorted_facts.dumps:
+        previous = _place_dump(registry, dump, previous)
+    spoken: tuple[Track | Exit | LogLine, ...]
+    spoken = (*sorted_facts.tracks, *sorted_facts.exits, *sorted_facts.lines)
+    for fact in spoken:
+        registry.mention(fact.who)
+    return _job(sorted_facts, registry)
+
+
+class _Sorted:
+    """Facts by type, in the order they came."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:  # noqa: C901 - one case per type
+        self.processes: list[Process] = []
+        self.dumps: list[StackDump] = []
+        self.tracks: list[Track] = []
+        self.groups: list[Group] = []
+        self.lines: list[LogLine] = []
+        self.exits: list[Exit] = []
+        self.claims: list[Claim] = []
+        self.excerpts: list[Excerpt] = []
+        self.gaps: list[Gap] = []
+        for fact in facts:
+            match fact:
+                case StackDump():
+                    self.dumps.append(fact)
+                case Process():
+                    self.processes.append(fact)
+                case Track():
+                    self.tracks.append(fact)
+                case Group():
+                    self.groups.append(fact)
+                case LogLine():
+                    self.lines.append(fact)
+                case Exit():
+                    self.exits.append(fact)
+                case Claim():
+                    self.claims.append(fact)
+                case Excerpt():
+                    self.excerpts.append(fact)
+                case Gap():
+                    self.gaps.append(fact)
+
+
+def _claimed_ranks(claims: Iterable[Claim]) -> dict[tuple[str | None, int], Who]:
+    """Ranks that something else than the fact itself tells of a pid (NCCL init lines)."""
+    found: dict[tuple[str | None, int], Who] = {}
+    for claim in claims:
+        if claim.about != "rank" or claim.who.pid is None or not claim.value.isdigit():
+            continue
+        trust = max(claim.who.trust, Trust.NCCL_INIT)
+        who = Who(rank=int(claim.value), trust=trust, host=claim.who.host, pid=claim.who.pid)
+        found.setdefault((claim.who.host, claim.who.pid), who)
+    return found
+
+
+def _place_dump(
+    registry: _Registry, dump: StackDump, previous: tuple[str, _Entity] | None
+) -> tuple[str, _Entity] | None:
+    """Attach one stack dump; a worker's dump goes to the rank it belongs to."""
+    role = role_of_dump(dump)
+    if role in CHILD_ROLES and _is_new_pid(registry, dump.who):
+        child = registry.entity(
+            replace(dump.who, rank=None, trust=Trust.NONE),
+            alone=(dump.source.file, dump.source.line),
+        )
+        child.role = role
+        child.dumps.append(dump)
+        if dump.who.rank is not None:
+            child.parent = registry.entity(Who(rank=dump.who.rank, trust=dump.who.trust))
+        elif previous is not None and previous[0] == dump.source.file:
+            child.parent = previous[1]
+        return previous
+    entity = registry.entity(dump.who, alone=(dump.source.file, dump.source.line))
+    entity.dumps.append(dump)
+    if entity.role is None:
+        entity.role = role
+    return (dump.source.file, entity) if entity.role is Role.RANK else previous
+
+
+def _is_new_pid(registry: _Registry, who: Who) -> bool:
+    """Tell whether no process record already says what this pid is."""
+    return who.pid is None or not any(
+        entity.pid == who.pid and entity.processes for entity in registry.all
+    )
+
+
+def _job(facts: _Sorted, registry: _Registry) -> Job:
+    children: dict[int, list[_Entity]] = defaultdict(list)
+    by_pid = {(e.host, e.pid): e for e in registry.all if e.pid is not None}
+    launchers: list[_Entity] = []
+    ranks: list[_Entity] = []
+    for entity in registry.all:
+        parent = entity.parent
+        if parent is None and entity.ppid is not None:
+            parent = by_pid.get((entity.host, entity.ppid))
+        if entity.role in CHILD_ROLES:
+            if parent is not None:
+                children[id(parent)].append(entity)
+        elif entity.role is Role.LAUNCHER:
+            launchers.append(entity)
+        elif entity.role is Role.RANK or entity.rank is not None or entity.spoken_of:
+            ranks.append(entity)
+    ranks.sort(key=_order)
+    members = tuple(
+        _member(number, entity, children[id(entity)]) for number, entity in enumerate(ranks)
+    )
+    size, how = world_size(facts.claims, facts.processes, facts.groups)
+    here = {member.rank for member in members if member.rank is not None}
+    return Job(
+        members=members,
+        launchers=tuple(_child(entity) for entity in launchers),
+        world_size=size,
+        world_size_how=how,
+        absent=absent_ranks(size, here),
+        gone=gone_ranks(size, members, facts.processes),
+        tracks=tuple(facts.tracks),
+        groups=tuple(facts.groups),
+        lines=tuple(facts.lines),
+        exits=tuple(facts.exits),
+        claims=tuple(facts.claims),
+        excerpts=tuple(facts.excerpts),
+        gaps=tuple(facts.gaps),
+    )
+
+
+def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:
+    return (
+        entity.rank is None,
+        entity.rank or 0,
+        entity.host or "",
+        entity.pid or 0,
+        entity.label or "",
+    )
+
+
+def _child(entity: _Entity) -> Child:
+    return Child(
+        role=entity.role or Role.OTHER,
+        pid=entity.pid,
+        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
+        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+    )
+
+
+def _member(number: int, entity: _Entity, children: list[_Entity]) -> Member:
+    return Member(
+        id=number,
+        rank=entity.rank,
+        trust=entity.trust,
+        host=entity.host,
+        pid=entity.pid,
+        label=entity.label,
+        local_rank=entity.local_rank,
+        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
+        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        children=tuple(_child(child) for child in children),
+        copies=max((dump.copies for dump in entity.dumps), default=1),
+    )

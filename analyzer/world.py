@@ -1,0 +1,94 @@
+"""How many ranks there should be, which are not there, and what that proves.
+
+Absent evidence is never guilt: a rank of which nothing was collected may live on another
+host. A rank is *gone* only where the evidence covers the place it should be in: the host's
+own processes say how many ranks they were started as, and one is not among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Gone, Member
+from whyhang.analyzer.model import Claim, Group, Process, Role
+
+LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
+SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+
+
+def world_size(
+    claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
+) -> tuple[int | None, str]:
+    """Give the number of ranks and how it is known; the processes' own word goes first."""
+    said = Counter(size for process in processes if (size := _size(process)) is not None)
+    if said:
+        return said.most_common(1)[0][0], "WORLD_SIZE of the processes"
+    claimed = Counter(
+        int(claim.value)
+        for claim in claims
+        if claim.about == "world_size" and claim.value.isdigit()
+    )
+    if claimed:
+        return claimed.most_common(1)[0][0], "said in a log"
+    widest = max(
+        (max(group.ranks) + 1 for group in groups if group.ranks and not group.inferred), default=0
+    )
+    return (widest, "the highest rank in any process group") if widest else (None, "")
+
+
+def _size(process: Process) -> int | None:
+    if process.role is not Role.RANK:
+        return None
+    for key in SIZE_KEYS:
+        value = process.environ.get(key, "")
+        if value.isdigit():
+            return int(value)
+    return None
+
+
+def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:
+    """List the expected ranks of which nothing at all is known."""
+    return tuple(rank for rank in range(size or 0) if rank not in here)
+
+
+def gone_ranks(
+    size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
+) -> tuple[Gone, ...]:
+    """List ranks that should run on a host whose processes were read, and do not."""
+    alive = {member.rank for member in members if _alive(member)}
+    found: dict[int, Gone] = {}
+    for process in processes:
+        if process.role is not Role.RANK or not _living(process):
+            continue
+        for rank, quote in _siblings(process, size):
+            if rank not in alive and rank not in found:
+                found[rank] = Gone(
+                    rank=rank, host=process.who.host, source=process.source, quote=quote
+                )
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _alive(member: Member) -> bool:
+    return any(_living(process) for process in member.processes[-1:])
+
+
+def _living(process: Process) -> bool:
+    return process.state not in {"Z", "X", "x"}
+
+
+def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
+    """List the ranks that were started on the same host as this one, and what says so."""
+    environ = process.environ
+    for key in LOCAL_SIZE_KEYS:
+        local_size = environ.get(key, "")
+        rank, local_rank = process.who.rank, process.who.local_rank
+        if local_size.isdigit() and rank is not None and local_rank is not None:
+            first = rank - local_rank
+            quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
+            return [(other, quote) for other in range(first, first + int(local_size))]
+    if environ.get("MASTER_ADDR") in LOOPBACK and size:
+        quote = f"WORLD_SIZE={size} MASTER_ADDR={environ['MASTER_ADDR']}"
+        return [(other, quote) for other in range(size)]
+    return []

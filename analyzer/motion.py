@@ -1,0 +1,99 @@
+"""Did a rank move between two looks? A place that changes is progress; slow is not hung.
+
+Three things tell: the stacks of the looks, the kernel's counters of the main thread (taken so
+that the dump itself does not count), and the process state. A thread that waits for other
+ranks and whose counters stand still did not run at all in between.
+"""
+
+from __future__ import annotations
+
+import enum
+from itertools import pairwise
+
+from whyhang.analyzer.case import Member
+from whyhang.analyzer.model import Frame, Process, Record, StackDump
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.usercode import is_library, normal
+
+TICKS_PER_SECOND = 100  # USER_HZ on every Linux that runs torch
+
+
+class Moved(enum.Enum):
+    """What was seen of one rank's main thread between the looks."""
+
+    ON = "it moved on"  # another place in the program
+    IN_PLACE = "it runs in place"  # the same function, another line or burning CPU
+    STIRRED = "it woke up and is back at the same place"
+    STILL = "it did not run at all"
+    UNKNOWN = "it was looked at once"
+
+
+class Motion(Record):
+    """The verdict on one member, with the share of one CPU that its main thread used."""
+
+    moved: Moved
+    cpu: float | None = None
+
+
+def motion(member: Member) -> Motion:
+    """Compare all looks at a member."""
+    stacks = [_python_frames(dump) for dump in member.dumps]
+    cpu = _cpu(member.processes)
+    changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
+    if Moved.ON in changes:
+        return Motion(moved=Moved.ON, cpu=cpu)
+    if Moved.IN_PLACE in changes or (cpu is not None and cpu > 0.5 and len(member.processes) > 1):
+        return Motion(moved=Moved.IN_PLACE, cpu=cpu)
+    ran = _ran(member.processes)
+    if ran is None:
+        # Equal stacks without counters say little: a slow job may come back to its place.
+        return Motion(moved=Moved.UNKNOWN, cpu=cpu)
+    return Motion(moved=Moved.STIRRED if ran else Moved.STILL, cpu=cpu)
+
+
+def _python_frames(dump: StackDump) -> tuple[Frame, ...]:
+    thread = main_thread(dump)
+    return tuple(f for f in thread.frames if not f.native) if thread else ()
+
+
+def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
+    """Compare two stacks of one thread.
+
+    Only what happens above the innermost function of the user's own code counts as going on:
+    a loop that polls changes its library frames and its own line all the time.
+    """
+    if [normal(f) for f in before] == [normal(f) for f in after]:
+        return Moved.STILL
+    mine, its = _user_part(before), _user_part(after)
+    if not mine or not its:
+        return Moved.ON if [f.function for f in before] != [f.function for f in after] else Moved.IN_PLACE
+    same_callers = [normal(f) for f in mine[1:]] == [normal(f) for f in its[1:]]
+    same_function = (mine[0].function, mine[0].file) == (its[0].function, its[0].file)
+    return Moved.IN_PLACE if same_callers and same_function else Moved.ON
+
+
+def _user_part(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    return tuple(frame for frame in frames if not is_library(frame))
+
+
+def _ran(processes: tuple[Process, ...]) -> bool | None:
+    """Tell whether the main thread was on a CPU between any two looks; None if nobody counted."""
+    seen = False
+    for a, b in pairwise(processes):
+        if a.after is None or b.before is None:
+            continue
+        seen = True
+        if a.after != b.before:
+            return True
+    return False if seen else None
+
+
+def _cpu(processes: tuple[Process, ...]) -> float | None:
+    """Give the share of one CPU between the looks."""
+    ticks = seconds = 0.0
+    for a, b in pairwise(processes):
+        if a.after is None or b.before is None or a.taken_at is None or b.taken_at is None:
+            continue
+        ticks += b.before.cpu_ticks - a.after.cpu_ticks
+        seconds += b.taken_at - a.taken_at
+    return ticks / TICKS_PER_SECOND / seconds if seconds > 0 else None

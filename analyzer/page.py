@@ -1,0 +1,231 @@
+"""What a report says and in which order, before any format: the one renderer of a finding.
+
+A report becomes a list of blocks; ``terminal`` and ``markdown`` only draw blocks. The order is
+that of someone reading under stress: the answer, what is wrong and why, who stands where,
+where the paths part, what is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from whyhang.analyzer.model import Record, fold
+from whyhang.analyzer.report import (
+    Collective,
+    Evidence,
+    Finding,
+    Location,
+    RankRow,
+    Report,
+    StackGroup,
+)
+
+MAX_EVIDENCE = 8
+MAX_QUOTE = 240
+MAX_FRAMES = 14
+MAX_GROUPS = 12
+
+
+class Headline(Record):
+    """The first line: the verdict as one word and the whole diagnosis as one sentence."""
+
+    verdict: str
+    text: str
+
+
+class Section(Record):
+    """A heading. ``level`` 1 is a part of the report, 2 a finding, 3 a part of a finding."""
+
+    title: str
+    level: int = 1
+
+
+class Para(Record):
+    """Running text."""
+
+    text: str
+
+
+class Items(Record):
+    """A bulleted list of sentences."""
+
+    items: tuple[str, ...]
+
+
+class Commands(Record):
+    """Commands or checks to run, one a line."""
+
+    items: tuple[str, ...]
+
+
+class Code(Record):
+    """Source lines or stack frames, verbatim."""
+
+    lines: tuple[str, ...]
+
+
+class Table(Record):
+    """Rows of short texts."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Quotes(Record):
+    """Evidence: (where it stands, its words)."""
+
+    items: tuple[tuple[str, str], ...]
+
+
+Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
+
+
+def page(report: Report) -> list[Block]:
+    """Lay a report out as blocks."""
+    blocks: list[Block] = [Headline(verdict=report.verdict, text=report.headline)]
+    for number, finding in enumerate(report.findings):
+        blocks += _finding(number, finding)
+    blocks += _ranks(report.ranks)
+    blocks += _groups(report.stack_groups)
+    if report.gaps:
+        blocks += [Section(title="Not known"), Items(items=report.gaps)]
+    if report.notes:
+        blocks += [Section(title="Notes"), Items(items=report.notes)]
+    facts = _job_facts(report)
+    if facts:
+        blocks += [Section(title="Job"), Para(text=facts)]
+    return blocks
+
+
+def _finding(number: int, finding: Finding) -> list[Block]:
+    kind = f"effect of {finding.caused_by + 1}" if finding.caused_by is not None else "cause"
+    title = f"{number + 1}. {finding.title}"
+    blocks: list[Block] = [
+        Section(title=title, level=2),
+        Para(text=f"{finding.category} · {sureness(finding.confidence)} · {kind}"),
+        Para(text=finding.explanation),
+    ]
+    if finding.collective is not None:
+        blocks.append(Para(text="Collective: " + _collective(finding.collective)))
+    if finding.location is not None:
+        blocks += [Section(title="Where", level=3), Code(lines=_location(finding.location))]
+    if finding.evidence:
+        shown = finding.evidence[:MAX_EVIDENCE]
+        quotes = tuple((_place(piece), cut(piece.quote)) for piece in shown)
+        more = len(finding.evidence) - len(shown)
+        title = "Evidence" if not more else f"Evidence ({more} more in the JSON report)"
+        blocks += [Section(title=title, level=3), Quotes(items=quotes)]
+    if finding.caused_by is None:
+        if finding.remedies:
+            blocks += [Section(title="Do now", level=3), Items(items=finding.remedies)]
+        if finding.next_steps:
+            blocks += [Section(title="To confirm", level=3), Commands(items=finding.next_steps)]
+        if finding.runbook_url:
+            blocks.append(Para(text=f"Runbook: {finding.runbook_url}"))
+    return blocks
+
+
+def sureness(confidence: float) -> str:
+    """Say a confidence in words and a figure: 0.9 and more is a fact, under 0.5 a possibility."""
+    word = "certain" if confidence >= 0.9 else "likely" if confidence >= 0.5 else "possible"
+    return f"{word} ({confidence:.0%})"
+
+
+def cut(text: str, size: int = MAX_QUOTE) -> str:
+    """Shorten a quote to a readable size, saying that it was cut."""
+    return text if len(text) <= size else text[: size - 2] + " …"
+
+
+def _collective(call: Collective) -> str:
+    text = call.op
+    if call.seq is not None:
+        text += f" #{call.seq}"
+    if call.group:
+        text += f" of {call.group}"
+    return f"{text}; the others called {call.others}" if call.others else text
+
+
+def _location(location: Location) -> tuple[str, ...]:
+    line = f":{location.line}" if location.line is not None else ""
+    where = f"{location.file}{line}"
+    if location.function:
+        where = f"{location.function} ({where})"
+    return (where, *location.excerpt)
+
+
+def _place(piece: Evidence) -> str:
+    where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
+    return where if piece.rank is None else f"rank {piece.rank} · {where}"
+
+
+def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
+    """Fold ranks that are in the same state at the same place into one row."""
+    folded: dict[tuple[str, str, str], list[RankRow]] = {}
+    for row in rows:
+        where = ""
+        if row.location is not None:
+            function = f"{row.location.function} " if row.location.function else ""
+            line = f":{row.location.line}" if row.location.line is not None else ""
+            where = f"{function}({row.location.file}{line})"
+        folded.setdefault((row.state, row.activity, where), []).append(row)
+    if not folded:
+        return []
+    lines = tuple(
+        (who(members), state, activity, where)
+        for (state, activity, where), members in folded.items()
+    )
+    return [
+        Section(title="Ranks"),
+        Table(columns=("ranks", "state", "activity", "in the user's code"), rows=lines),
+    ]
+
+
+def who(rows: list[RankRow]) -> str:
+    """Name a group of rows: folded ranks first, then those without a number."""
+    ranks = fold(row.rank for row in rows if row.rank is not None)
+    names = [row.name for row in rows if row.rank is None]
+    if len(names) > 3:
+        names = [*names[:2], f"{len(names) - 2} more"]
+    return ", ".join(part for part in (ranks, *names) if part)
+
+
+def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
+    if not groups:
+        return []
+    blocks: list[Block] = [Section(title="Stacks, innermost frame first")]
+    for group in groups[:MAX_GROUPS]:
+        ranks = fold(group.ranks)
+        label = f"{'ranks' if len(group.ranks) > 1 else 'rank'} {ranks}" if ranks else ""
+        label = ", ".join(part for part in (label, *group.names) if part)
+        if group.thread != "main":
+            label += f", {group.thread}"
+        if group.waits_for:
+            label += f" · {group.waits_for}"
+        frames = group.frames
+        if len(frames) > MAX_FRAMES:
+            hidden = len(frames) - MAX_FRAMES + 1
+            frames = (*frames[: MAX_FRAMES - 4], f"… {hidden} more frames …", *frames[-3:])
+        blocks += [Section(title=label, level=3), Code(lines=frames)]
+    if len(groups) > MAX_GROUPS:
+        more = len(groups) - MAX_GROUPS
+        blocks.append(Para(text=f"{more} more groups are in the JSON report."))
+    return blocks
+
+
+def _job_facts(report: Report) -> str:
+    job = report.job
+    parts = []
+    if job.world_size:
+        parts.append(f"{job.world_size} ranks")
+    if job.hosts:
+        shown = ", ".join(job.hosts[:4]) + (", …" if len(job.hosts) > 4 else "")
+        parts.append(f"on {shown}")
+    for label, value in (
+        ("launched by", job.launcher),
+        ("backend", job.backend),
+        ("torch", job.torch_version),
+        ("NCCL", job.nccl_version),
+    ):
+        if value:
+            parts.append(f"{label} {value}")
+    return " · ".join(parts)

@@ -1,0 +1,201 @@
+"""What may leave a process: environment values by allow-list, secrets in text by pattern.
+
+A report may be pasted into an incident and a bundle sent to a vendor, so nothing is kept by
+default. Of the environment, only the variables listed here go on: where a rank stands in
+its job, and the settings of torch, NCCL, Gloo, CUDA and the launcher. In command lines,
+source excerpts and the output of tools, values are blanked that look like
+
+* the value of an option, variable or field with a telling name: ``--token=…``,
+  ``--api-key …``, ``AWS_SECRET_ACCESS_KEY=…``, ``"password": "…"``;
+* a password inside a URL: ``https://user:…@host``;
+* an ``Authorization`` header or a bearer token;
+* a token by its form: Hugging Face ``hf_…``, AWS ``AKIA…``, GitHub ``ghp_…``, GitLab
+  ``glpat-…``, OpenAI and Anthropic ``sk-…``, Slack ``xox…``, Google ``AIza…``, JSON web
+  tokens, private keys in PEM, and the 40 hexadecimal digits of a Weights & Biases key where
+  the text around it speaks of wandb or a key.
+
+What cannot be known by its looks is not found: a secret that is a bare word in a positional
+argument stays. Nothing else is altered, so that quotes from evidence stay verbatim.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from whyhang.analyzer.model import Record
+
+BLANK = "[redacted]"
+
+_NAMES = """
+    RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_NAME
+    ROLE_WORLD_SIZE NODE_RANK NNODES CROSS_RANK CROSS_SIZE MASTER_ADDR MASTER_PORT
+    XDG_CACHE_HOME
+    CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES
+    SLURM_JOB_ID SLURM_JOBID SLURM_STEP_ID SLURM_STEPID SLURM_PROCID SLURM_LOCALID SLURM_NODEID
+    SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_JOB_NUM_NODES SLURM_NODELIST SLURM_JOB_NODELIST
+    SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_TASKS_PER_NODE
+    SLURM_STEP_TASKS_PER_NODE SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK SLURM_GPUS_ON_NODE
+    SLURM_STEP_GPUS SLURM_RESTART_COUNT SLURMD_NODENAME SLURM_HET_SIZE SLURM_ARRAY_JOB_ID
+    SLURM_ARRAY_TASK_ID
+    OMPI_MCA_ess_base_jobid OMPI_MCA_ess_base_vpid OMPI_UNIVERSE_SIZE
+    PMIX_RANK PMIX_NAMESPACE PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID
+    MPI_LOCALNRANKS MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_RANK
+    PALS_RANKID PALS_LOCAL_RANKID PALS_APID
+    RAY_JOB_ID RAY_NODE_ID
+"""
+ENVIRONMENT_NAMES = frozenset(_NAMES.split())
+"""Variables that are kept under exactly this name."""
+
+ENVIRONMENT_PREFIXES = (
+    "TORCHELASTIC_",
+    "TORCH_",
+    "PYTORCH_",
+    "NCCL_",
+    "RCCL_",
+    "GLOO_",
+    "CUDA_",
+    "OMP_",
+    "KMP_",
+    "PET_",  # torchrun's own options as Kubernetes operators set them
+    "OMPI_COMM_WORLD_",
+    "FI_",
+    "UCX_",
+    "ACCELERATE_",
+)
+"""Families of variables that are kept."""
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY|AUTH", re.IGNORECASE
+)
+
+
+def allowed(name: str) -> bool:
+    """Tell whether the value of this environment variable may be kept."""
+    listed = name in ENVIRONMENT_NAMES or name.startswith(ENVIRONMENT_PREFIXES)
+    return listed and _SECRET_NAME.search(name) is None
+
+
+def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Keep what the allow-list names, in the order of names, without secrets in the values."""
+    return {name: redact(environ[name]) for name in sorted(environ) if allowed(name)}
+
+
+class _Pattern(Record):
+    """One look of a secret: the group ``secret`` is blanked, the rest stays.
+
+    ``marks`` are lower-case texts of which one must be there; they are looked for first,
+    because a plain search is many times faster than the expression.
+    """
+
+    marks: tuple[str, ...]
+    expression: str
+    flags: int = re.IGNORECASE
+
+
+# Words that make the name of an option or field telling. "token" alone is one, the tokens of
+# a language model ("--pad-token", "max_tokens", "tokenizer") are none.
+_WORD = (
+    r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|wandb[-_]?key|secret"
+    r"|passw(?:or)?d|passphrase|credentials?"
+    r"|(?<!pad[-_])(?<!eos[-_])(?<!bos[-_])(?<!unk[-_])(?<!sep[-_])(?<!cls[-_])(?<!mask[-_])"
+    r"(?<!image[-_])(?<!special[-_])token)"
+)
+_PARTS = r"(?:[a-z0-9]{1,40}[-_.]){0,8}"  # bounded, so that no text makes the search slow
+_NAME = rf"_?{_PARTS}{_WORD}"
+_NAME_MARKS = ("key", "secret", "passw", "passphrase", "credential", "token")
+_BARE = r"[^\s\"',;&()\[\]{}]+"
+
+
+def _pattern(marks: tuple[str, ...], text: str, flags: int = re.IGNORECASE) -> _Pattern:
+    return _Pattern(marks=marks, expression=text, flags=flags)
+
+
+PATTERNS: tuple[_Pattern, ...] = (
+    # --token=x  --api-key x  --password 'a b'
+    _pattern(
+        _NAME_MARKS,
+        rf"(?<![\w-])--?{_PARTS}{_WORD}(?:=|\s+)"
+        rf"(?P<quote>[\"']?)(?P<secret>(?<=[\"'])[^\"'\n]+|(?!-){_BARE})",
+    ),
+    # AWS_SECRET_ACCESS_KEY=x, in capitals as variables are
+    _pattern(
+        _NAME_MARKS,
+        r"\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)"
+        rf"(?:_ID)?=(?P<quote>[\"']?)(?P<secret>(?<=[\"'])[^\"'\n]+|{_BARE})",
+        0,
+    ),
+    # "password": "x"   api_key = 'x': only literals, so that source code stays readable
+    _pattern(
+        _NAME_MARKS,
+        rf"(?<![\w-]){_NAME}[\"']?\]?\s*(?::\s*str\s*=|[:=])\s*[a-z]?(?P<quote>[\"'])(?P<secret>[^\"'\n]+)",
+    ),
+    # password: x   in YAML and in messages
+    _pattern(
+        ("passw", "secret"),
+        rf"(?<![\w-]){_PARTS}(?:passw(?:or)?d|secret):[ \t]+"
+        rf"(?P<secret>(?!None\b|str\b){_BARE})[ \t]*$",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    # https://user:x@host
+    _pattern(("://",), r"\b[a-z][a-z0-9+.-]*://[^\s/@:\"']*:(?P<secret>[^\s/@\"']+)@"),
+    # Authorization: Bearer x
+    _pattern(
+        ("authorization", "bearer"),
+        r"(?:\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?|\bbearer\s+)"
+        r"(?P<secret>(?!\{)[\w.~+/=-]{8,})",
+    ),
+    _pattern(("hf_",), r"\b(?P<secret>hf_[a-z0-9]{20,})\b"),
+    _pattern(("akia", "asia"), r"\b(?P<secret>(?:AKIA|ASIA)[0-9A-Z]{16})\b", 0),
+    _pattern(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\b(?P<secret>gh[pousr]_[a-z0-9]{20,})"),
+    _pattern(("github_pat_",), r"\b(?P<secret>github_pat_\w{20,})"),
+    _pattern(("glpat-",), r"\b(?P<secret>glpat-[\w-]{16,})"),
+    _pattern(("sk-",), r"(?<![\w-])(?P<secret>sk-[\w-]{20,})"),
+    _pattern(("xox",), r"\b(?P<secret>xox[abeprs]-[\w-]{10,})"),
+    _pattern(("aiza",), r"\b(?P<secret>AIza[\w-]{35})", 0),
+    _pattern(("eyj",), r"\b(?P<secret>eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)", 0),
+    _pattern(("wandb",), r"wandb[^\n]{0,60}?\b(?P<secret>[0-9a-f]{40})\b"),
+    _pattern(("wandb_v1_",), r"\b(?P<secret>wandb_v1_\w{20,})"),
+    _pattern(
+        ("private key",),
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<secret>.+?)(?:-----END|\Z)",
+        re.DOTALL,
+    ),
+)
+"""What is looked for, in this order."""
+
+
+def redact(text: str) -> str:
+    """Blank what looks like a secret; everything else stays as it is."""
+    lower = text.lower()
+    for pattern in PATTERNS:
+        if any(mark in lower for mark in pattern.marks):
+            text = _compiled(pattern.expression, pattern.flags).sub(_blank, text)
+    return text
+
+
+@functools.cache
+def _compiled(expression: str, flags: int) -> re.Pattern[str]:
+    """Compile on first use: most runs need few of them, and all take 10 ms."""
+    return re.compile(expression, flags)
+
+
+def _blank(match: re.Match[str]) -> str:
+    start, end = match.span("secret")
+    whole = match.group()
+    return whole[: start - match.start()] + BLANK + whole[end - match.start() :]
+
+
+def redact_bytes(data: bytes) -> bytes:
+    """Do the same to the output of a tool; bytes that are no UTF-8 survive unchanged."""
+    text = data.decode("utf-8", "surrogateescape")
+    clean = redact(text)
+    return data if clean is text else clean.encode("utf-8", "surrogateescape")
+
+
+def redact_command(arguments: Sequence[str], limit: int = 2000) -> str:
+    """Join a command line as a shell would take it, without secrets, cut to a sane length."""
+    clean = redact(shlex.join(arguments))
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -1,0 +1,1 @@
+"""Jobs that hang, one folder each: the script, what the diagnosis must say, a recording."""

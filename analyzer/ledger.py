@@ -6,10 +6,10 @@ without a rank are left out: whoever identifies the ranks fills ``track.who.rank
 
 Reading the report:
 
-* ``judgements``: causes first. Each has a ``verdict``, ``culprits`` (may be empty), ``call``,
+* ``findings``: causes first. Each has a ``verdict``, ``culprits`` (may be empty), ``call``,
   ``waiting``, ``affected``, ``sides`` for a mismatch, ``cycle`` for a deadlock, ``sources``.
 * ``waits``: edges for ``graph.roots`` and ``graph.cycles``; add those read off stacks to them,
-  or hand the latter in as ``waits=`` so that the judgements take them into account.
+  or hand the latter in as ``waits=`` so that the findings take them into account.
 * ``activity_of(rank)``: "in all_reduce #133 of default_pg".
 """
 
@@ -21,7 +21,7 @@ from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger_records import (
     Disagreement,
     GroupLine,
-    Judgement,
+    Finding,
     LedgerReport,
     Side,
     Spot,
@@ -32,7 +32,7 @@ from whyhang.analyzer.model import Group, Track
 __all__ = [
     "Disagreement",
     "GroupLine",
-    "Judgement",
+    "Finding",
     "LedgerReport",
     "Side",
     "Spot",

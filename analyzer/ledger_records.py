@@ -40,7 +40,7 @@ class Side(Record):
     source: Source | None = None
 
 
-class Judgement(Record):
+class Finding(Record):
     """One verdict.
 
     ``culprits`` are the ranks to look at first; empty where nobody can be named (a tie, a
@@ -51,7 +51,7 @@ class Judgement(Record):
     culprit's own code line for that. ``parts`` splits a verdict that several ranks earned in
     several calls. ``by_history``: the ranks were even, and the culprit is the one that left its
     own habit. ``inferred``: the membership of the group was concluded, not read. ``cause`` is
-    False where another judgement explains this one.
+    False where another finding explains this one.
     """
 
     verdict: Verdict
@@ -69,7 +69,7 @@ class Judgement(Record):
     site: Frame | None = None
     waiting_site: Frame | None = None
     cycle: Cycle | None = None
-    parts: tuple[Judgement, ...] = ()
+    parts: tuple[Finding, ...] = ()
     sources: tuple[Source, ...] = ()
     inferred: bool = False
     cause: bool = True
@@ -117,13 +117,13 @@ class Disagreement(Record):
 
 
 class LedgerReport(Record):
-    """All that the ledger says. ``judgements`` holds causes first, most affected ranks first.
+    """All that the ledger says. ``findings`` holds causes first, most affected ranks first.
 
     ``waits`` are the edges for the wait graph, ``roots`` and ``cycles`` its reading (together
     with the waits that were handed in). ``moved`` are ranks that went on between two looks.
     """
 
-    judgements: tuple[Judgement, ...] = ()
+    findings: tuple[Finding, ...] = ()
     waits: tuple[Wait, ...] = ()
     roots: tuple[Root, ...] = ()
     cycles: tuple[Cycle, ...] = ()
@@ -138,6 +138,6 @@ class LedgerReport(Record):
         spot = self.spots.get(rank) if rank is not None else None
         return None if spot is None else str(spot)
 
-    def of(self, *verdicts: Verdict) -> tuple[Judgement, ...]:
-        """Give the judgements of these kinds that are causes."""
-        return tuple(j for j in self.judgements if j.verdict in verdicts and j.cause)
+    def of(self, *verdicts: Verdict) -> tuple[Finding, ...]:
+        """Give the findings of these kinds that are causes."""
+        return tuple(j for j in self.findings if j.verdict in verdicts and j.cause)

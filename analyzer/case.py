@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Iterable
+
+from whyhang.analyzer.ledger import LedgerReport
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
@@ -17,7 +21,10 @@ from whyhang.analyzer.model import (
     Track,
     Trust,
     Who,
+    fold,
 )
+from whyhang.analyzer.motion import Motion
+from whyhang.analyzer.waits import Place, WaitKind
 
 
 class Child(Record):
@@ -101,7 +108,82 @@ class Job(Record):
         return None
 
 
+class Standing(enum.Enum):
+    """Where a member stands towards the others, all evidence taken together."""
+
+    WAITING = "waiting"  # on other ranks
+    MAYBE = "maybe"  # perhaps on other ranks
+    BLOCKED = "blocked"  # on something local
+    RUNNING = "running"  # on nothing
+    STOPPED = "stopped"  # by a signal or a debugger
+    MOVING = "moving"  # it went on between the looks
+    IDLE = "idle"  # it has nothing to do
+    GONE = "gone"  # dead
+    UNSEEN = "unseen"  # no stack and no process state says anything
+
+
+class Stand(Record):
+    """Where one member stands. ``children`` are the places of its workers, in order."""
+
+    member: int
+    place: Place | None
+    motion: Motion
+    standing: Standing
+    children: tuple[Place | None, ...] = ()
+
+
+class Meeting(Record):
+    """Ranks that wait in the same operation. ``sites`` are their places in the user's code."""
+
+    kind: WaitKind
+    op: str
+    says: str
+    members: tuple[int, ...]
+    sites: tuple[str, ...]
+
+
+class Picture(Record):
+    """The wait graph read off the stacks.
+
+    ``roots`` are members that wait for no rank while others wait; ``apart`` the same whether or
+    not anyone is seen waiting. ``progress``: the job as a whole moves (None: cannot be told).
+    """
+
+    waiting: tuple[int, ...]
+    maybe: tuple[int, ...]
+    roots: tuple[int, ...]
+    apart: tuple[int, ...]
+    meetings: tuple[Meeting, ...]
+    progress: bool | None
+    looks: int
+
+
 class Case(Record):
     """A job with its alignment: what matchers ask."""
 
     job: Job
+    stands: tuple[Stand, ...] = ()
+    picture: Picture
+    ledger: LedgerReport
+
+    def member(self, number: int) -> Member:
+        """Give a member by its number."""
+        return self.job.members[number]
+
+    def ranks(self, members: Iterable[int]) -> tuple[int, ...]:
+        """Give the rank numbers of members, leaving out those that are not known."""
+        found = {self.job.members[number].rank for number in members}
+        return tuple(sorted(rank for rank in found if rank is not None))
+
+    def names(self, members: Iterable[int]) -> str:
+        """Name members in words: "rank 2", "ranks 0-1,3", "pid 7 on node1"."""
+        chosen = [self.job.members[number] for number in members]
+        ranks = sorted({m.rank for m in chosen if m.rank is not None})
+        others = [m.name for m in chosen if m.rank is None]
+        copies = sum(m.copies for m in chosen if m.rank is None)
+        if len(others) > 3 or copies > len(others):
+            others = [
+                f"{copies} processes ({', '.join(others[:2])}{', …' if len(others) > 2 else ''})"
+            ]
+        label = [f"rank{'s' if len(ranks) > 1 else ''} {fold(ranks)}"] if ranks else []
+        return ", ".join(label + others)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from itertools import pairwise
 
-from whyhang.analyzer.case import Member
 from whyhang.analyzer.model import Frame, Process, Record, StackDump
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.usercode import is_library, normal
@@ -35,16 +34,16 @@ class Motion(Record):
     cpu: float | None = None
 
 
-def motion(member: Member) -> Motion:
-    """Compare all looks at a member."""
-    stacks = [_python_frames(dump) for dump in member.dumps]
-    cpu = _cpu(member.processes)
+def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
+    """Compare all looks at one process, oldest first."""
+    stacks = [_python_frames(dump) for dump in dumps]
+    cpu = _cpu(processes)
     changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
     if Moved.ON in changes:
         return Motion(moved=Moved.ON, cpu=cpu)
-    if Moved.IN_PLACE in changes or (cpu is not None and cpu > 0.5 and len(member.processes) > 1):
+    if Moved.IN_PLACE in changes or (cpu is not None and cpu > 0.5 and len(processes) > 1):
         return Motion(moved=Moved.IN_PLACE, cpu=cpu)
-    ran = _ran(member.processes)
+    ran = _ran(processes)
     if ran is None:
         # Equal stacks without counters say little: a slow job may come back to its place.
         return Motion(moved=Moved.UNKNOWN, cpu=cpu)
@@ -66,7 +65,8 @@ def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
         return Moved.STILL
     mine, its = _user_part(before), _user_part(after)
     if not mine or not its:
-        return Moved.ON if [f.function for f in before] != [f.function for f in after] else Moved.IN_PLACE
+        same_functions = [f.function for f in before] == [f.function for f in after]
+        return Moved.IN_PLACE if same_functions else Moved.ON
     same_callers = [normal(f) for f in mine[1:]] == [normal(f) for f in its[1:]]
     same_function = (mine[0].function, mine[0].file) == (its[0].function, its[0].file)
     return Moved.IN_PLACE if same_callers and same_function else Moved.ON

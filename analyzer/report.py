@@ -15,9 +15,7 @@ from whyhang.analyzer.model import Record
 SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["hung", "failed", "slow", "healthy", "inconclusive"]
-RankState = Literal[
-    "waiting", "blocked", "running", "stopped", "exited", "missing", "unreachable", "unknown"
-]
+RankState = Literal["waiting", "blocked", "running", "stopped", "exited", "missing", "unreachable"]
 Confidence = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 CATEGORIES: dict[str, tuple[str, ...]] = {

@@ -34,6 +34,7 @@ class Hit(Record):
     """
 
     members: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()  # culprits that are no member: nothing of them was found
     affected: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     strength: float = 1.0

@@ -1,0 +1,188 @@
+"""Line the ranks up: where each stands, who waits, and whom the waiting ones wait for.
+
+This is the reading of the wait graph. It uses stacks, process states and the collective
+ledger alike; nothing here knows what any particular hang is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from whyhang.analyzer.case import Case, Job, Meeting, Member, Picture, Stand, Standing
+from whyhang.analyzer.ledger import judge
+from whyhang.analyzer.model import Excerpt, Frame, StackDump, Track, replace
+from whyhang.analyzer.motion import Motion, Moved, motion
+from whyhang.analyzer.usercode import short
+from whyhang.analyzer.waits import Place, Scope, WaitKind, WaitRule, place_of
+
+STOPPED_STATES = {"T", "t"}
+DEAD_STATES = {"Z", "X", "x"}
+
+
+def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
+    """Place every member, merge the ledger, and read the picture."""
+    line_text = source_lines(job.excerpts)
+    stands = tuple(_stand(member, rules, line_text) for member in job.members)
+    ledger = judge(ranked_tracks(job), job.groups, job.world_size)
+    return Case(job=job, stands=stands, ledger=ledger, picture=_picture(job, stands))
+
+
+def ranked_tracks(job: Job) -> tuple[Track, ...]:
+    """Fill in the rank of tracks whose source told only a pid."""
+    found = []
+    for track in job.tracks:
+        member = job.member_of(track.who) if track.who.rank is None else None
+        if member is not None and member.rank is not None:
+            who = replace(track.who, rank=member.rank, trust=member.trust)
+            found.append(replace(track, who=who))
+        else:
+            found.append(track)
+    return tuple(found)
+
+
+def source_lines(excerpts: Iterable[Excerpt]) -> Callable[[Frame], str | None]:
+    """Make a lookup from a frame to its line of source, where a collector kept it."""
+    texts = {
+        (excerpt.file, excerpt.first_line + offset): text
+        for excerpt in excerpts
+        for offset, text in enumerate(excerpt.lines)
+    }
+
+    def line_text(frame: Frame) -> str | None:
+        return texts.get((frame.file, frame.line)) if frame.line is not None else None
+
+    return line_text
+
+
+def _stand(
+    member: Member, rules: tuple[WaitRule, ...], line_text: Callable[[Frame], str | None]
+) -> Stand:
+    place = _last_place(member, rules, line_text)
+    moves = motion(member.dumps, member.processes)
+    return Stand(
+        member=member.id,
+        place=place,
+        motion=moves,
+        standing=_standing(member, place, moves),
+        children=tuple(
+            place_of(
+                child.dumps[-1], child.processes[-1] if child.processes else None, rules, line_text
+            )
+            if child.dumps
+            else None
+            for child in member.children
+        ),
+    )
+
+
+def _last_place(
+    member: Member, rules: tuple[WaitRule, ...], line_text: Callable[[Frame], str | None]
+) -> Place | None:
+    """Classify the last look; a native stack of the same look knows more than a plain one."""
+    if not member.dumps:
+        return None
+    process = member.processes[-1] if member.processes else None
+    return place_of(_best_dump(member.dumps), process, rules, line_text)
+
+
+def _best_dump(dumps: tuple[StackDump, ...]) -> StackDump:
+    native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
+    return native[-1] if native else dumps[-1]
+
+
+def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
+    state = member.processes[-1].state if member.processes else None
+    if state in DEAD_STATES:
+        return Standing.GONE
+    if state in STOPPED_STATES:
+        return Standing.STOPPED
+    if place is None:
+        return Standing.BLOCKED if state == "D" else Standing.UNSEEN
+    if moves.moved is Moved.ON:
+        return Standing.MOVING
+    scope = place.scope
+    if scope is Scope.MAYBE and place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
+        return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
+    return {
+        Scope.RANKS: Standing.WAITING,
+        Scope.MAYBE: Standing.MAYBE,
+        Scope.LOCAL: Standing.BLOCKED,
+        Scope.THREAD: Standing.BLOCKED,
+        Scope.IDLE: Standing.IDLE,
+        Scope.WORK: Standing.RUNNING,
+    }[scope]
+
+
+def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:
+    waiting = tuple(s.member for s in stands if s.standing is Standing.WAITING)
+    maybe = tuple(s.member for s in stands if s.standing is Standing.MAYBE)
+    held_up = {
+        Standing.BLOCKED,
+        Standing.RUNNING,
+        Standing.STOPPED,
+        Standing.MOVING,
+        Standing.GONE,
+    }
+    roots = tuple(s.member for s in stands if s.standing in held_up)
+    return Picture(
+        waiting=waiting,
+        maybe=maybe,
+        roots=roots if waiting or maybe or job.gone else (),
+        apart=roots,
+        meetings=_meetings(stands),
+        progress=_progress(stands),
+        looks=max((len(m.dumps) for m in job.members), default=0),
+    )
+
+
+def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
+    """Group the waiting ranks by the call they wait in."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for stand in stands:
+        if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
+            key = (stand.place.kind.name, stand.place.op or stand.place.says)
+            found.setdefault(key, []).append(stand.member)
+    meetings = []
+    for (kind, op), members in found.items():
+        places = [stands[member].place for member in members]
+        sites = {_site(place) for place in places if place is not None}
+        meetings.append(
+            Meeting(
+                kind=WaitKind[kind],
+                op=op,
+                says=places[0].says if places[0] else op,
+                members=tuple(members),
+                sites=tuple(sorted(sites)),
+            )
+        )
+    return tuple(sorted(meetings, key=lambda meeting: (-len(meeting.members), meeting.members)))
+
+
+def _site(place: Place) -> str:
+    frame = place.user
+    return f"{short(frame.file)}:{frame.line}" if frame is not None else ""
+
+
+def _progress(stands: tuple[Stand, ...]) -> bool | None:
+    """Tell whether the job as a whole moves.
+
+    A rank that waits for others and yet ran between the looks has had an answer from them,
+    unless it waits by spinning. None: it was looked at once only, or nothing counted.
+    """
+    waiters = [s for s in stands if s.standing in {Standing.WAITING, Standing.MAYBE}]
+    moving = [s for s in stands if s.motion.moved is Moved.ON]
+    if any(s.motion.moved is Moved.UNKNOWN for s in stands) and not moving:
+        return None
+    answered = [
+        s
+        for s in waiters
+        if s.motion.moved is Moved.STIRRED and (s.motion.cpu is None or s.motion.cpu < 0.5)
+    ]
+    if waiters:
+        return bool(answered) or any(_was_waiting(s) for s in moving)
+    return bool(moving)
+
+
+def _was_waiting(stand: Stand) -> bool:
+    """Tell whether a rank that moved now waits for others: it took part in a step."""
+    return stand.place is not None and stand.place.scope in {Scope.RANKS, Scope.MAYBE}

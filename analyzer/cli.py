@@ -1,0 +1,78 @@
+"""The command line: pick a command, run it, return its exit code.
+
+``whyhang TARGET…`` is short for ``whyhang diagnose TARGET…``. Only this package of commands
+knows collectors, analysis, signatures and reports at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from whyhang import __version__
+from whyhang.analyzer.commands import COMMANDS
+from whyhang.analyzer.errors import WhyhangError
+
+DEFAULT = "diagnose"
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+DESCRIPTION = """\
+Say which rank, which line and which collective holds a hung PyTorch job up.
+
+  whyhang PID             a job that hangs now: any of its processes on this host
+  whyhang PATH...         what it left: logs, stack dumps, recorder dumps, archives, bundles
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code; never raises for what a user did."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser()
+    try:
+        options = parser.parse_args(_with_command(arguments))
+        return int(options.command.run(options))
+    except SystemExit as stop:  # argparse ends so, after printing usage or help
+        return stop.code if isinstance(stop.code, int) else USAGE_ERROR
+    except WhyhangError as error:
+        print(f"whyhang: {error.message}", file=sys.stderr)
+        if error.remedy:
+            print(f"  {error.remedy}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("whyhang: interrupted; nothing of the job was changed", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """Put the default command in front, unless one is named or only help is asked for."""
+    names = {command.name for command in COMMANDS}
+    if not arguments or arguments[0] in names | {"-h", "--help", "--version"}:
+        return arguments or ["--help"]
+    return [DEFAULT, *arguments]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="whyhang",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="whyhang COMMAND --help tells the options of each; diagnose is the default command.",
+    )
+    parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        doc = (command.__doc__ or "").strip()
+        sub = commands.add_parser(
+            command.name,
+            help=doc.partition("\n")[0].rstrip("."),
+            description=doc,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(command=command)
+    return parser

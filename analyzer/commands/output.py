@@ -1,0 +1,108 @@
+"""Where a report goes: standard output in one format, and files by their extension."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from whyhang.analyzer.errors import WhyhangError
+from whyhang.analyzer.report import Report, Verdict, to_json
+
+FORMATS = ("terminal", "markdown", "json")
+EXTENSIONS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "terminal"}
+EXIT_CODES: dict[Verdict, int] = {
+    "healthy": 0,
+    "hung": 3,
+    "failed": 3,
+    "inconclusive": 4,
+    "slow": 5,
+}
+FILE_WIDTH = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where a report goes."""
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="format on standard output (default: terminal on a terminal, Markdown when piped)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also write the report to FILE: .md, .json or .txt; may be repeated",
+    )
+    parser.add_argument(
+        "--exit-code",
+        action="store_true",
+        help="end with 0 healthy, 3 hung or failed, 4 inconclusive, 5 slow (otherwise 0)",
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuse unusable output files before any work is done. Raises ``WhyhangError``."""
+    for name in options.output:
+        path = Path(name)
+        if path.suffix not in EXTENSIONS:
+            raise WhyhangError(
+                f"cannot tell the format of {name} from its extension",
+                f"Use one of {', '.join(sorted(EXTENSIONS))}.",
+            )
+        if not path.parent.is_dir():
+            raise WhyhangError(f"the folder of {name} does not exist", "Create it first.")
+
+
+def emit(report: Report, options: argparse.Namespace) -> int:
+    """Write the report everywhere it should go and return the exit code."""
+    for name in options.output:
+        _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix]))
+    chosen = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
+    if chosen == "terminal":
+        _print_terminal(report)
+    else:
+        sys.stdout.buffer.write(_render(report, chosen))
+        sys.stdout.flush()
+    return EXIT_CODES[report.verdict] if options.exit_code else 0
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise WhyhangError(
+            f"cannot write {path}: {error.strerror}", "Choose another place with -o."
+        ) from error
+
+
+def _render(report: Report, name: str) -> bytes:
+    if name == "json":
+        return to_json(report)
+    if name == "markdown":
+        from whyhang.analyzer.markdown import render  # noqa: PLC0415 - only when asked for
+
+        return render(report).encode()
+    return _terminal_text(report).encode()
+
+
+def _terminal_text(report: Report) -> str:
+    import io  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+
+    from whyhang.analyzer.terminal import show  # noqa: PLC0415
+
+    buffer = io.StringIO()
+    show(report, Console(file=buffer, width=FILE_WIDTH, no_color=True, highlight=False))
+    return buffer.getvalue()
+
+
+def _print_terminal(report: Report) -> None:
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+
+    from whyhang.analyzer.terminal import show  # noqa: PLC0415
+
+    show(report, Console(highlight=False))

@@ -1,0 +1,249 @@
+"""Words and evidence for where a rank stands, made in one place for all matchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.model import Frame, Process, StackDump, fold
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.report import Collective, Evidence, Location, RankState
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.usercode import is_library, short, user_frame
+from whyhang.analyzer.waits import Place, WaitKind
+
+STATES: dict[Standing, RankState] = {
+    Standing.WAITING: "waiting",
+    Standing.MAYBE: "waiting",
+    Standing.BLOCKED: "blocked",
+    Standing.RUNNING: "running",
+    Standing.MOVING: "running",
+    Standing.IDLE: "waiting",
+    Standing.STOPPED: "stopped",
+    Standing.GONE: "exited",
+    Standing.UNSEEN: "unreachable",
+}
+CONTEXT_LINES = 4
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """Say "rank 2" or "ranks 0-1,3"."""
+    chosen = set(ranks)
+    return f"rank{'s' if len(chosen) > 1 else ''} {fold(chosen)}"
+
+
+def activity(stand: Stand) -> str:
+    """Say in a short phrase what a member does."""
+    if stand.standing is Standing.GONE:
+        return "dead"
+    if stand.place is None:
+        return "stopped by a signal" if stand.standing is Standing.STOPPED else "not seen"
+    phrase = str(stand.place)
+    if stand.standing is Standing.STOPPED:
+        return f"stopped by a signal {phrase}"
+    if stand.standing is Standing.MOVING:
+        return f"{phrase}, moving"
+    if stand.motion.moved is Moved.IN_PLACE and stand.place.kind is WaitKind.WORK:
+        return "running in place"
+    return phrase
+
+
+def location_of(case: Case, stand: Stand) -> Location | None:
+    """Give the place in the user's code: of the worker that a rank waits for, if it is that."""
+    frame = _worker_frame(stand) or (stand.place.user if stand.place else None)
+    if frame is None:
+        return None
+    return Location(
+        file=short(frame.file),
+        line=frame.line,
+        function=frame.function.rpartition(".")[2] if not frame.native else frame.function,
+        excerpt=_excerpt(case, frame),
+    )
+
+
+def _worker_frame(stand: Stand) -> Frame | None:
+    """Find the user's frame in the DataLoader worker that is busy while its rank waits for it."""
+    worker = busy_worker(stand)
+    return worker.user if worker is not None else None
+
+
+def busy_worker(stand: Stand) -> Place | None:
+    """Give the place of the first worker that is inside the dataset, if the rank waits for it."""
+    if stand.place is None or stand.place.kind is not WaitKind.DATALOADER:
+        return None
+    for place in stand.children:
+        if place is not None and WaitKind.DATASET in {place.kind, place.context}:
+            return place
+    return None
+
+
+def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
+    """Show the source lines around a frame, the line itself marked."""
+    if frame.line is None:
+        return ()
+    for piece in case.job.excerpts:
+        last = piece.first_line + len(piece.lines) - 1
+        if piece.file == frame.file and piece.first_line <= frame.line <= last:
+            width = len(str(last))
+            return tuple(
+                f"{'>' if number == frame.line else ' '} {number:>{width}} | {text}"
+                for number, text in enumerate(piece.lines, piece.first_line)
+                if abs(number - frame.line) <= CONTEXT_LINES
+            )
+    return ()
+
+
+def evidence_of(case: Case, stand: Stand) -> list[Evidence]:
+    """Cite what places a member: its deciding frame, its process state, its busy worker."""
+    member = case.member(stand.member)
+    found: list[Evidence] = []
+    if stand.standing in {Standing.STOPPED, Standing.GONE} and member.processes:
+        found.append(_state(member.processes[-1], member.rank))
+    if stand.place is not None and member.dumps:
+        found.append(_frames(member.dumps[-1], stand.place, member.rank))
+    if stand.motion.moved is Moved.STILL and member.processes:
+        found.append(_counters(member.processes, member.rank))
+    worker = busy_worker(stand)
+    for child, place in zip(member.children, stand.children, strict=True):
+        if place is not None and place is worker and child.dumps:
+            found.append(_frames(child.dumps[-1], place, member.rank))
+    return found
+
+
+def _state(process: Process, rank: int | None) -> Evidence:
+    return Evidence(
+        source=process.source.file,
+        line=process.source.line,
+        rank=rank,
+        quote=f"pid {process.who.pid} State: {process.state} "
+        f"({_STATE_WORDS.get(process.state or '', 'unknown')})",
+    )
+
+
+_STATE_WORDS = {
+    "T": "stopped",
+    "t": "tracing stop",
+    "Z": "zombie",
+    "X": "dead",
+    "D": "disk sleep",
+    "R": "running",
+    "S": "sleeping",
+}
+
+
+def _counters(processes: tuple[Process, ...], rank: int | None) -> Evidence:
+    last = processes[-1]
+    switches = last.before.switches if last.before else 0
+    return Evidence(
+        source=last.source.file,
+        rank=rank,
+        quote=f"pid {last.who.pid}: the main thread did not run between the looks "
+        f"({switches} context switches before and after)",
+    )
+
+
+def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
+    """Quote the frame that decides, and the user's frame that led there."""
+    thread = next((t for t in dump.threads if t.tid == place.tid), None) or main_thread(dump)
+    frames: list[Frame] = [f for f in (place.frame, place.user) if f is not None]
+    if not frames and thread is not None and thread.frames:
+        frames = [thread.frames[0]]
+    words = " ← ".join(dict.fromkeys(_frame(frame) for frame in frames))
+    return Evidence(
+        source=dump.source.file,
+        line=thread.line if thread is not None else dump.source.line,
+        rank=rank,
+        quote=words,
+    )
+
+
+def _frame(frame: Frame) -> str:
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
+def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
+    """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
+    chosen = set(waiters)
+    best = None
+    for meeting in case.picture.meetings:
+        if chosen & set(meeting.members) and meeting.kind in {
+            WaitKind.COLLECTIVE,
+            WaitKind.P2P,
+            WaitKind.MPI,
+        }:
+            best = best or meeting
+    return Collective(op=best.op) if best is not None else None
+
+
+def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> dict[str, str]:
+    """Fill the words of a title: who, does, where, others, call, waiting."""
+    affected = tuple(affected)
+    who = case.names(stand.member for stand in stands) if stands else "nobody"
+    place = location_of(case, stands[0]) if stands else None
+    others = case.names(affected) if affected else ""
+    call = _call_words(case, affected)
+    many = _plural(case, [stand.member for stand in stands])
+    return {
+        "who": who,
+        "is": "are" if many else "is",
+        "has": "have" if many else "has",
+        "gets": "get" if many else "gets",
+        "partner": _other_lock(case, stands),
+        "does": _does(stands),
+        "where": _site(place),
+        "at": f" at {_site(place)}" if place else "",
+        "others": others,
+        "call": call,
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} in {call}"
+        if affected
+        else "",
+    }
+
+
+def _plural(case: Case, members: list[int]) -> bool:
+    return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
+
+
+def _other_lock(case: Case, stands: list[Stand]) -> str:
+    """Name the other threads of the first member that also stand in the user's code."""
+    if not stands or stands[0].place is None or not case.member(stands[0].member).dumps:
+        return ""
+    dump = case.member(stands[0].member).dumps[-1]
+    names = []
+    for thread in dump.threads:
+        user = user_frame(thread.frames)
+        if thread.tid != stands[0].place.tid and user is not None and not is_library(user):
+            names.append(f"{thread.name or thread.tid} at {_frame(user)}")
+    return f", and {names[0]} of the same process does not go on either" if names else ""
+
+
+def _does(stands: list[Stand]) -> str:
+    if not stands:
+        return ""
+    phrase = activity(stands[0])
+    worker = busy_worker(stands[0])
+    return f"{phrase}, which {'is' if worker else ''} {worker.says}" if worker else phrase
+
+
+def _site(place: Location | None) -> str:
+    if place is None:
+        return "an unknown place"
+    line = f":{place.line}" if place.line is not None else ""
+    return f"{place.function} ({place.file}{line})"
+
+
+def _single(members: tuple[int, ...], case: Case) -> bool:
+    return len(members) == 1 and case.member(members[0]).copies == 1
+
+
+def _call_words(case: Case, affected: tuple[int, ...]) -> str:
+    chosen = set(affected)
+    calls = [
+        meeting.says.removeprefix("in ")
+        for meeting in case.picture.meetings
+        if chosen & set(meeting.members)
+    ]
+    if not calls:
+        return "their next step"
+    return calls[0] if len(calls) == 1 else " and ".join(dict.fromkeys(calls[:3]))

@@ -1,0 +1,222 @@
+"""Hold every signature against the case, and put causes before effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang import __version__
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.report import Finding, Report, Verdict
+from whyhang.analyzer.signature import Hit, Kind, Signature
+from whyhang.analyzer.stacks import parting, stack_groups
+from whyhang.analyzer.summary import gap_lines, job_facts, rank_rows
+
+MAX_EFFECTS = 6
+
+
+class Candidate(Record):
+    """A signature that matched, with one of its hits."""
+
+    signature: Signature
+    hit: Hit
+
+    @property
+    def confidence(self) -> float:
+        """Scale what the signature is worth by how clear the hit is."""
+        return round(max(0.05, min(0.99, self.signature.confidence * self.hit.strength)), 2)
+
+
+def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
+    """Turn an aligned job into a report.
+
+    A signature that fails is a note in the report and never its end.
+    """
+    notes: list[str] = []
+    candidates: list[Candidate] = []
+    for signature in signatures:
+        try:
+            hits = _hits(signature, case)
+        except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
+            notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
+            continue
+        candidates += [Candidate(signature=signature, hit=hit) for hit in hits]
+    findings = _findings(case, candidates)
+    verdict = _verdict(case, findings, candidates)
+    return Report(
+        verdict=verdict,
+        headline=_headline(findings, verdict),
+        job=job_facts(case),
+        findings=findings,
+        ranks=rank_rows(case),
+        stack_groups=stack_groups(case),
+        gaps=gap_lines(case),
+        notes=tuple(notes),
+        tool_version=__version__,
+    )
+
+
+def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:
+    hits = signature.when(case)
+    if signature.unless is None or not hits:
+        return hits
+    vetoes = signature.unless(case)
+    return tuple(hit for hit in hits if not any(_about_same(hit, veto) for veto in vetoes))
+
+
+def _about_same(a: Hit, b: Hit) -> bool:
+    return not a.members or not b.members or bool(set(a.members) & set(b.members))
+
+
+def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
+    causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=_cause_order)
+    effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=_order)
+    found: list[Finding] = []
+    for candidate in causes:
+        cause = _outranked_by(candidate, causes)
+        finding = _finding(case, candidate)
+        if cause is not None:
+            index = _index_of(found, cause)
+            finding = replace(finding, caused_by=index)
+        found.append(finding)
+    root = 0 if found else None
+    found += [replace(_finding(case, c), caused_by=root) for c in effects[:MAX_EFFECTS]]
+    return _causes_first(found)
+
+
+def _causes_first(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Move effects behind all causes, keeping their references right."""
+    order = [n for n, f in enumerate(findings) if f.caused_by is None]
+    order += [n for n, f in enumerate(findings) if f.caused_by is not None]
+    moved = {old: new for new, old in enumerate(order)}
+    return tuple(
+        replace(findings[n], caused_by=moved[findings[n].caused_by])  # type: ignore[index]
+        if findings[n].caused_by is not None
+        else findings[n]
+        for n in order
+    )
+
+
+def _cause_order(candidate: Candidate) -> tuple[float, float, int, str]:
+    """Order causes: surer first, then the earlier, then the one on fewer ranks."""
+    hit = candidate.hit
+    return (
+        -candidate.confidence,
+        hit.at if hit.at is not None else float("inf"),
+        len(hit.members) or 10**6,
+        candidate.signature.id,
+    )
+
+
+def _order(candidate: Candidate) -> tuple[float, str]:
+    at = candidate.hit.at
+    return (at if at is not None else float("inf"), candidate.signature.id)
+
+
+def _outranked_by(candidate: Candidate, causes: list[Candidate]) -> Candidate | None:
+    for other in causes:
+        if (
+            other is not candidate
+            and candidate.signature.id in other.signature.outranks
+            and _about_same(candidate.hit, other.hit)
+        ):
+            return other
+    return None
+
+
+def _index_of(found: list[Finding], cause: Candidate) -> int | None:
+    for number, finding in enumerate(found):
+        if finding.signature == cause.signature.id:
+            return number
+    return None
+
+
+class _Words(dict[str, str]):
+    """Fields of a title; one that the evidence does not fill reads as "?", not as a crash."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _finding(case: Case, candidate: Candidate) -> Finding:
+    signature, hit = candidate.signature, candidate.hit
+    ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
+    everyone = all(case.member(number).rank is not None for number in hit.members)
+    known = hit.names_culprit and bool(ranks) and everyone
+    words = _Words(hit.fields)
+    if "who" not in words:
+        names = case.names(hit.members) if hit.members else ""
+        words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
+    explanation = signature.means.format_map(words)
+    where = parting(case, hit.members, hit.affected) if hit.members else None
+    if where is not None:
+        explanation += f" The paths part in {where}."
+    return Finding(
+        signature=signature.id,
+        category=signature.category,
+        confidence=candidate.confidence,
+        title=_sentence(signature.title.format_map(words)),
+        explanation=explanation,
+        culprit_ranks=ranks if known else None,
+        affected_ranks=case.ranks(hit.affected),
+        collective=hit.collective,
+        location=hit.location,
+        evidence=hit.evidence,
+        remedies=tuple(text.format_map(words) for text in signature.remedies),
+        next_steps=tuple(text.format_map(words) for text in signature.next_steps),
+        runbook_url=signature.runbook,
+        subjects=tuple(case.member(number).name for number in hit.members),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
+
+
+def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candidate]) -> Verdict:
+    """Say in one word how the job is."""
+    if not findings:
+        return "inconclusive"
+    first = findings[0]
+    if first.category in SETTLED:
+        return SETTLED[first.category]
+    timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
+    waits = bool(case.picture.waiting or case.picture.maybe)
+    seen_live = any(member.dumps or member.processes for member in case.job.members)
+    if first.category == "unknown":
+        return (
+            "hung"
+            if waits and not case.picture.progress and first.confidence >= 0.5
+            else "inconclusive"
+        )
+    if seen_live or not case.job.lines:
+        return "hung"
+    return "hung" if timed_out and first.category in HANGS else "failed"
+
+
+HANGS = {
+    "collective-mismatch",
+    "missing-rank-in-collective",
+    "uneven-inputs",
+    "cross-group-deadlock",
+    "p2p-mismatch",
+    "group-creation-mismatch",
+    "dataloader-blocked",
+    "init-missing-rank",
+    "store-key-never-set",
+}
+"""Categories that are hangs by nature, also when a watchdog ended the job in the end."""
+
+
+def _headline(findings: tuple[Finding, ...], verdict: Verdict) -> str:
+    if not findings:
+        return "The evidence does not say what the job waits for; see what was missing below."
+    first = findings[0]
+    text = first.title if first.title.endswith(".") else f"{first.title}."
+    if verdict in {"hung", "failed"} and first.confidence < 0.5:
+        return f"Possibly: {text}"
+    return text

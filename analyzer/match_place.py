@@ -1,0 +1,402 @@
+"""Matchers over where the ranks stand: stacks, process states and who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case, Meeting, Stand, Standing
+from whyhang.analyzer.describe import (
+    call_of,
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+
+WAITERS = {Standing.WAITING, Standing.MAYBE}
+HELD = (Standing.BLOCKED, Standing.RUNNING)
+"""Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
+
+
+class Late(Record):
+    """Ranks that others wait for and that themselves wait for no rank.
+
+    ``kinds`` limits it to ranks whose own place is of these kinds; ``besides`` leaves those
+    kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
+    waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
+    ``alone`` also takes ranks stuck so while nobody is seen waiting for them.
+    """
+
+    kinds: tuple[WaitKind, ...] = ()
+    besides: tuple[WaitKind, ...] = ()
+    states: tuple[Standing, ...] = HELD
+    while_in: tuple[WaitKind, ...] = ()
+    not_while_in: tuple[WaitKind, ...] = ()
+    says: str = ""
+    moves: tuple[Moved, ...] = ()
+    alone: bool = False
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all roots that stand at the same place."""
+        if case.picture.progress:
+            return ()
+        waiters = waiters_for(case)
+        if not waiters and not self.alone:
+            return ()
+        operations = {m.kind for m in case.picture.meetings}
+        if self.while_in and not operations & set(self.while_in):
+            return ()
+        if self.not_while_in and operations & set(self.not_while_in):
+            return ()
+        groups: dict[tuple[object, ...], list[Stand]] = {}
+        for number in case.picture.apart:
+            stand = case.stands[number]
+            if self._wants(stand):
+                groups.setdefault(_where(stand), []).append(stand)
+        return tuple(_late_hit(case, stands, waiters) for stands in groups.values())
+
+    def _wants(self, stand: Stand) -> bool:
+        kinds = kinds_of(stand)
+        if stand.standing not in self.states:
+            return False
+        if self.kinds and not kinds & set(self.kinds):
+            return False
+        if self.moves and stand.motion.moved not in self.moves:
+            return False
+        if self.says and (stand.place is None or self.says not in stand.place.says):
+            return False
+        return not kinds & set(self.besides)
+
+
+def late(
+    *kinds: WaitKind,
+    besides: tuple[WaitKind, ...] = (),
+    states: tuple[Standing, ...] = HELD,
+    while_in: tuple[WaitKind, ...] = (),
+    not_while_in: tuple[WaitKind, ...] = (),
+    says: str = "",
+    moves: tuple[Moved, ...] = (),
+    alone: bool = False,
+) -> Late:
+    """Ask for ranks that others wait for; see ``Late``."""
+    return Late(
+        kinds=kinds,
+        besides=besides,
+        states=states,
+        while_in=while_in,
+        not_while_in=not_while_in,
+        says=says,
+        moves=moves,
+        alone=alone,
+    )
+
+
+def blocked_in(*kinds: WaitKind, says: str = "") -> Late:
+    """Ask for ranks blocked so, whether or not anyone is seen waiting for them."""
+    return Late(kinds=kinds, alone=True, says=says)
+
+
+def waiters_for(case: Case) -> tuple[int, ...]:
+    """List the members that wait for other ranks; a "maybe" counts once there is a root."""
+    return tuple(sorted((*case.picture.waiting, *case.picture.maybe)))
+
+
+def kinds_of(stand: Stand) -> set[WaitKind]:
+    """Give what a member waits for and the larger work it is in."""
+    if stand.place is None:
+        return set()
+    found = {stand.place.kind}
+    if stand.place.context is not None:
+        found.add(stand.place.context)
+    return found
+
+
+def _where(stand: Stand) -> tuple[object, ...]:
+    place = stand.place
+    if place is None:
+        return (stand.standing,)
+    user = place.user
+    site = (user.file, user.function, user.line) if user else None
+    return (stand.standing is Standing.STOPPED, place.kind, place.context, site)
+
+
+def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
+    members = tuple(stand.member for stand in stands)
+    affected = tuple(number for number in waiters if number not in members)
+    evidence = [piece for stand in stands for piece in evidence_of(case, stand)]
+    for meeting in case.picture.meetings:
+        evidence += evidence_of(case, case.stands[meeting.members[0]])[:1]
+    certain = all(stand.place is None or stand.place.certain for stand in stands)
+    strength = 1.0 if certain and affected else 0.8
+    if _too_many(case, members, waiters):
+        strength *= 0.55
+    return Hit(
+        members=members,
+        affected=affected,
+        evidence=tuple(evidence),
+        strength=strength,
+        names_culprit=not _too_many(case, members, waiters),
+        collective=call_of(case, waiters),
+        location=location_of(case, stands[0]),
+        fields=subject_fields(case, stands, affected),
+    )
+
+
+def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
+    """Tell whether the late ones are the many and merely seem to run.
+
+    Six ranks that went on and two that wait have parted; who is wrong cannot be seen.
+    """
+    runs = all(
+        case.stands[number].standing in {Standing.RUNNING, Standing.MOVING} for number in members
+    )
+    return runs and bool(waiters) and _count(case, members) >= _count(case, waiters)
+
+
+def _count(case: Case, members: Iterable[int]) -> int:
+    return sum(case.member(number).copies for number in members)
+
+
+class Parted(Record):
+    """Every rank waits for others, but in different operations: they cannot meet.
+
+    ``kinds`` are the kinds of operation that take part. The fewest are where to look first; a
+    tie names nobody.
+    """
+
+    kinds: tuple[WaitKind, ...] = (WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI)
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit if nobody is elsewhere and two operations stand against each other."""
+        picture = case.picture
+        if picture.roots or picture.progress or not _all_seen(case):
+            return ()
+        meetings = [m for m in picture.meetings if m.kind in self.kinds]
+        if len(meetings) != len(picture.meetings) or len(meetings) < 2:
+            return ()
+        return (_parted_hit(case, meetings),)
+
+
+def parted(*kinds: WaitKind) -> Parted:
+    """Ask for ranks that wait in different operations; see ``Parted``."""
+    return Parted(kinds=kinds) if kinds else Parted()
+
+
+def _all_seen(case: Case) -> bool:
+    """Tell whether every member's place is known, so that no root can hide."""
+    return all(stand.standing is not Standing.UNSEEN for stand in case.stands)
+
+
+def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
+    counts = [_count(case, meeting.members) for meeting in meetings]
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    fewest = meetings[counts.index(min(counts))]
+    others = [meeting for meeting in meetings if meeting is not fewest]
+    shown = [case.stands[m.members[0]] for m in (fewest, *others)]
+    waiting = tuple(sorted(n for meeting in others for n in meeting.members))
+    sides = " and ".join(
+        f"{case.names(m.members)} in {m.op}"
+        + (f" ({m.sites[0]})" if m.sites and m.sites[0] else "")
+        for m in (fewest, *others)
+    )
+    # More than two operations, or point-to-point among them, is what pipelines and
+    # nested groups look like when the one late rank is not among those seen.
+    plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
+    return Hit(
+        members=() if tie else fewest.members,
+        affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
+        evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
+        strength=(0.9 if not tie else 0.75) if plain else 0.4,
+        names_culprit=not tie,
+        collective=Collective(op=fewest.op, others=", ".join(m.op for m in others)),
+        location=location_of(case, shown[0]) if not tie else None,
+        fields={"sides": sides, **subject_fields(case, [shown[0]], waiting)},
+    )
+
+
+class CreatesGroup(Record):
+    """Some ranks create a process group while others are in another operation."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Blame those who do not take part, if they are known to be elsewhere."""
+        meetings = {m.kind: m for m in case.picture.meetings}
+        creating = meetings.get(WaitKind.GROUP)
+        if creating is None or case.picture.progress:
+            return ()
+        inside = set(creating.members)
+        outside = tuple(
+            s.member
+            for s in case.stands
+            if s.member not in inside and s.standing in WAITERS and s.place is not None
+        )
+        if not outside:
+            return ()
+        few = _count(case, outside) <= _count(case, creating.members)
+        blamed = outside if few else creating.members
+        shown = [case.stands[outside[0]], case.stands[creating.members[0]]]
+        fields = subject_fields(case, [case.stands[n] for n in blamed], creating.members)
+        fields["inside"] = case.names(creating.members)
+        fields["outside"] = case.names(outside)
+        return (
+            Hit(
+                members=blamed,
+                affected=creating.members if few else outside,
+                evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
+                collective=Collective(op=creating.op),
+                location=location_of(case, case.stands[blamed[0]]),
+                fields=fields,
+            ),
+        )
+
+
+def creates_group() -> CreatesGroup:
+    """Ask for a group creation that not all ranks take part in."""
+    return CreatesGroup()
+
+
+class AllTogether(Record):
+    """Every rank that should be there is in the same operation: the cause is below it."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        picture = case.picture
+        if picture.roots or picture.progress or len(picture.meetings) != 1 or case.job.gone:
+            return ()
+        meeting = picture.meetings[0]
+        if len(meeting.members) < 2 or not _all_seen(case):
+            return ()
+        stands = [case.stands[number] for number in meeting.members]
+        return (
+            Hit(
+                affected=meeting.members,
+                evidence=tuple(evidence_of(case, stands[0])),
+                names_culprit=False,
+                strength=1.0 if not case.job.absent else 0.6,
+                collective=call_of(case, meeting.members),
+                location=location_of(case, stands[0]),
+                fields={**subject_fields(case, stands, ()), "call": meeting.op},
+            ),
+        )
+
+
+def all_together() -> AllTogether:
+    """Ask whether every rank stands in one and the same operation."""
+    return AllTogether()
+
+
+class Absent(Record):
+    """A rank should run on a host that was looked at, and no living process is it.
+
+    ``starting``: only while the others are still in init_process_group (or only after).
+    """
+
+    starting: bool | None = None
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all ranks that are gone."""
+        gone = case.job.gone
+        starting = any(m.kind is WaitKind.INIT for m in case.picture.meetings)
+        if not gone or (self.starting is not None and self.starting is not starting):
+            return ()
+        waiters = waiters_for(case)
+        ranks = [lost.rank for lost in gone]
+        members = tuple(m.id for m in case.job.members if m.rank in ranks)
+        evidence = [
+            Evidence(source=lost.source.file, quote=lost.quote, rank=None) for lost in gone[:4]
+        ]
+        for number in waiters[:2]:
+            evidence += evidence_of(case, case.stands[number])[:1]
+        fields = subject_fields(case, [], waiters)
+        fields["who"] = ranks_in_words(ranks)
+        return (
+            Hit(
+                members=members,
+                ranks=tuple(ranks),
+                affected=waiters,
+                evidence=tuple(evidence),
+                collective=call_of(case, waiters),
+                fields=fields,
+            ),
+        )
+
+
+def absent(*, starting: bool | None = None) -> Absent:
+    """Ask for ranks that should be there and are not; see ``Absent``."""
+    return Absent(starting=starting)
+
+
+class LockOfItsOwn(Record):
+    """A rank's main thread waits for a lock while another thread of it waits for one too."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per such rank; two waiting threads make a cycle likely."""
+        hits = []
+        for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
+            stand = case.stands[hit.members[0]]
+            if stand.place is not None and stand.place.op == "file-lock":
+                continue
+            hits.append(hit)
+        return tuple(hits)
+
+
+def waits_for_lock_of_its_own() -> LockOfItsOwn:
+    """Ask for ranks stuck on a lock or the GIL within their own process."""
+    return LockOfItsOwn()
+
+
+class Moving(Record):
+    """The job as a whole goes on between the looks, with a rank that holds it up, if seen."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit if the waiting ranks had answers and some rank is behind them."""
+        picture = case.picture
+        behind = [case.stands[n] for n in picture.roots]
+        waiters = waiters_for(case)
+        late_moving = [s for s in behind if s.standing is Standing.MOVING]
+        if not (picture.progress or late_moving) or not behind or not waiters:
+            return ()
+        shown = late_moving or behind
+        clear = _count(case, [s.member for s in shown]) < _count(case, waiters)
+        return (
+            Hit(
+                members=tuple(s.member for s in shown) if clear else (),
+                affected=waiters if clear else (),
+                names_culprit=clear,
+                evidence=tuple(piece for s in shown for piece in evidence_of(case, s)),
+                strength=0.9 if picture.progress else 0.7,
+                location=location_of(case, shown[0]) if clear else None,
+                fields=subject_fields(case, shown, waiters),
+            ),
+        )
+
+
+def moving() -> Moving:
+    """Ask whether the job goes on although some rank is behind."""
+    return Moving()
+
+
+class AtEase(Record):
+    """Ranks were seen to go on, and nobody holds the others up."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        if not case.picture.progress or not case.stands:
+            return ()
+        moved = [s for s in case.stands if s.motion.moved in {Moved.ON, Moved.STIRRED}]
+        return (
+            Hit(
+                names_culprit=False,
+                evidence=tuple(piece for s in moved[:3] for piece in evidence_of(case, s)[:1]),
+                fields=subject_fields(case, moved, ()),
+            ),
+        )
+
+
+def at_ease() -> AtEase:
+    """Ask whether the job simply runs."""
+    return AtEase()

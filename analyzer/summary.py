@@ -1,0 +1,119 @@
+"""The parts of a report that judge nothing: the job, the rows of ranks, what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import STATES, activity, location_of, ranks_in_words
+from whyhang.analyzer.model import Claim, Gap, replace
+from whyhang.analyzer.report import Job, RankRow
+
+MAX_GAPS = 25
+
+
+def job_facts(case: Case) -> Job:
+    """Gather what is known of the job as a whole; what the most sources say wins."""
+    job = case.job
+    hosts = tuple(sorted({member.host for member in job.members if member.host}))
+    environ = [p.environ for m in job.members for p in m.processes[-1:]]
+    return Job(
+        world_size=job.world_size,
+        hosts=hosts or None,
+        launcher=_claim(job.claims, "launcher") or _launcher(environ),
+        backend=_claim(job.claims, "backend"),
+        torch_version=_claim(job.claims, "torch_version"),
+        nccl_version=_claim(job.claims, "nccl_version"),
+    )
+
+
+LAUNCHERS = (
+    ("TORCHELASTIC_RUN_ID", "torchrun"),
+    ("OMPI_COMM_WORLD_RANK", "mpirun"),
+    ("PMI_RANK", "mpiexec"),
+    ("SLURM_PROCID", "srun"),
+    ("RAY_JOB_ID", "ray"),
+)
+
+
+def _launcher(environs: list[dict[str, str]]) -> str | None:
+    for environ in environs:
+        for key, name in LAUNCHERS:
+            if key in environ:
+                return name
+    return None
+
+
+def _claim(claims: Iterable[Claim], about: str) -> str | None:
+    said = Counter(claim.value for claim in claims if claim.about == about)
+    return said.most_common(1)[0][0] if said else None
+
+
+def rank_rows(case: Case) -> tuple[RankRow, ...]:
+    """Give one row per member, and one per rank that is expected and was not seen."""
+    rows = [_row(case, stand) for stand in case.stands]
+    gone = {lost.rank: lost for lost in case.job.gone}
+    for rank in case.job.absent:
+        lost = gone.get(rank)
+        rows.append(
+            RankRow(
+                rank=rank,
+                host=lost.host if lost else None,
+                pid=None,
+                state="missing" if lost else "unreachable",
+                activity="no process" if lost else "nothing of it was collected",
+                name=f"rank {rank}",
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
+
+
+def _row(case: Case, stand: Stand) -> RankRow:
+    member = case.member(stand.member)
+    words = activity(stand)
+    state = STATES[stand.standing]
+    if stand.standing is Standing.UNSEEN:
+        heard = case.ledger.activity_of(member.rank)
+        if heard is not None:
+            words, state = heard, "waiting"
+    place = location_of(case, stand)
+    return RankRow(
+        rank=member.rank,
+        host=member.host,
+        pid=member.pid,
+        state=state,
+        activity=words,
+        location=replace(place, excerpt=()) if place else None,
+        name=member.name,
+    )
+
+
+def gap_lines(case: Case) -> tuple[str, ...]:
+    """List what was looked for and not had, equal gaps folded, most telling first."""
+    lines: list[str] = []
+    unseen = [rank for rank in case.job.absent if rank not in {g.rank for g in case.job.gone}]
+    if unseen and case.job.members:
+        lines.append(
+            f"Nothing was collected of {ranks_in_words(unseen)} "
+            f"(world size {case.job.world_size}, {case.job.world_size_how}); "
+            "what they do cannot be judged. Run whyhang on their hosts, or add their files."
+        )
+    lines += _folded(case.job.gaps)
+    if len(lines) > MAX_GAPS:
+        lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
+    return tuple(lines)
+
+
+def _folded(gaps: Iterable[Gap]) -> list[str]:
+    """Say equal gaps of several ranks once."""
+    groups: dict[tuple[str, str, str], list[Gap]] = {}
+    for gap in gaps:
+        groups.setdefault((gap.why, gap.cost, gap.remedy), []).append(gap)
+    lines = []
+    for same in groups.values():
+        if len(same) == 1:
+            lines.append(str(same[0]))
+            continue
+        lines.append(str(replace(same[0], what=f"{same[0].what} (and {len(same) - 1} more alike)")))
+    return lines

@@ -1,0 +1,1 @@
+"""Hangs of collectives and process groups."""

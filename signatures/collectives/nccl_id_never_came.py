@@ -1,0 +1,65 @@
+"""Ranks waited in vain for the NCCL id that the first rank of a group publishes.
+
+'[0]' is the first rank within that group, which for a sub-group is not global rank 0; for
+point-to-point the key reads 'a:b' and the id comes from the lower rank of the pair. So the line
+tells that the group's first rank did not come, and not which process that is.
+"""
+
+from whyhang.analyzer.match_log import log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="nccl-id-never-came",
+    category="missing-rank-in-collective",
+    kind=Kind.CAUSE,
+    title="The first rank of a group never published the NCCL id that others wait for",
+    when=log(
+        (
+            r"setting up NCCL communicators? and retrieving ncclUniqueId(?:\(s\))? from "
+            r"(?:\[0\]|roots?) via .*, but store->get\('[^']*'\) got error: (?:Socket "
+            r"Timeout|wait timeout)"
+        ),
+        (
+            r"setting up NCCL communicators? and retrieving ncclUniqueId\(s\) from roots via "
+            r"TCPStore by key"
+        ),
+    ),
+    unless=log(
+        r"got error: wait timeout after \d+ms, keys: \S*/default_pg/0//cuda//\d+",
+    ),
+    means=(
+        "The first collective on a group needs an id that the group's first rank puts into the "
+        "store. It did not come in time: that rank is elsewhere in its code, or dead."
+    ),
+    confidence=0.6,
+    remedies=(
+        (
+            "Find the first member of that group and look at what it does instead of the first "
+            "collective."
+        ),
+        "Let all members of a group make their first call on it at the same point of the program.",
+    ),
+    next_steps=("py-spy dump --pid PID of the group's first rank",),
+    links=("https://pytorch.org/docs/stable/distributed.html",),
+    matches=(
+        (
+            "RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from "
+            "[0] via c10d key-value store by key '0', but store->get('0') got error: Socket "
+            "Timeout"
+        ),
+        (
+            "[5] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0:1', but store->get('0:1') got error: wait timeout after "
+            "600000ms, keys: /default_pg/0//2//cuda//0:1"
+        ),
+    ),
+    misses=(
+        (
+            "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: Connection reset by "
+            "peer. This may indicate a possible application crash on rank 0 or a network set up "
+            "issue."
+        ),
+    ),
+    outranks=("store-key-wait",),
+)

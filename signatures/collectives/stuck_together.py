@@ -1,0 +1,31 @@
+"""Every rank has reached the same operation and none comes back.
+
+The program did its part: all arrived. What is left is below it, the network, NCCL, a GPU, or
+arguments that differ in a way stacks do not show (shape, dtype, group). GPU state, NCCL's
+warnings and the recorder decide.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, Verdict, all_together, either, ledger
+
+SIGNATURE = Signature(
+    id="stuck-together",
+    category="unknown",
+    kind=Kind.CAUSE,
+    title="All ranks stand in the same {call} and none comes back",
+    when=either(all_together(), ledger(Verdict.STUCK_TOGETHER)),
+    means=(
+        "Everyone that was seen is inside {call}; no rank is missing. The cause lies below the "
+        "program (network, NCCL, GPU) or in arguments that stacks do not show (shape, dtype, "
+        "group)."
+    ),
+    confidence=0.6,
+    remedies=(
+        "Look at the GPUs and links of all hosts before the code: nvidia-smi, dmesg, ibstat.",
+        "Rule out a shape or group mismatch with a flight-recorder dump.",
+    ),
+    next_steps=(
+        "nvidia-smi; dmesg -T | grep -iE 'NVRM|Xid|mlx5|oom'  # on every host",
+        "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
+    ),
+    links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+)

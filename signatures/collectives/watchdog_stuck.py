@@ -1,0 +1,77 @@
+"""The watchdog thread of a rank stopped moving, so its heartbeat monitor ends the process.
+
+This is something else than a collective that times out: here even the thread that would notice
+it is blocked. It waits inside a CUDA or NCCL call (a stuck driver, a deadlock between two
+communicators, an abort that never returns), or for the GIL, which some thread holds while it
+blocks in CUDA. The C++ stacks printed around it tell which.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="watchdog-stuck",
+    category="gil-or-lock-deadlock",
+    kind=Kind.CAUSE,
+    title="The NCCL watchdog thread of {who} itself got stuck",
+    when=log(
+        r"ProcessGroupNCCL's watchdog got stuck for \d+ seconds without making progress",
+        r"Heartbeat monitor timed out! Process will be terminated after dumping debug info",
+        (
+            r"NCCL monitor thread timeout\. Basically, this could be due to CUDA or NCCL calls "
+            r"being unexpectedly blocking"
+        ),
+        r"monitoring thread detects no heartbeat and will finally kill the process",
+        blames=Blames.SPEAKER,
+    ),
+    means=(
+        "The thread that watches collectives made no progress for minutes. It was blocked in a "
+        "CUDA or NCCL call, or could not get the GIL that another thread holds inside such a "
+        "call."
+    ),
+    confidence=0.5,
+    remedies=(
+        (
+            "Take the stacks of that process with native frames: who holds the GIL, and in which "
+            "CUDA call?"
+        ),
+        (
+            "Do not call CUDA or NCCL from extensions while they hold the GIL, nor from "
+            "destructors and garbage collection."
+        ),
+        "If it was only slow, raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC.",
+    ),
+    next_steps=(
+        "py-spy dump --native --pid PID",
+        "nvidia-smi and dmesg on that host, for a GPU or driver that stopped answering",
+    ),
+    links=(
+        (
+            "https://github.com/pytorch/pytorch/blob/main/torch/csrc/distribute"
+            "d/c10d/ProcessGroupNCCL.cpp"
+        ),
+    ),
+    matches=(
+        (
+            "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) "
+            "Rank 1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
+            "progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA "
+            "API (e.g., CudaEventDestroy) hang blocking the watchdog"
+        ),
+        (
+            "[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 3] Heartbeat monitor timed out! Process "
+            "will be terminated after dumping debug info. workMetaList_.size() = 3"
+        ),
+        (
+            "[F ProcessGroupNCCL.cpp:1002] [Rank 1] [PG 0 Rank 1] NCCL monitor thread timeout. "
+            "Basically, this could be due to CUDA or NCCL calls being unexpectedly blocking, "
+            "especially when your program enters a deadlock state in watchdog"
+        ),
+    ),
+    misses=(
+        (
+            "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=133, "
+            "OpType=ALLREDUCE"
+        ),
+    ),
+)

@@ -1,0 +1,75 @@
+"""The NCCL watchdog of a rank gave up waiting for a collective.
+
+This is what a hang looks like from a rank that waits; it is printed by those who came, and all
+of them print it. Whom they waited for is seen by aligning operation and sequence number of all
+ranks: the rank that never enqueued it, or that is silent. The number in '[Rank n]' is the rank
+within a group and may be stale, so it names nobody.
+"""
+
+from whyhang.analyzer.match_log import log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="watchdog-timeout",
+    category="missing-rank-in-collective",
+    kind=Kind.CONSEQUENCE,
+    title="A collective did not complete in time and the NCCL watchdog gave up",
+    when=log(
+        r"[Ww]atchdog caught collective operation timeout",
+        r"Caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)",
+        (
+            r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)[^)]*\) (?:ran for \d+ "
+            r"milliseconds before timing out|timed out in (?:blocking wait|call to wait))"
+        ),
+        r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
+    ),
+    means=(
+        "The rank that prints this waited in a collective until the limit. Others did not come, "
+        "or the transfer below never finished. It is a victim, unless nothing else was ever "
+        "wrong."
+    ),
+    confidence=0.5,
+    next_steps=(
+        (
+            "Compare 'last enqueued' and 'last completed' of all ranks: the one that is behind "
+            "is the one to look at"
+        ),
+        "Read flight-recorder dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000)",
+    ),
+    links=(
+        (
+            "https://pytorch.org/docs/stable/distributed.html#debugging-torch-d"
+            "istributed-applications"
+        ),
+    ),
+    matches=(
+        (
+            "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=133, OpType=ALLREDUCE, NumelIn=1, "
+            "NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out."
+        ),
+        (
+            "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=5, OpType=BROADCAST, TensorShape=[64], Timeout(ms)=1800000) ran for "
+            "1804406 milliseconds before timing out."
+        ),
+        (
+            "[Rank 2] Caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLGATHER, "
+            "Timeout(ms)=1800000) ran for 1800110 milliseconds before timing out."
+        ),
+        (
+            "RuntimeError: [Rank 3] Work WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=10, "
+            "NumelOut=10, Timeout(ms)=60000) timed out in blocking wait "
+            "(TORCH_NCCL_BLOCKING_WAIT=1)."
+        ),
+        "\\t - [3] Timeout at collective: ALLREDUCE, #133",
+    ),
+    misses=(
+        (
+            "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) "
+            "Rank 0] Exception (either an error or timeout) detected by watchdog at work: 133, "
+            "last enqueued NCCL work: 135, last completed NCCL work: 132."
+        ),
+        "Watchdog joined, destroying NCCL communicators.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Ranks that died, stopped, spin or deadlock by themselves."""

@@ -1,0 +1,26 @@
+"""A rank has no living process any more, and the others wait for it.
+
+It was killed (out of memory, a node that went away, kill -9), it crashed, or it ended early.
+Said only where the evidence covers the host it should be on: its siblings say how many ranks
+were started there, and it is not among the processes.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, Standing, absent, either, late
+
+SIGNATURE = Signature(
+    id="rank-died",
+    category="rank-died",
+    kind=Kind.CAUSE,
+    title="{who} {has} no living process{waiting}",
+    when=either(absent(starting=False), late(states=(Standing.GONE,), alone=True)),
+    means=(
+        "{who} should run here and does not. The others wait for it in {call} and will not "
+        "notice before their timeout."
+    ),
+    confidence=0.93,
+    remedies=(
+        "Find out how it ended: its own log, dmesg (oom-kill), the scheduler's accounting.",
+        "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
+    ),
+    next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
+)

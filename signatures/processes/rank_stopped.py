@@ -1,0 +1,30 @@
+"""A rank was stopped by a signal, a debugger or a prompt, and the job waits for it.
+
+SIGSTOP (a scheduler that suspends, Ctrl-Z, a debugger that attached), a forgotten
+breakpoint() or pdb.set_trace(), or input() on a terminal nobody looks at. The kernel's
+process state says the first kind; the frames of pdb or the terminal read say the others.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, either, late
+
+SIGNATURE = Signature(
+    id="rank-stopped",
+    category="rank-stopped",
+    kind=Kind.CAUSE,
+    title="{who} {is} stopped: {does}{at}{waiting}",
+    when=either(
+        late(states=(Standing.STOPPED,), alone=True),
+        late(WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
+    ),
+    means=(
+        "{who} does not run until a person or a signal lets it go on ({does}); "
+        "the others are healthy and wait."
+    ),
+    confidence=0.97,
+    remedies=(
+        "Let it go on: kill -CONT PID for a stopped process; leave the debugger or answer the "
+        "prompt otherwise.",
+        "Take breakpoint(), pdb.set_trace() and input() out of code that runs on many ranks.",
+    ),
+    next_steps=("grep -E 'State|TracerPid' /proc/PID/status  # T: stopped, t: traced",),
+)

@@ -1,0 +1,1 @@
+"""Start-up: rendezvous, stores, names and ports."""

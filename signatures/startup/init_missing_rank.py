@@ -1,0 +1,33 @@
+"""The job waits in init_process_group for a rank that has not come.
+
+The store's rendezvous ends when every rank has joined. One is missing: it was never started,
+it died before, or it is late, still importing, sleeping, reading or downloading before its
+own call. The waiting ranks only show that they wait.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, absent, either, late
+
+SIGNATURE = Signature(
+    id="init-missing-rank",
+    category="init-missing-rank",
+    kind=Kind.CAUSE,
+    title="{who} {has} not come to init_process_group: {does}{at}",
+    when=either(
+        absent(starting=True),
+        late(
+            while_in=(WaitKind.INIT,),
+            states=(Standing.BLOCKED, Standing.RUNNING, Standing.MOVING),
+        ),
+    ),
+    means=(
+        "{others} wait in the rendezvous of init_process_group; {who} {has} not joined "
+        "({does}{at})."
+    ),
+    confidence=0.92,
+    remedies=(
+        "If {who} does something long before its init call, move it behind the call or do it once.",
+        "If it was never started, check WORLD_SIZE against the number of processes started.",
+    ),
+    next_steps=("py-spy dump --pid PID  # of {who}: what does it do before init?",),
+    outranks=("rank-stopped", "dataloader-blocked", "storage-io-blocked", "network-io-blocked"),
+)

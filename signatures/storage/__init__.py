@@ -1,0 +1,1 @@
+"""Data loading, storage and network peers outside the job."""

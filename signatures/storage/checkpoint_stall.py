@@ -1,0 +1,23 @@
+"""A rank is stuck writing or reading a checkpoint while the others wait for it.
+
+Rank 0 saves alone, to storage that does not take the data, and the others stand in the next
+collective or barrier. A save that only takes long looks the same until it moves.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+
+SIGNATURE = Signature(
+    id="checkpoint-stall",
+    category="checkpoint-stall",
+    kind=Kind.CAUSE,
+    title="{who} {is} stuck in a checkpoint at {where}{waiting}",
+    when=late(WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True),
+    means="{who} {does}{at} and does not finish; {others} wait for it in {call}.",
+    confidence=0.9,
+    remedies=(
+        "Check the storage that the checkpoint goes to: space, quota, mount, throughput.",
+        "Save asynchronously (torch.distributed.checkpoint.async_save) or on all ranks alike.",
+    ),
+    next_steps=("cat /proc/PID/io; sleep 5; cat /proc/PID/io  # do the counters move?",),
+    outranks=("storage-io-blocked", "missing-rank-in-collective"),
+)

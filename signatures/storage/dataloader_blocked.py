@@ -1,0 +1,34 @@
+"""A rank waits for its next batch, because its DataLoader or dataset is blocked.
+
+With workers, the main process sits in _try_get_data and the cause is in a worker: a read that
+does not return, a lock copied by fork, a download. With num_workers=0 the dataset runs in the
+main process. Batches come in order: one stuck worker blocks its rank even when others have
+data ready.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+
+SIGNATURE = Signature(
+    id="dataloader-blocked",
+    category="dataloader-blocked",
+    kind=Kind.CAUSE,
+    title="{who} {gets} no batch: {does}{at}{waiting}",
+    when=late(WaitKind.DATALOADER, WaitKind.DATASET, alone=True),
+    means=(
+        "{who} waits for data ({does}{at}). It takes part in no collective until the batch "
+        "comes, so the others wait for it."
+    ),
+    confidence=0.95,
+    remedies=(
+        "Look at what the dataset does at {where}: a read, a lock or a download without a timeout.",
+        "Give DataLoader a timeout=, and reads and downloads one of their own.",
+        "If the workers only wait for each other, try num_workers=0 or "
+        "multiprocessing_context='spawn' to rule out a lock copied by fork.",
+    ),
+    next_steps=(
+        "py-spy dump --pid PID  # of the worker, twice: does it move?",
+        "ls -l /proc/PID/fd; cat /proc/PID/stack  # of the worker: what does it read?",
+    ),
+    links=("https://pytorch.org/docs/stable/data.html",),
+    outranks=("missing-rank-in-collective",),
+)

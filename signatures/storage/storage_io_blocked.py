@@ -1,0 +1,28 @@
+"""A rank is blocked in file I/O: a mount that does not answer, a fifo, a full disk.
+
+Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterruptible sleep
+(state D), where not even a debugger can look. A fifo without a writer does the same.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+
+SIGNATURE = Signature(
+    id="storage-io-blocked",
+    category="storage-io-blocked",
+    kind=Kind.CAUSE,
+    title="{who} {is} blocked in file I/O at {where}{waiting}",
+    when=late(
+        WaitKind.FILE,
+        besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+        alone=True,
+    ),
+    means=(
+        "{who} {does}{at} and does not come back. The file system, not the program, holds the job."
+    ),
+    confidence=0.9,
+    remedies=(
+        "Check the mount behind that path from the same host: does ls return?",
+        "Stage data to local disk, or read with a timeout in a thread that may be given up.",
+    ),
+    next_steps=("cat /proc/PID/stack; ls -l /proc/PID/fd", "timeout 5 stat PATH; df -h; dmesg -T"),
+)

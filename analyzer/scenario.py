@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer import keeper
+from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.model import Record
 
 if sys.version_info >= (3, 11):
@@ -40,6 +41,8 @@ TIME_LIMIT = 600
 
 BUNDLE = "bundle.tar.zst"
 
+_REPLAY = "replay what was recorded of it with --recorded"
+
 _FOREIGN = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR",
     "MASTER_PORT",
@@ -53,8 +56,8 @@ _QUIET_LAUNCH = {
 }
 
 
-class ScenarioError(Exception):
-    """A sample cannot be read, started or brought to its hang; the text says what to do."""
+class ScenarioError(WhyhangError):
+    """A sample cannot be read, started, brought to its hang or ended."""
 
 
 class Expectation(Record):
@@ -121,26 +124,31 @@ def read(folder: Path) -> Sample:
         raise ScenarioError(f"{path}: {why}") from why
 
 
-def missing(sample: Sample) -> str | None:
+def missing(sample: Sample) -> ScenarioError | None:
     """Say what this machine lacks to start the sample, with the remedy; ``None`` if nothing."""
     if not sample.start:
-        return f"{sample.name} can only be replayed from its bundle (--recorded)"
+        return ScenarioError(f"{sample.name} cannot be started, only replayed", _REPLAY)
     if importlib.util.find_spec("torch") is None:
-        return (
-            "a live sample trains a small model and needs torch: "
-            "pip install 'whyhang[torch]', or replay the recording with --recorded"
+        return ScenarioError(
+            "a live sample trains a small model and needs torch, which is not installed here",
+            f"pip install 'whyhang[torch]'; or {_REPLAY}",
         )
     absent = [
         name
         for name in sample.needs
         if shutil.which(name) is None and importlib.util.find_spec(name) is None
     ]
-    return f"{sample.name} needs {', '.join(absent)}, not installed here" if absent else None
+    if absent:
+        return ScenarioError(
+            f"{sample.name} needs {' and '.join(absent)}", f"install, or {_REPLAY}"
+        )
+    return None
 
 
-def command_line(sample: Sample) -> list[str]:
+def command_line(sample: Sample, folder: Path | None = None) -> list[str]:
     """Fill in the placeholders of ``start``, with a port that is free at the moment."""
-    words = {"{here}": sample.folder, "{python}": sys.executable, "{port}": str(_free_port())}
+    here = sample.folder if folder is None else str(folder)
+    words = {"{here}": here, "{python}": sys.executable, "{port}": str(_free_port())}
     argv: list[str] = []
     for word in sample.start:
         if word == "{torchrun}":
@@ -153,15 +161,16 @@ def command_line(sample: Sample) -> list[str]:
     return argv
 
 
-def start(sample: Sample) -> Running:
+def start(sample: Sample, folder: Path | None = None) -> Running:
     """Start the sample's job in a session of its own; use the result as a context manager.
 
+    ``folder`` holds a copy of the sample to start in place of the sample itself.
     Raises ``ScenarioError`` when this machine lacks something or the launcher cannot start.
     """
     lack = missing(sample)
     if lack is not None:
-        raise ScenarioError(lack)
-    return Running(sample, command_line(sample))
+        raise lack
+    return Running(sample, command_line(sample, folder))
 
 
 class Running:
@@ -207,10 +216,10 @@ class Running:
         deadline = time.monotonic() + timeout
         while not self._all_said_ready():
             if self._ended():
-                raise ScenarioError(f"{self.sample.name} ended early:\n{self._tail()}")
+                raise ScenarioError(f"{self.sample.name} ended early", self._tail())
             if time.monotonic() > deadline:
                 raise ScenarioError(
-                    f"{self.sample.name} was not ready in {timeout:g} s:\n{self._tail()}"
+                    f"{self.sample.name} did not come to its hang in {timeout:g} s", self._tail()
                 )
             time.sleep(0.05)
         time.sleep(self.sample.settle)

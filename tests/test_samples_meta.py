@@ -1,0 +1,126 @@
+"""Every sample folder is complete, well named and well formed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from whyhang.analyzer import report, scenario
+
+SAMPLES = scenario.samples()
+NAMES = sorted(SAMPLES)
+STARTABLE = [name for name in NAMES if SAMPLES[name].start]
+VERDICTS = set(get_args(report.Verdict))
+CATEGORIES = {category for group in report.CATEGORIES.values() for category in group}
+LARGEST_BUNDLE = 200_000
+
+
+def scripts(sample: scenario.Sample) -> list[Path]:
+    return sorted(Path(sample.folder).glob("*.py"))
+
+
+def test_every_folder_is_a_sample() -> None:
+    """No folder beside the samples is left without a description."""
+    folders = {
+        entry.name
+        for entry in Path(SAMPLES[NAMES[0]].folder).parent.iterdir()
+        if entry.is_dir() and entry.name != "__pycache__"
+    }
+    assert folders == set(NAMES)
+
+
+def test_the_samples_of_the_first_release_are_there() -> None:
+    """The kinds of hang that the project promises to know have a sample each."""
+    categories = {sample.expect.category for sample in SAMPLES.values()}
+    assert {
+        "missing-rank-in-collective",
+        "dataloader-blocked",
+        "collective-mismatch",
+        "rank-stopped",
+        "rank-spinning",
+        "gil-or-lock-deadlock",
+        "storage-io-blocked",
+        "network-io-blocked",
+        "group-creation-mismatch",
+        "rank-died",
+        "slow-not-hung",
+        "healthy",
+    } <= categories
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_is_kebab_case(name: str) -> None:
+    """A sample's name can be typed without quotes or shift."""
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_has_script_and_bundle(name: str) -> None:
+    """A sample holds the program that hangs and what was recorded of it, and that is small."""
+    sample = SAMPLES[name]
+    assert scripts(sample)
+    assert 0 < sample.bundle.stat().st_size <= LARGEST_BUNDLE
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expectation_speaks_the_contract(name: str) -> None:
+    """What a sample demands can be met by a report: known words, ranks that exist."""
+    expect = SAMPLES[name].expect
+    assert expect.verdict in VERDICTS
+    assert {expect.category, *expect.also} <= CATEGORIES
+    assert expect.category not in expect.also
+    if SAMPLES[name].ranks and expect.culprit_ranks is not None:
+        assert set(expect.culprit_ranks) <= set(range(SAMPLES[name].ranks))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expected_place_is_in_the_script(name: str) -> None:
+    """The function in which the culprit stands exists, and the line is in it exactly once."""
+    sample = SAMPLES[name]
+    bodies = {
+        node.name: ast.get_source_segment(source, node) or ""
+        for source in (script.read_text(encoding="utf-8") for script in scripts(sample))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+    }
+    function, line = sample.expect.location_function, sample.expect.location_line_contains
+    assert function is None or function in bodies
+    assert line is None or bodies[str(function)].count(line) == 1
+
+
+@pytest.mark.parametrize("name", STARTABLE)
+def test_can_be_started_and_waited_for(name: str) -> None:
+    """A live sample says how it starts, how many ranks it has and when it is about to hang."""
+    sample = SAMPLES[name]
+    assert sample.ranks > 1
+    assert sample.ready
+    argv = scenario.command_line(sample)
+    assert not [word for word in argv if "{" in word]
+    assert [word for word in argv if word.startswith(sample.folder) and Path(word).is_file()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mentions_no_other_machine(name: str) -> None:
+    """Scripts talk to the loopback interface only."""
+    for script in scripts(SAMPLES[name]):
+        source = script.read_text(encoding="utf-8")
+        hosts = re.findall(r"https?://([^/:{\"']+)", source)
+        assert set(hosts) <= {"127.0.0.1", "localhost"}
+
+
+def test_torch_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without torch a live sample is refused with the line to type, before anything starts."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(scenario.ScenarioError, match=r"pip install 'whyhang\[torch\]'"):
+        scenario.start(SAMPLES[STARTABLE[0]])
+
+
+def test_a_wrong_description_names_its_file(tmp_path: Path) -> None:
+    """A mistake in a sample's description is told with the file it stands in."""
+    (tmp_path / "sample.toml").write_text('title = "x"\nranks = "four"\n')
+    with pytest.raises(scenario.ScenarioError, match=r"sample\.toml"):
+        scenario.read(tmp_path)

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger_records import (
     Disagreement,
-    GroupLine,
     Finding,
+    GroupLine,
     LedgerReport,
     Side,
     Spot,
@@ -31,8 +31,8 @@ from whyhang.analyzer.model import Group, Track
 
 __all__ = [
     "Disagreement",
-    "GroupLine",
     "Finding",
+    "GroupLine",
     "LedgerReport",
     "Side",
     "Spot",

@@ -170,15 +170,21 @@ class Process(Record):
     after: Counters | None = None
     tracer_pid: int | None = None  # a debugger is attached
     threads: tuple[ThreadState, ...] = ()
+    owner_pid: int | None = None  # of a helper: the rank process it works for
 
 
 class ThreadState(Record):
-    """One kernel thread: its id, name, state letter and the kernel function it sleeps in."""
+    """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
+
+    ``syscall`` is the system call it is in, with what its first argument points at where that
+    is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only.
+    """
 
     tid: int
     name: str
     state: str
     wchan: str | None = None
+    syscall: str | None = None
 
 
 class CallState(enum.IntEnum):

@@ -1,0 +1,159 @@
+"""The command line and environment of a process: which rank of which job they say it is.
+
+/proc/PID/environ shows the environment as it was at exec. What a program sets for itself
+later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its own title
+(setproctitle) overwrites it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from whyhang.analyzer.model import Record
+
+
+def split_zeros(data: bytes | None) -> tuple[str, ...]:
+    """Split what the kernel separates by NUL (command line, environment)."""
+    if not data:
+        return ()
+    return tuple(part.decode(errors="replace") for part in data.rstrip(b"\0").split(b"\0"))
+
+
+def environment(data: bytes | None) -> dict[str, str]:
+    """Read the environment as it was at exec; what a program sets later is not in it."""
+    pairs = (item.partition("=") for item in split_zeros(data))
+    return {name: value for name, equals, value in pairs if equals and name}
+
+
+class Place(Record):
+    """Where a process stands in its job, as its environment says. ``by`` names who set it."""
+
+    by: str
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+
+
+class _Scheme(Record):
+    """How one launcher calls the rank, the rank within the host and the number of ranks."""
+
+    by: str
+    rank: str
+    local_rank: tuple[str, ...]
+    world_size: tuple[str, ...]
+
+
+_TORCH = _Scheme(by="env", rank="RANK", local_rank=("LOCAL_RANK",), world_size=("WORLD_SIZE",))
+
+_OTHERS = (
+    _Scheme(
+        by="openmpi",
+        rank="OMPI_COMM_WORLD_RANK",
+        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        world_size=("OMPI_COMM_WORLD_SIZE",),
+    ),
+    _Scheme(
+        by="mvapich",
+        rank="MV2_COMM_WORLD_RANK",
+        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",),
+        world_size=("MV2_COMM_WORLD_SIZE",),
+    ),
+    _Scheme(
+        by="pals",
+        rank="PALS_RANKID",
+        local_rank=("PALS_LOCAL_RANKID",),
+        world_size=("PMI_SIZE",),
+    ),
+    _Scheme(
+        by="mpich",
+        rank="PMI_RANK",
+        local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"),
+        world_size=("PMI_SIZE", "SLURM_NTASKS"),
+    ),
+    _Scheme(
+        by="pmix",
+        rank="PMIX_RANK",
+        local_rank=("SLURM_LOCALID",),
+        world_size=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+    ),
+    _Scheme(
+        by="slurm",
+        rank="SLURM_PROCID",
+        local_rank=("SLURM_LOCALID",),
+        world_size=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"),
+    ),
+)
+
+
+def rank_of(environ: Mapping[str, str]) -> Place | None:
+    """Say which rank an environment belongs to, or None if it names none.
+
+    RANK, by which torch.distributed goes (torchrun, DeepSpeed, Accelerate, Kubernetes
+    operators, a shell loop), is asked first: a program under torchrun inside a Slurm step has
+    both numbers. Then Lightning, Open MPI, MVAPICH, Cray PALS, MPICH and Intel MPI (PMI), PMIx
+    and Slurm. Ray sets RANK at run time, so that it shows in no environment.
+    """
+    place = _named(environ, _TORCH) or _lightning(environ)
+    if place is not None:
+        return place
+    return next((place for scheme in _OTHERS if (place := _named(environ, scheme))), None)
+
+
+def _named(environ: Mapping[str, str], scheme: _Scheme) -> Place | None:
+    rank = _whole(environ.get(scheme.rank))
+    if rank is None:
+        return None
+    elastic = scheme is _TORCH and "TORCHELASTIC_RUN_ID" in environ
+    return Place(
+        by="torchrun" if elastic else scheme.by,
+        rank=rank,
+        local_rank=_first(environ, scheme.local_rank),
+        world_size=_first(environ, scheme.world_size),
+    )
+
+
+def _lightning(environ: Mapping[str, str]) -> Place | None:
+    """Read what Lightning gives to the local ranks 1, 2, … that it starts: no RANK.
+
+    It sets NODE_RANK, LOCAL_RANK and WORLD_SIZE (lightning.fabric, subprocess_script.py). On
+    a later node the global rank cannot be known from that.
+    """
+    local, node = _whole(environ.get("LOCAL_RANK")), _whole(environ.get("NODE_RANK"))
+    if local is None or node is None:
+        return None
+    size = _whole(environ.get("WORLD_SIZE"))
+    rank = local if node == 0 else None
+    return Place(by="lightning", rank=rank, local_rank=local, world_size=size)
+
+
+def _first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
+    found = (_whole(environ.get(name)) for name in names)
+    return next((number for number in found if number is not None), None)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdecimal() else None
+
+
+def job_key(environ: Mapping[str, str], place: Place) -> tuple[str, ...] | None:
+    """Give what all ranks of one job have in common and no rank of another, or None.
+
+    The run id of torchrun alone tells nothing: without ``--rdzv-id`` it is "none" everywhere.
+    An address and port serve one job at a time, within one network namespace. A Slurm job
+    number is added to it, so that two allocations that share a host stay apart.
+    """
+    slurm = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID") or ""
+    if place.by in {"torchrun", "env", "lightning"}:
+        address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+        if not address or not port:
+            return None
+        return ("rendezvous", address, port, environ.get("TORCHELASTIC_RUN_ID", ""), slurm)
+    namespace = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid")
+    if namespace:
+        return ("pmix", namespace)
+    if "PALS_APID" in environ:
+        return ("pals", environ["PALS_APID"])
+    if slurm:
+        step = environ.get("SLURM_STEP_ID") or environ.get("SLURM_STEPID") or ""
+        return ("slurm", slurm, step)
+    return None

@@ -1,0 +1,100 @@
+"""A log in blocks: whole lines, with some text before and behind them to look at.
+
+Reading into a buffer instead of mapping the file costs a tenth more time and lives through what
+logs do: they are rotated, truncated and still being written while they are read. (A mapped
+file that shrinks ends the process with SIGBUS.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+READ = 2 << 20  # bytes at once: stays in the processor's cache
+BEHIND = 64 << 10  # bytes kept before the lines of a block
+AHEAD = 256 << 10  # bytes seen behind them
+OVERLAP = 8 << 10  # of two blocks within one endless line
+NEWLINE = 0x0A
+
+
+class Block:
+    """Lines ``data[start:stop]`` that begin at byte ``base + start`` of the file.
+
+    What stands before ``start`` and behind ``stop`` belongs to other blocks, and is there to
+    be looked at. Within a line too long for one block, blocks overlap: what ends at or before
+    ``known`` was in the block before.
+    """
+
+    def __init__(
+        self, data: bytearray, *, start: int, stop: int, known: int, base: int, line: int
+    ) -> None:
+        self.data = data
+        self.start = start
+        self.stop = stop
+        self.known = known
+        self.base = base
+        self._counted = start
+        self._line = line
+
+    def line_at(self, offset: int) -> int:
+        """Give the 1-based number of the line at an offset; cheap if the offsets rise."""
+        if offset < self._counted:
+            return self._line - self.data.count(b"\n", offset, self._counted)
+        self._line += self.data.count(b"\n", self._counted, offset)
+        self._counted = offset
+        return self._line
+
+    def bounds(self, offset: int) -> tuple[int, int]:
+        """Give the start and end of the line that holds the byte at ``offset``."""
+        end = self.data.find(b"\n", offset)
+        return self.data.rfind(b"\n", 0, offset) + 1, end if end >= 0 else len(self.data)
+
+
+def blocks(
+    stream: BinaryIO, *, read: int = READ, told: Callable[[int], None] = lambda _: None
+) -> Iterator[Block]:
+    """Cut a stream into blocks; ``told`` hears of every number of bytes read.
+
+    A block is only valid until the next one is asked for. Raises what the stream raises, after
+    the blocks that came before have been given.
+    """
+    data = bytearray()
+    start = known = base = 0
+    line = 1
+    more = True
+    failure: Exception | None = None
+    while more or start < len(data):
+        if more:
+            try:
+                chunk = stream.read(read)
+            except Exception as error:  # noqa: BLE001 - any decompressor's; raised again below
+                chunk, failure = b"", error
+            more = bool(chunk)
+            told(len(chunk))
+            data += chunk
+        stop = _stop(data, start, more=more, read=read)
+        if stop <= start:
+            continue
+        block = Block(data, start=start, stop=stop, known=known, base=base, line=line)
+        yield block
+        line = block.line_at(stop)
+        known = stop
+        start = stop if not more or data[stop - 1] == NEWLINE else max(start, stop - OVERLAP)
+        gone = max(0, start - BEHIND)
+        del data[:gone]
+        start, known, base = start - gone, known - gone, base + gone
+    if failure is not None:
+        raise failure
+
+
+def _stop(data: bytearray, start: int, *, more: bool, read: int) -> int:
+    """Choose where a block ends: at a line break with enough text behind it."""
+    if not more:
+        return len(data)
+    latest = len(data) - AHEAD
+    if latest <= start:
+        return start
+    stop = data.rfind(b"\n", start, latest) + 1
+    if stop > start or latest - start < max(read, 2 * OVERLAP):
+        return stop
+    return latest  # a line without end is cut

@@ -1,0 +1,239 @@
+"""Where in a block of bytes any of many patterns may match: the fast part of reading logs.
+
+A ``Searcher`` reports, for each pattern, the positions at which a match may end, and which of a
+few *marks* (plain byte strings) occur at all. It may report too much, never too little: each
+line found is searched again with the pattern itself. Hyperscan does it in one pass over the
+block whatever the number of patterns; without it the standard library looks for the words that
+each match must contain, with the same result at a hundredth of the speed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from whyhang.analyzer.model import Gap
+from whyhang.collectors.log_syntax import UntranslatableError, hyperscan_form, required_words
+
+if TYPE_CHECKING:
+    import hyperscan
+
+LEAST_WORD = 3  # shorter words stand in nearly every line
+
+Hit = tuple[int, int]
+"""Where a match may end (offset in the block, just behind it), and the pattern's number."""
+
+
+class Searcher(Protocol):
+    """Finds many patterns at once."""
+
+    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
+        """Give the hits, in no order, and the numbers of the marks that occur."""
+
+
+def searcher(
+    patterns: Sequence[str], marks: Sequence[bytes], *, engine: str = "auto"
+) -> tuple[Searcher, tuple[Gap, ...]]:
+    """Make a searcher for patterns and marks, and say what it cannot do.
+
+    ``engine`` is "auto", or "words" to do without Hyperscan. Patterns that even the fallback
+    cannot look for are named in a gap and never found.
+    """
+    if engine == "auto":
+        try:
+            import hyperscan  # noqa: F401, PLC0415 - heavy, and may be missing
+
+            return hyperscan_searcher(patterns, marks)
+        except ImportError:
+            pass
+    words = WordSearcher(patterns, marks)
+    slow = Gap(
+        what="Searching logs with Hyperscan",
+        why="the package hyperscan is not installed or does not load here",
+        cost="big logs take up to a hundred times as long, with the same result",
+        remedy="pip install hyperscan",
+    )
+    return words, (*((slow,) if engine == "auto" else ()), *unsearchable(words.unsearchable))
+
+
+def unsearchable(patterns: Iterable[tuple[str, str]]) -> tuple[Gap, ...]:
+    """Say which patterns cannot be looked for, and why."""
+    return tuple(
+        Gap(
+            what=f"Searching logs for the pattern {pattern!r}",
+            why=why,
+            cost="lines that it describes are not found",
+            remedy="give it a literal word of three or more letters",
+        )
+        for pattern, why in patterns
+    )
+
+
+class WordSearcher:
+    """Searches with the standard library for words that matches must contain."""
+
+    def __init__(self, patterns: Sequence[str], marks: Sequence[bytes]) -> None:
+        self.marks = tuple(marks)
+        self.unsearchable: list[tuple[str, str]] = []
+        self._exact: dict[bytes, list[int]] = {}
+        self._caseless: dict[bytes, list[int]] = {}
+        for number, pattern in enumerate(patterns):
+            self._add(number, pattern)
+
+    def _add(self, number: int, pattern: str) -> None:
+        try:
+            words, caseless = words_of(pattern)
+        except UntranslatableError as error:
+            self.unsearchable.append((pattern, str(error)))
+            return
+        for word in words:
+            if caseless:
+                self._caseless.setdefault(word.lower(), []).append(number)
+            else:
+                self._exact.setdefault(word, []).append(number)
+
+    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
+        """Look for each word in turn: many quick passes over a block that stays in the cache."""
+        data = bytes(block)
+        marks = {number for number, mark in enumerate(self.marks) if mark in data}
+        hits = list(_find_words(data, self._exact))
+        if self._caseless:
+            hits += _find_words(data.lower(), self._caseless)
+        return hits, marks
+
+
+def _find_words(data: bytes, words: dict[bytes, list[int]]) -> Iterator[Hit]:
+    for word, numbers in words.items():
+        at = data.find(word)
+        while at >= 0:
+            for number in numbers:
+                yield at + len(word), number
+            at = data.find(word, at + 1)
+
+
+def words_of(pattern: str) -> tuple[frozenset[bytes], bool]:
+    """List the words to look for instead of a pattern, and whether letter case is ignored.
+
+    Raises ``UntranslatableError`` where there is no word long enough.
+    """
+    try:
+        words, caseless = required_words(pattern)
+    except UntranslatableError as error:
+        words, caseless = frozenset(longest_plain_run(pattern)), True
+        if not words:
+            raise error from None
+    if not words or min(len(word) for word in words) < LEAST_WORD:
+        raise UntranslatableError("no word of three letters is in every match")
+    return frozenset(word.encode() for word in words), caseless
+
+
+def longest_plain_run(pattern: str) -> list[str]:
+    """Give the longest run of letters and blanks outside of brackets, if it is long enough."""
+    if "|" in pattern or "?" in pattern or "*" in pattern:
+        return []  # what looks like a word may be optional
+    bare = re.sub(r"\[[^\]]*\]|\{[^}]*\}|\\.|\(", "\0", pattern)
+    runs = re.findall(r"[A-Za-z ]{3,}", bare)
+    return [max(runs, key=len)] if runs else []
+
+
+class HyperscanSearcher:
+    """Searches with a compiled Hyperscan database."""
+
+    def __init__(self, database: hyperscan.Database, mark_count: int) -> None:
+        self._database = database
+        self._marks = mark_count
+
+    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
+        """Look for everything in one pass."""
+        hits: list[Hit] = []
+        marks: set[int] = set()
+        limit = self._marks
+
+        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            if number < limit:
+                marks.add(number)
+            else:
+                hits.append((end, number - limit))
+
+        self._database.scan(block, match_event_handler=found)  # type: ignore[type-var]  # any buffer
+        return hits, marks
+
+
+def hyperscan_searcher(
+    patterns: Sequence[str], marks: Sequence[bytes]
+) -> tuple[Searcher, tuple[Gap, ...]]:
+    """Compile all patterns into one database, or take the one compiled last time.
+
+    Raises ``ImportError`` if Hyperscan does not load.
+    """
+    import hyperscan  # noqa: PLC0415 - heavy, and may be missing
+
+    from whyhang.collectors import log_cache  # noqa: PLC0415
+
+    name = log_cache.name(str(getattr(hyperscan, "__version__", "")), patterns, marks)
+    database = log_cache.load(name)
+    if database is not None:
+        return HyperscanSearcher(database, len(marks)), ()
+    try:
+        database, lost = _compiled(patterns, marks, suspicious=False)
+    except hyperscan.HyperscanError:
+        database, lost = _compiled(patterns, marks, suspicious=True)
+    if not lost:
+        log_cache.save(name, database)
+    return HyperscanSearcher(database, len(marks)), unsearchable(lost)
+
+
+def _compiled(
+    patterns: Sequence[str], marks: Sequence[bytes], *, suspicious: bool
+) -> tuple[hyperscan.Database, list[tuple[str, str]]]:
+    """Compile all; ``suspicious`` tries each pattern by itself, which takes three times as long."""
+    import hyperscan  # noqa: PLC0415
+
+    codes = [literal(mark) for mark in marks]
+    flags = [hyperscan.HS_FLAG_SINGLEMATCH] * len(marks)
+    numbers = list(range(len(marks)))
+    lost: list[tuple[str, str]] = []
+    for number, pattern in enumerate(patterns, start=len(marks)):
+        for code, caseless in _expressions(pattern, lost, suspicious=suspicious):
+            codes.append(code)
+            flags.append(hyperscan.HS_FLAG_CASELESS if caseless else 0)
+            numbers.append(number)
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=codes, ids=numbers, elements=len(codes), flags=flags)
+    return database, lost
+
+
+def _expressions(
+    pattern: str, lost: list[tuple[str, str]], *, suspicious: bool
+) -> list[tuple[bytes, bool]]:
+    """Write a pattern for Hyperscan, or else its words; the flag says: letter case is ignored."""
+    with contextlib.suppress(UntranslatableError):
+        code, caseless = hyperscan_form(pattern)
+        if not suspicious or compiles(code):
+            return [(code, caseless)]
+    try:
+        words, caseless = words_of(pattern)
+    except UntranslatableError as error:
+        lost.append((pattern, str(error)))
+        return []
+    return [(literal(word), caseless) for word in words]
+
+
+def literal(word: bytes) -> bytes:
+    """Write bytes so that no sign has a special meaning."""
+    return b"".join(b"\\x%02x" % byte for byte in word)
+
+
+def compiles(code: bytes) -> bool:
+    """Tell whether Hyperscan takes an expression: one bad one would spoil the whole database."""
+    import hyperscan  # noqa: PLC0415
+
+    try:
+        hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK).compile(
+            expressions=[code], ids=[0], elements=1, flags=[0]
+        )
+    except hyperscan.HyperscanError:
+        return False
+    return True

@@ -1,0 +1,65 @@
+# make demo   starts a job that hangs, attaches to it and says why; then cleans up
+# make test   installs what the tests need and passes them all
+# A fresh machine needs Python 3.10 or newer with pip, and make.
+#
+# The jobs need torch. On Linux its default build brings the CUDA libraries along; for the
+# much smaller CPU build:  make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+DEMO ?= rank-zero-awaits-metrics
+NAMES ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EXTRA := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.PHONY: demo test check fast live smoke wheel capture clean
+.DEFAULT_GOAL := test
+
+demo: $(VENV)/.demo
+	@$(BIN)/whyhang demo $(DEMO)
+
+test: check fast smoke live
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fast: $(VENV)/.dev
+	$(BIN)/pytest -q -m "not live"
+
+live: $(VENV)/.dev
+	$(BIN)/pytest -q -m live --durations 5
+
+# builds the wheel, installs it where there is neither torch nor this checkout, and runs it
+smoke: wheel
+	sh .ci/smoke dist/*.whl $(PYTHON)
+
+wheel: $(VENV)/.dev
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+
+# records the bundles of the samples anew: all, or NAMES="a b"
+capture: $(VENV)/.dev
+	$(BIN)/python -m whyhang.samples.capture $(NAMES)
+
+clean:
+	rm -rf $(VENV) build dist
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --constraint constraints.txt $(EXTRA) --editable '.[torch]'
+	@touch $@
+
+# mpi4py is for the samples under mpirun; without mpirun they are skipped
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --constraint constraints.txt $(EXTRA) --editable '.[torch,dev]'
+	@if command -v mpirun >/dev/null; then $(PIP) mpi4py || echo "no mpi4py: MPI samples skip"; fi
+	@touch $@

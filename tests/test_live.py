@@ -1,0 +1,51 @@
+"""Real jobs that truly hang: attach to each, and hold the diagnosis against the truth."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from whyhang.analyzer import keeper, scenario
+from whyhang.analyzer.expected import deviations
+from whyhang.analyzer.report import Report
+
+SAMPLES = scenario.samples()
+STARTABLE = [name for name in sorted(SAMPLES) if SAMPLES[name].start]
+EXIT_CODES = {"healthy": 0, "hung": 3, "failed": 3, "inconclusive": 4, "slow": 5}
+READY_LIMIT = 120.0
+ATTACH_LIMIT = 90.0
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", STARTABLE)
+def test_live_diagnosis(name: str) -> None:
+    """Pointed at the launcher of a running sample, whyhang says what is the matter with it.
+
+    The exit code agrees with the verdict, the job is still there and unchanged afterwards,
+    and nothing of it is left once it is ended.
+    """
+    sample = SAMPLES[name]
+    lack = scenario.missing(sample)
+    if lack is not None:
+        pytest.skip(str(lack))
+    with scenario.start(sample) as job:
+        job.wait_ready(READY_LIMIT)
+        before = set(job.processes())
+        done = subprocess.run(
+            [sys.executable, "-m", "whyhang", str(job.pid), "--format", "json", "--exit-code"],
+            capture_output=True,
+            timeout=ATTACH_LIMIT,
+            check=False,
+        )
+        after = set(job.processes())
+        output = job.output()
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    assert done.stdout, done.stderr.decode()
+    report = msgspec.json.decode(done.stdout, type=Report)
+    assert deviations(sample, report) == [], f"{report.headline}\n{output[-2000:]}"
+    assert done.returncode == EXIT_CODES[report.verdict]
+    assert before == after
+    assert not before & {pid for pid, _ in keeper.parents()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.graph import CallRef
-from whyhang.analyzer.ledger import Judgement, Verdict
+from whyhang.analyzer.ledger import Finding, Verdict
 from whyhang.analyzer.model import Frame, Record, Who
 from whyhang.analyzer.report import Collective, Evidence, Location
 from whyhang.analyzer.signature import Hit
@@ -21,7 +21,7 @@ class Ledger(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per verdict."""
-        return tuple(_hit(case, judgement) for judgement in case.ledger.of(*self.verdicts))
+        return tuple(_hit(case, finding) for finding in case.ledger.of(*self.verdicts))
 
 
 def ledger(*verdicts: Verdict) -> Ledger:
@@ -29,34 +29,34 @@ def ledger(*verdicts: Verdict) -> Ledger:
     return Ledger(verdicts=verdicts)
 
 
-def _hit(case: Case, judgement: Judgement) -> Hit:
-    members, missing = _members(case, judgement.culprits)
-    affected, _ = _members(case, judgement.affected or judgement.waiting)
-    call = str(judgement.call) if judgement.call else "a collective"
+def _hit(case: Case, finding: Finding) -> Hit:
+    members, missing = _members(case, finding.culprits)
+    affected, _ = _members(case, finding.affected or finding.waiting)
+    call = str(finding.call) if finding.call else "a collective"
     fields = {
-        "who": ranks_in_words(judgement.culprits) if judgement.culprits else "no single rank",
-        "is": "are" if len(judgement.culprits) > 1 else "is",
-        "has": "have" if len(judgement.culprits) > 1 else "has",
+        "who": ranks_in_words(finding.culprits) if finding.culprits else "no single rank",
+        "is": "are" if len(finding.culprits) > 1 else "is",
+        "has": "have" if len(finding.culprits) > 1 else "has",
         "call": call,
-        "others": ranks_in_words(judgement.waiting) if judgement.waiting else "the others",
-        "waiting": f" while {ranks_in_words(judgement.waiting)} wait in {call}"
-        if judgement.waiting
+        "others": ranks_in_words(finding.waiting) if finding.waiting else "the others",
+        "waiting": f" while {ranks_in_words(finding.waiting)} wait in {call}"
+        if finding.waiting
         else "",
-        "does": _last(judgement),
-        "at": f" at {_site(judgement.site)}" if judgement.site else "",
-        "where": _site(judgement.site) if judgement.site else "its last call",
-        "sides": _sides(judgement),
-        "says": judgement.says,
+        "does": _last(finding),
+        "at": f" at {_site(finding.site)}" if finding.site else "",
+        "where": _site(finding.site) if finding.site else "its last call",
+        "sides": _sides(finding),
+        "says": finding.says,
     }
     return Hit(
         members=members,
         ranks=missing,
         affected=affected,
-        evidence=_evidence(judgement),
-        strength=0.85 if judgement.inferred or judgement.by_history else 1.0,
-        names_culprit=bool(judgement.culprits) and not judgement.tie,
-        collective=_collective(judgement),
-        location=_location(judgement.site),
+        evidence=_evidence(finding),
+        strength=0.85 if finding.inferred or finding.by_history else 1.0,
+        names_culprit=bool(finding.culprits) and not finding.tie,
+        collective=_collective(finding),
+        location=_location(finding.site),
         fields=fields,
     )
 
@@ -73,19 +73,19 @@ def _members(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[int, ...], tuple
     return tuple(sorted(found)), tuple(missing)
 
 
-def _last(judgement: Judgement) -> str:
-    if judgement.missed is not None:
-        return f"its last call was {judgement.missed}"
+def _last(finding: Finding) -> str:
+    if finding.missed is not None:
+        return f"its last call was {finding.missed}"
     return "it has not enqueued the call"
 
 
-def _sides(judgement: Judgement) -> str:
-    if not judgement.sides:
-        return judgement.says
+def _sides(finding: Finding) -> str:
+    if not finding.sides:
+        return finding.says
     return " and ".join(
         f"{ranks_in_words(side.ranks)} {side.says}"
         + (f" ({_site(side.site)})" if side.site else "")
-        for side in judgement.sides
+        for side in finding.sides
     )
 
 
@@ -102,18 +102,18 @@ def _location(frame: Frame | None) -> Location | None:
     return Location(file=short(frame.file), line=frame.line, function=frame.function)
 
 
-def _collective(judgement: Judgement) -> Collective | None:
-    call: CallRef | None = judgement.call
+def _collective(finding: Finding) -> Collective | None:
+    call: CallRef | None = finding.call
     if call is None or call.op is None:
         return None
     others = None
-    if len(judgement.sides) > 1:
-        others = "; ".join(f"{ranks_in_words(s.ranks)} {s.says}" for s in judgement.sides)
+    if len(finding.sides) > 1:
+        others = "; ".join(f"{ranks_in_words(s.ranks)} {s.says}" for s in finding.sides)
     return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
 
 
-def _evidence(judgement: Judgement) -> tuple[Evidence, ...]:
-    """Quote each side where there are sides, else the judgement with the files it rests on."""
+def _evidence(finding: Finding) -> tuple[Evidence, ...]:
+    """Quote each side where there are sides, else the finding with the files it rests on."""
     found = [
         Evidence(
             source=side.source.file,
@@ -121,10 +121,10 @@ def _evidence(judgement: Judgement) -> tuple[Evidence, ...]:
             rank=side.ranks[0] if side.ranks else None,
             quote=f"{side.call}: {side.says}",
         )
-        for side in judgement.sides
+        for side in finding.sides
         if side.source is not None
     ]
-    for source in judgement.sources[:MAX_SOURCES]:
+    for source in finding.sources[:MAX_SOURCES]:
         if all(piece.source != source.file for piece in found):
-            found.append(Evidence(source=source.file, line=source.line, quote=judgement.says))
+            found.append(Evidence(source=source.file, line=source.line, quote=finding.says))
     return tuple(found)

@@ -1,0 +1,38 @@
+"""``whyhang collect``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from whyhang.analyzer.commands import live
+from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.errors import TargetError
+
+
+class Collect:
+    """Only collect: keep the evidence of a job that hangs now, to analyze it elsewhere.
+
+    The bundle is a folder or a .tar.zst of plain files: what each tool printed, and a manifest.
+    """
+
+    name = "collect"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the process, the bundle and how to look."""
+        parser.add_argument("pid", nargs="+", help="any process of the job")
+        parser.add_argument(
+            "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
+        )
+        live.add_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Collect and write the bundle."""
+        for text in options.pid:
+            if not text.isdigit():
+                raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
+        options.save = options.output
+        with Progress() as progress:
+            live.facts([int(text) for text in options.pid], options, progress)
+        sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")
+        return 0

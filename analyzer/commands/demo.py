@@ -1,0 +1,89 @@
+"""``whyhang demo``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.commands import live, output
+from whyhang.analyzer.errors import TargetError
+
+if TYPE_CHECKING:
+    from whyhang.analyzer.scenario import Sample
+
+
+class Demo:
+    """Start a small job that really hangs, and diagnose it.
+
+    Without a name, list the samples. A live sample needs torch and starts real processes on
+    this machine (it says which before), all of which end with the demo. --recorded reads the
+    bundle that was captured from the same job: no torch, nothing is started.
+    """
+
+    name = "demo"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the sample and how to look."""
+        parser.add_argument("sample", nargs="?", help="name of a sample")
+        parser.add_argument(
+            "--recorded", action="store_true", help="read the recording instead of starting a job"
+        )
+        output.add_arguments(parser)
+        live.add_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """List, replay or start."""
+        from whyhang.analyzer import scenario  # noqa: PLC0415 - not for `--help`
+
+        output.check(options)
+        known = scenario.samples()
+        if options.sample is None:
+            sys.stdout.write(listing(known))
+            return 0
+        if options.sample not in known:
+            raise TargetError(
+                f"there is no sample called {options.sample}", "`whyhang demo` lists them."
+            )
+        sample = known[options.sample]
+        return _replay(sample, options) if options.recorded else _start(sample, options)
+
+
+def listing(known: dict[str, Sample]) -> str:
+    """List the samples with one sentence each."""
+    width = max((len(name) for name in known), default=0)
+    lines = [f"  {name:<{width}}  {sample.title}" for name, sample in sorted(known.items())]
+    return "\n".join(
+        ["Jobs that hang; `whyhang demo NAME` starts one and diagnoses it:", "", *lines, ""]
+    )
+
+
+def _replay(sample: Sample, options: argparse.Namespace) -> int:
+    from whyhang.analyzer.commands.diagnose import report_on  # noqa: PLC0415
+
+    if not sample.bundle.is_file():
+        raise TargetError(f"{sample.name} has no recording", "Start it without --recorded.")
+    return output.emit(report_on([], [str(sample.bundle)], options), options)
+
+
+def _start(sample: Sample, options: argparse.Namespace) -> int:
+    from whyhang.analyzer import scenario  # noqa: PLC0415
+    from whyhang.analyzer.commands.diagnose import report_on  # noqa: PLC0415
+
+    lack = scenario.missing(sample)
+    if lack is not None:
+        raise lack
+    command = shlex.join(scenario.command_line(sample))
+    _say(f"{sample.title}\nstarting: {command}\n")
+    with scenario.start(sample) as job:
+        _say(f"waiting until its {sample.ranks} ranks hang …\n")
+        job.wait_ready()
+        _say(f"it hangs; now: whyhang {job.pid}\n\n")
+        report = report_on([job.pid], [], options)
+    return output.emit(report, options)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,0 +1,81 @@
+"""``whyhang diagnose``, the default command."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.commands import archived, live, output
+from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.errors import TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from whyhang.analyzer.model import Fact
+    from whyhang.analyzer.report import Report
+
+
+class Diagnose:
+    """Say why a job hangs: from its processes, or from what it left behind.
+
+    TARGET is a PID or a path, freely mixed. A PID may be the launcher, any rank or any
+    DataLoader worker: all ranks of that job on this host are found and looked at. A path may
+    be a folder, a file or an archive (.tar, .tar.gz, .tar.zst, .zip, .gz, .zst, .xz), with
+    stacks (py-spy, faulthandler, gdb, pystack), logs, flight-recorder dumps and bundles in any
+    mix and under any names; "-" is standard input.
+    """
+
+    name = "diagnose"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare targets and options."""
+        parser.add_argument("targets", nargs="+", metavar="TARGET", help="a PID or a path")
+        output.add_arguments(parser)
+        live.add_arguments(parser)
+        parser.add_argument(
+            "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
+        )
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Collect, read, analyze, report."""
+        output.check(options)
+        pids, paths = split(options.targets)
+        return output.emit(report_on(pids, paths, options), options)
+
+
+def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
+    """Tell PIDs from paths; a number that is also a file here is the file. Raises TargetError."""
+    pids: list[int] = []
+    paths: list[str] = []
+    for target in targets:
+        if target == "-" or Path(target).exists():
+            paths.append(target)
+        elif target.isdigit():
+            pids.append(int(target))
+        else:
+            raise TargetError(
+                f"{target} is neither a process nor a file or folder",
+                "Give the PID of any process of the job, or the path of what it left.",
+            )
+    return pids, paths
+
+
+def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) -> Report:
+    """Collect from processes, read files, and diagnose all of it as one job."""
+    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
+    from whyhang.analyzer.identify import identify  # noqa: PLC0415
+    from whyhang.signatures import load  # noqa: PLC0415
+    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+
+    signatures = load()
+    facts: list[Fact] = []
+    with Progress() as progress:
+        if pids:
+            facts += live.facts(pids, options, progress)
+        if paths:
+            facts += archived.facts(paths, signatures, progress)
+        progress.say("lining the ranks up")
+        return diagnose(align(identify(facts), TABLE), signatures)

@@ -1,0 +1,172 @@
+"""The diagnosis of small jobs made of stacks and process states."""
+
+from __future__ import annotations
+
+import pytest
+from build import (
+    ALL_REDUCE,
+    BARRIER,
+    BROADCAST,
+    ELSEWHERE,
+    INIT,
+    LOADER,
+    WORKER,
+    dump,
+    process,
+    report_of,
+    still,
+)
+from whyhang.analyzer.model import Role, Source, Who, replace
+
+
+def test_the_rank_in_another_function_is_blamed() -> None:
+    """A rank that waits for nobody while the others wait in a collective is the culprit."""
+    report = report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE}))
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "missing-rank-in-collective"
+    assert report.findings[0].culprit_ranks == (2,)
+    assert report.findings[0].affected_ranks == (0, 1, 3)
+    assert report.findings[0].location is not None
+    assert report.findings[0].location.function == "evaluate"
+
+
+def test_a_blocked_dataloader_names_the_line_in_the_worker() -> None:
+    """The location of a blocked DataLoader is where its busy worker stands."""
+    facts = still({0: ALL_REDUCE, 1: LOADER})
+    worker = replace(
+        process(1, pid=4000), role=Role.DATALOADER_WORKER, ppid=1001, who=Who(pid=4000)
+    )
+    facts += [worker, dump(None, WORKER, pid=4000)]
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.category == "dataloader-blocked"
+    assert finding.culprit_ranks == (1,)
+    assert finding.location is not None
+    assert (finding.location.function, finding.location.line) == ("__getitem__", 12)
+
+
+def test_the_minority_of_two_operations_is_blamed() -> None:
+    """Three ranks in all_reduce and one in broadcast are a mismatch, and the one is named."""
+    finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: ALL_REDUCE})).findings[0]
+
+    assert finding.category == "collective-mismatch"
+    assert finding.culprit_ranks == (1,)
+    assert finding.collective is not None
+    assert (finding.collective.op, finding.collective.others) == ("broadcast", "all_reduce")
+
+
+def test_a_tie_names_nobody() -> None:
+    """Two ranks against two: the mismatch is said, nobody is blamed."""
+    finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: BROADCAST})).findings[0]
+
+    assert finding.category == "collective-mismatch"
+    assert finding.culprit_ranks is None
+
+
+def test_a_rank_past_the_loop_is_uneven_inputs() -> None:
+    """A rank in the barrier further down, the others still in a step: uneven inputs."""
+    in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+
+    finding = report_of(still({0: in_loop, 1: in_loop, 2: BARRIER, 3: in_loop})).findings[0]
+
+    assert finding.category == "uneven-inputs"
+    assert finding.culprit_ranks == (2,)
+
+
+def test_a_stopped_process_is_blamed_whatever_its_stack_says() -> None:
+    """A rank in state T is the cause even inside the same collective as the others."""
+    facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ALL_REDUCE})
+    facts = [
+        replace(f, state="T") if f.who.rank == 1 and hasattr(f, "state") else f for f in facts
+    ]
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.category == "rank-stopped"
+    assert finding.culprit_ranks == (1,)
+
+
+def test_a_rank_without_process_died() -> None:
+    """On a host whose processes were read, an expected rank that is not there has died."""
+    report = report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 3: ALL_REDUCE}, world=4))
+
+    assert report.findings[0].category == "rank-died"
+    assert report.findings[0].culprit_ranks == (2,)
+    assert next(r for r in report.ranks if r.rank == 2).state == "missing"
+
+
+def test_absent_evidence_is_no_guilt() -> None:
+    """With stacks of three of 64 ranks, all in one collective, nobody is blamed."""
+    facts = [dump(rank, ALL_REDUCE) for rank in (0, 1, 2)]
+
+    report = report_of(facts)
+
+    assert all(finding.culprit_ranks is None for finding in report.findings)
+    assert report.verdict in {"hung", "inconclusive"}
+
+
+def test_a_rank_late_for_init_is_named() -> None:
+    """While the others wait in the rendezvous, the one elsewhere is the missing rank."""
+    finding = report_of(still({0: INIT, 1: INIT, 2: ELSEWHERE})).findings[0]
+
+    assert finding.category == "init-missing-rank"
+    assert finding.culprit_ranks == (2,)
+
+
+def test_waiting_ranks_that_woke_up_are_progress() -> None:
+    """A job whose waiting ranks ran between the looks is slow, not hung."""
+    facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE})
+    facts = [
+        process(f.who.rank, look=1, environ=f.environ, woke=5)
+        if getattr(f, "look", 0) == 1 and hasattr(f, "environ")
+        else f
+        for f in facts
+    ]
+
+    report = report_of(facts)
+
+    assert report.verdict == "slow"
+    assert report.findings[0].category == "slow-not-hung"
+
+
+def test_one_rank_alone_is_inconclusive_or_local() -> None:
+    """One rank in a collective proves no cause; nobody is blamed."""
+    report = report_of([dump(5, ALL_REDUCE)])
+
+    assert all(finding.culprit_ranks is None for finding in report.findings)
+
+
+def test_no_facts_is_inconclusive() -> None:
+    """Nothing in, and the report says that nothing can be said."""
+    report = report_of([])
+
+    assert report.verdict == "inconclusive"
+    assert report.headline
+
+
+@pytest.mark.parametrize("many", [8, 64])
+def test_the_many_that_run_on_are_not_blamed(many: int) -> None:
+    """Where most ranks run on and few wait, who is wrong cannot be seen."""
+    stacks = {rank: ELSEWHERE for rank in range(many - 2)}
+    stacks |= {many - 2: ALL_REDUCE, many - 1: ALL_REDUCE}
+    facts = [dump(rank, text) for rank, text in stacks.items()]
+
+    report = report_of(facts)
+
+    assert all(f.culprit_ranks is None for f in report.findings)
+
+
+def test_every_piece_of_evidence_has_a_source() -> None:
+    """No statement without the place it was read."""
+    report = report_of(still({0: ALL_REDUCE, 1: ELSEWHERE}))
+
+    for finding in report.findings:
+        assert finding.evidence
+        assert all(piece.source and piece.quote for piece in finding.evidence)
+
+
+def test_source_is_a_path_and_a_line() -> None:
+    """A source prints the way editors read it."""
+    assert str(Source(file="a.log", line=3)) == "a.log:3"

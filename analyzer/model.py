@@ -9,7 +9,7 @@ frames are innermost first, unless a field says otherwise.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -202,7 +202,9 @@ class Call(Record):
 
     ``op`` is the lower-case torch name ("all_reduce", "send"). ``seq`` is the sequence number
     of the group (collectives) or of the pair (``p2p``). ``peer`` is the global rank of a send
-    or recv, when known. Sizes are shapes, one per tensor.
+    or recv, when known. Sizes are shapes, one per tensor. ``order`` counts the calls of this
+    rank over all groups, as they were issued. ``unclosed``: in a coalesced block that was
+    opened and not ended.
     """
 
     op: str
@@ -216,6 +218,8 @@ class Call(Record):
     created_at: float | None = None
     frames: tuple[Frame, ...] = ()
     line: int | None = None  # of the source
+    order: int | None = None
+    unclosed: bool = False
 
 
 class Group(Record):
@@ -237,7 +241,8 @@ class Track(Record):
     ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
     0: none yet). ``calls`` holds those calls that matter, oldest first; ``lost`` counts
     records that a ring buffer overwrote. ``kind`` names the evidence ("flight-recorder",
-    "watchdog", "fingerprint", "nccl-coll", "ras", "stack").
+    "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``detail`` reads every call that the
+    source has of this track, oldest first, where that is more than ``calls``.
     """
 
     who: Who
@@ -250,6 +255,7 @@ class Track(Record):
     calls: tuple[Call, ...] = ()
     lost: int = 0
     look: int = 0
+    detail: Callable[[], tuple[Call, ...]] | None = None
 
 
 class LogLine(Record):

@@ -146,7 +146,10 @@ def missing(sample: Sample) -> ScenarioError | None:
 
 
 def command_line(sample: Sample, folder: Path | None = None) -> list[str]:
-    """Fill in the placeholders of ``start``, with a port that is free at the moment."""
+    """Fill in the placeholders of ``start``, with a port that is free at the moment.
+
+    ``folder`` holds a copy of the sample to start in place of the sample itself.
+    """
     here = sample.folder if folder is None else str(folder)
     words = {"{here}": here, "{python}": sys.executable, "{port}": str(_free_port())}
     argv: list[str] = []
@@ -161,16 +164,16 @@ def command_line(sample: Sample, folder: Path | None = None) -> list[str]:
     return argv
 
 
-def start(sample: Sample, folder: Path | None = None) -> Running:
+def start(sample: Sample, command: list[str] | None = None) -> Running:
     """Start the sample's job in a session of its own; use the result as a context manager.
 
-    ``folder`` holds a copy of the sample to start in place of the sample itself.
+    ``command`` is what ``command_line`` gave, for callers that have shown it before.
     Raises ``ScenarioError`` when this machine lacks something or the launcher cannot start.
     """
     lack = missing(sample)
     if lack is not None:
         raise lack
-    return Running(sample, command_line(sample, folder))
+    return Running(sample, command or command_line(sample))
 
 
 class Running:

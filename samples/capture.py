@@ -23,7 +23,7 @@ def capture(sample: scenario.Sample, workplace: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(sample.folder, copy, ignore=shutil.ignore_patterns("*.zst", "sample.toml"))
     fresh = workplace / f"{sample.name}.tar.zst"
-    with scenario.start(sample, folder=copy) as job:
+    with scenario.start(sample, scenario.command_line(sample, copy)) as job:
         job.wait_ready()
         command = ["-m", "whyhang", "collect", str(job.pid), "-o", str(fresh)]
         done = subprocess.run(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 
 import msgspec
 import pytest
@@ -49,3 +51,29 @@ def test_live_diagnosis(name: str) -> None:
     assert done.returncode == EXIT_CODES[report.verdict]
     assert before == after
     assert not before & {pid for pid, _ in keeper.parents()}
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("seconds", [0.5, 2.5, 5.0])
+def test_ctrl_c_leaves_no_process_behind(seconds: float) -> None:
+    """A demo that is interrupted, at whatever moment, takes its job along and says nothing ugly."""
+    lack = scenario.missing(SAMPLES["stopped-rank"])
+    if lack is not None:
+        pytest.skip(str(lack))
+    with subprocess.Popen(
+        [sys.executable, "-m", "whyhang", "demo", "stopped-rank", "--looks", "5"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as demo:
+        time.sleep(seconds)
+        started = keeper.descendants(demo.pid)
+        demo.send_signal(signal.SIGINT)
+        _, said = demo.communicate(timeout=30)
+    assert started
+    assert b"Traceback" not in said
+    assert demo.returncode == 130
+    deadline = time.monotonic() + 5
+    while left := set(started) & {pid for pid, _ in keeper.parents()}:
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.05)

@@ -100,6 +100,8 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
     if moves.moved is Moved.ON:
         return Standing.MOVING
+    if place.kind is WaitKind.STORE:
+        return Standing.BLOCKED  # for a key, not in a call that the others could come to
     scope = place.scope
     if scope is Scope.MAYBE and place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Standing.WAITING  # a backward that uses no CPU at all waits in a collective

@@ -162,9 +162,9 @@ class Case(Record):
     """A job with its alignment: what matchers ask."""
 
     job: Job
-    stands: tuple[Stand, ...] = ()
     picture: Picture
     ledger: LedgerReport
+    stands: tuple[Stand, ...] = ()
 
     def member(self, number: int) -> Member:
         """Give a member by its number."""

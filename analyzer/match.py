@@ -13,11 +13,13 @@ from typing import cast
 
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match_environ import differs, same_rank
 from whyhang.analyzer.match_ledger import ledger
 from whyhang.analyzer.match_log import Blames, Log, log
 from whyhang.analyzer.match_loop import left_loop
 from whyhang.analyzer.match_place import (
     absent,
+    all_receive,
     all_together,
     at_ease,
     blocked_in,
@@ -42,6 +44,7 @@ KNOWN_LOCAL_CAUSES = (
     WaitKind.INPUT,
     WaitKind.DEBUGGER,
     WaitKind.CHECKPOINT,
+    WaitKind.STORE,
 )
 """What a late rank may be doing that has a signature of its own."""
 
@@ -62,11 +65,13 @@ __all__ = [
     "Verdict",
     "WaitKind",
     "absent",
+    "all_receive",
     "all_together",
     "at_ease",
     "blocked_in",
     "both",
     "creates_group",
+    "differs",
     "either",
     "late",
     "ledger",
@@ -74,6 +79,7 @@ __all__ = [
     "log",
     "moving",
     "parted",
+    "same_rank",
     "waits_for_lock_of_its_own",
 ]
 

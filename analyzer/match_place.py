@@ -29,6 +29,7 @@ class Late(Record):
     ``kinds`` limits it to ranks whose own place is of these kinds; ``besides`` leaves those
     kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
+    ``worker_in`` asks for a worker of the rank that waits for such a thing.
     ``alone`` also takes ranks stuck so while nobody is seen waiting for them.
     """
 
@@ -39,6 +40,7 @@ class Late(Record):
     not_while_in: tuple[WaitKind, ...] = ()
     says: str = ""
     moves: tuple[Moved, ...] = ()
+    worker_in: tuple[WaitKind, ...] = ()
     alone: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -70,6 +72,8 @@ class Late(Record):
             return False
         if self.says and (stand.place is None or self.says not in stand.place.says):
             return False
+        if self.worker_in and not {p.kind for p in stand.children if p} & set(self.worker_in):
+            return False
         return not kinds & set(self.besides)
 
 
@@ -81,6 +85,7 @@ def late(
     not_while_in: tuple[WaitKind, ...] = (),
     says: str = "",
     moves: tuple[Moved, ...] = (),
+    worker_in: tuple[WaitKind, ...] = (),
     alone: bool = False,
 ) -> Late:
     """Ask for ranks that others wait for; see ``Late``."""
@@ -92,6 +97,7 @@ def late(
         not_while_in=not_while_in,
         says=says,
         moves=moves,
+        worker_in=worker_in,
         alone=alone,
     )
 
@@ -287,6 +293,41 @@ class AllTogether(Record):
 def all_together() -> AllTogether:
     """Ask whether every rank stands in one and the same operation."""
     return AllTogether()
+
+
+class AllReceive(Record):
+    """Every rank waits to receive, and none to send."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody: one side left out a send, and which cannot be seen."""
+        picture = case.picture
+        receiving = [m for m in picture.meetings if m.kind is WaitKind.P2P and "recv" in m.op]
+        if picture.roots or picture.progress or not receiving or not _all_seen(case):
+            return ()
+        if len(receiving) != len(picture.meetings) or case.job.absent or case.job.gone:
+            return ()
+        members = tuple(sorted(n for meeting in receiving for n in meeting.members))
+        stands = [case.stands[number] for number in members]
+        if len(members) < 2:
+            return ()
+        return (
+            Hit(
+                affected=members,
+                evidence=tuple(piece for s in stands[:4] for piece in evidence_of(case, s)[:1]),
+                names_culprit=False,
+                collective=Collective(op="recv"),
+                location=location_of(case, stands[0]),
+                fields={
+                    "says": f"{case.names(members)} all wait to receive and none sends",
+                    **subject_fields(case, stands, ()),
+                },
+            ),
+        )
+
+
+def all_receive() -> AllReceive:
+    """Ask whether every rank waits in a receive."""
+    return AllReceive()
 
 
 class Absent(Record):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from build import (
     ALL_REDUCE,
     BARRIER,
@@ -49,7 +50,9 @@ def test_a_blocked_dataloader_names_the_line_in_the_worker() -> None:
 
 def test_the_minority_of_two_operations_is_blamed() -> None:
     """Three ranks in all_reduce and one in broadcast are a mismatch, and the one is named."""
-    finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: ALL_REDUCE})).findings[0]
+    finding = report_of(
+        still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: ALL_REDUCE})
+    ).findings[0]
 
     assert finding.category == "collective-mismatch"
     assert finding.culprit_ranks == (1,)
@@ -59,7 +62,9 @@ def test_the_minority_of_two_operations_is_blamed() -> None:
 
 def test_a_tie_names_nobody() -> None:
     """Two ranks against two: the mismatch is said, nobody is blamed."""
-    finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: BROADCAST})).findings[0]
+    finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: BROADCAST})).findings[
+        0
+    ]
 
     assert finding.category == "collective-mismatch"
     assert finding.culprit_ranks is None
@@ -78,9 +83,7 @@ def test_a_rank_past_the_loop_is_uneven_inputs() -> None:
 def test_a_stopped_process_is_blamed_whatever_its_stack_says() -> None:
     """A rank in state T is the cause even inside the same collective as the others."""
     facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ALL_REDUCE})
-    facts = [
-        replace(f, state="T") if f.who.rank == 1 and hasattr(f, "state") else f for f in facts
-    ]
+    facts = [replace(f, state="T") if f.who.rank == 1 and hasattr(f, "state") else f for f in facts]
 
     finding = report_of(facts).findings[0]
 
@@ -149,7 +152,7 @@ def test_no_facts_is_inconclusive() -> None:
 @pytest.mark.parametrize("many", [8, 64])
 def test_the_many_that_run_on_are_not_blamed(many: int) -> None:
     """Where most ranks run on and few wait, who is wrong cannot be seen."""
-    stacks = {rank: ELSEWHERE for rank in range(many - 2)}
+    stacks = dict.fromkeys(range(many - 2), ELSEWHERE)
     stacks |= {many - 2: ALL_REDUCE, many - 1: ALL_REDUCE}
     facts = [dump(rank, text) for rank, text in stacks.items()]
 

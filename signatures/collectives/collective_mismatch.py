@@ -24,8 +24,10 @@ SIGNATURE = Signature(
     confidence=0.9,
     remedies=(
         "Compare the two places in the code: which condition sends the ranks different ways?",
-        "Make every rank of a group call the same collectives in the same order with the same "
-        "shapes and dtypes.",
+        (
+            "Make every rank of a group call the same collectives in the same order with the same "
+            "shapes and dtypes."
+        ),
     ),
     next_steps=(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run raises at the first mismatch.",

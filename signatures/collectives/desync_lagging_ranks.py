@@ -43,15 +43,15 @@ SIGNATURE = Signature(
     ),
     matches=(
         (
-            "\\t - To our best knowledge, ranks [1, 5] are the lagging ranks that caused this "
+            "\t - To our best knowledge, ranks [1, 5] are the lagging ranks that caused this "
             "timeout. They never joined any collectives"
         ),
-        "\\t     [3] finished collective #41, but didn't join collective #42 (count from 1)",
+        "\t     [3] finished collective #41, but didn't join collective #42 (count from 1)",
     ),
     misses=(
-        "\\t   - [0, 1, 2] joined but didn't finish collective #42 (count from 1)",
+        "\t   - [0, 1, 2] joined but didn't finish collective #42 (count from 1)",
         (
-            "\\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the "
+            "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the "
             "desync are:"
         ),
     ),

@@ -63,7 +63,7 @@ SIGNATURE = Signature(
             "(default), device=cpu)), but Rank 1 is running collective: "
             "CollectiveFingerPrint(SequenceNumber=12, OpType=BROADCAST, TensorShape=[4], "
             "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), "
-            "device=cpu)).Collectives differ in the following aspects: \\t Op type: ALLREDUCEvs "
+            "device=cpu)).Collectives differ in the following aspects: \t Op type: ALLREDUCEvs "
             "BROADCAST"
         ),
         (

@@ -34,7 +34,6 @@ SIGNATURE = Signature(
             "it reports and gives up"
         ),
     ),
-    links=("https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",),
     matches=(
         (
             "[2023-05-01 10:00:00.1: W horovod/common/stall_inspector.cc:107] One or more "

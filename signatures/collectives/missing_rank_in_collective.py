@@ -43,8 +43,10 @@ SIGNATURE = Signature(
     confidence=0.92,
     remedies=(
         "Look at {where}: why is {who} there and not in {call}?",
-        "Call the collective on every rank of the group or on none: no branch on rank-local "
-        "data (empty batch, NaN, rank 0) may stand around it.",
+        (
+            "Call the collective on every rank of the group or on none: no branch on rank-local "
+            "data (empty batch, NaN, rank 0) may stand around it."
+        ),
     ),
     next_steps=(
         "py-spy dump --pid PID  # of {who}, twice: does the stack change?",

@@ -20,12 +20,16 @@ SIGNATURE = Signature(
             r"Timeout|wait timeout)"
         ),
         (
-            r"setting up NCCL communicators? and retrieving ncclUniqueId\(s\) from roots via "
-            r"TCPStore by key"
+            r"setting up NCCL communicators and retrieving ncclUniqueId\(s\) from roots via "
+            r"TCPStore by key '[^']*'.* wait timeout after"
         ),
     ),
     unless=log(
-        r"got error: wait timeout after \d+ms, keys: \S*/default_pg/0//cuda//\d+",
+        (
+            r"setting up NCCL communicators? and retrieving ncclUniqueId(?:\(s\))? from "
+            r"(?:\[(?P<rank>0)\]|roots?) via .* by key '\d+'.* wait timeout after \d+ms, keys: "
+            r"\S*/default_pg/0//cuda//\d+"
+        ),
     ),
     means=(
         "The first collective on a group needs an id that the group's first rank puts into the "

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     when=log(
         (
             r"setting up NCCL communicators? and retrieving ncclUniqueId(?:\(s\))? from "
-            r"(?:\[(?P<rank>0)\]|roots?) via .* wait timeout after \d+ms, keys: "
+            r"(?:\[(?P<rank>0)\]|roots?) via .* by key '\d+'.* wait timeout after \d+ms, keys: "
             r"\S*/default_pg/0//cuda//\d+"
         ),
         blames=Blames.NAMED,
@@ -55,7 +55,7 @@ SIGNATURE = Signature(
             "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and "
             "retrieving ncclUniqueId from [0] via c10d key-value store by key '0:1', but "
             "store->get('0:1') got error: wait timeout after 600000ms, keys: "
-            "/default_pg/0//cuda//0:1x"
+            "/default_pg/0//cuda//0:1"
         ),
         (
             "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "

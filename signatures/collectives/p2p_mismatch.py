@@ -4,19 +4,21 @@ Both sides receive, the peer is the wrong one, or the order of a pipeline's send
 differs. Point-to-point operations pair by peer and order; one too many or too few blocks both.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, ledger
+from whyhang.analyzer.match import Kind, Signature, Verdict, all_receive, either, ledger
 
 SIGNATURE = Signature(
     id="p2p-mismatch",
     category="p2p-mismatch",
     kind=Kind.CAUSE,
     title="{says}",
-    when=ledger(Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
+    when=either(all_receive(), ledger(Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN)),
     means="{says}. A send and a receive that do not pair wait for ever.",
     confidence=0.9,
     remedies=(
-        "Check the peers and the order of send and recv on both sides; use batch_isend_irecv "
-        "where they cross.",
+        (
+            "Check the peers and the order of send and recv on both sides; use batch_isend_irecv "
+            "where they cross."
+        ),
     ),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
     links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),

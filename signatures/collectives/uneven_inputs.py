@@ -19,8 +19,10 @@ SIGNATURE = Signature(
     ),
     confidence=0.85,
     remedies=(
-        "Give every rank the same number of batches: DistributedSampler, drop_last=True, or "
-        "split iterable datasets evenly.",
+        (
+            "Give every rank the same number of batches: DistributedSampler, drop_last=True, or "
+            "split iterable datasets evenly."
+        ),
         "Where that cannot be, wrap the loop in torch.distributed.algorithms.join.Join.",
     ),
     next_steps=("Print len(loader) on every rank.",),

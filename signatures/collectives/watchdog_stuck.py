@@ -45,12 +45,6 @@ SIGNATURE = Signature(
         "py-spy dump --native --pid PID",
         "nvidia-smi and dmesg on that host, for a GPU or driver that stopped answering",
     ),
-    links=(
-        (
-            "https://github.com/pytorch/pytorch/blob/main/torch/csrc/distribute"
-            "d/c10d/ProcessGroupNCCL.cpp"
-        ),
-    ),
     matches=(
         (
             "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) "

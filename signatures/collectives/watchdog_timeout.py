@@ -62,7 +62,7 @@ SIGNATURE = Signature(
             "NumelOut=10, Timeout(ms)=60000) timed out in blocking wait "
             "(TORCH_NCCL_BLOCKING_WAIT=1)."
         ),
-        "\\t - [3] Timeout at collective: ALLREDUCE, #133",
+        "\t - [3] Timeout at collective: ALLREDUCE, #133",
     ),
     misses=(
         (

@@ -1,0 +1,47 @@
+"""A process has a rank that does not exist in the world size it was given.
+
+RANK and WORLD_SIZE come from different places: WORLD_SIZE counts nodes instead of processes, a
+launcher on one node has another --nnodes or --nproc-per-node, or ranks start at 1. The other
+ranks wait for a number that nobody takes.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="rank-not-below-world-size",
+    category="init-world-size-mismatch",
+    kind=Kind.CAUSE,
+    title="{who} has rank {given} in a world of {size}",
+    when=log(
+        r"rank < size\. (?P<given>\d+) vs\.? (?P<size>\d+)",
+        r"Invalid rank (?P<given>\d+), rank should be in the interval \[0, (?P<size>\d+)",
+        blames=Blames.SPEAKER,
+    ),
+    means=(
+        "This process believes the job has {size} ranks and calls itself number {given}. Its "
+        "WORLD_SIZE differs from that of the others, or its rank was computed wrongly."
+    ),
+    confidence=0.93,
+    remedies=(
+        (
+            "Make WORLD_SIZE the number of all processes, equal everywhere, and RANK run from 0 "
+            "to WORLD_SIZE-1."
+        ),
+        "Compare --nnodes, --node-rank and --nproc-per-node of all launchers.",
+    ),
+    next_steps=("env | grep -E 'RANK|WORLD_SIZE' in every process",),
+    links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
+    matches=(
+        (
+            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/context.cc:23] rank < "
+            "size. 1 vs 1"
+        ),
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/context.cc:27] rank < size. "
+            "4 vs 4"
+        ),
+        "ValueError: Invalid rank 8, rank should be in the interval [0, 7]",
+    ),
+    misses=("AssertionError: rank < size of the matrix",),
+)

@@ -1,0 +1,22 @@
+"""A rank waits for a key of the store that nobody sets, and the others wait for that rank.
+
+store.get and store.wait block until some rank sets the key. A misspelt key, a branch that
+leaves out the set, or a rank 0 that died before it leave the reader there for ever.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+
+SIGNATURE = Signature(
+    id="store-key-never-set",
+    category="store-key-never-set",
+    kind=Kind.CAUSE,
+    title="{who} {is} waiting for a key of the store that nobody sets{at}{waiting}",
+    when=late(WaitKind.STORE, alone=True),
+    means="{who} waits in the store{at} until some rank sets the key; {others} wait for it.",
+    confidence=0.9,
+    remedies=(
+        "Look at {where}: which rank should set that key, under which name, and did it come there?",
+    ),
+    next_steps=("grep -n 'store.set' in the training code: is it the same key?",),
+    outranks=("missing-rank-in-collective",),
+)

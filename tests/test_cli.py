@@ -1,0 +1,101 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from whyhang.analyzer.cli import main
+from whyhang.analyzer.commands import COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """The docstring of a command is its help."""
+    assert main([command.name, "--help"]) == 0
+    assert (command.__doc__ or "").strip().splitlines()[0] in capsys.readouterr().out
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bare call explains itself."""
+    assert main([]) == 0
+    assert "whyhang PID" in capsys.readouterr().out
+
+
+def test_a_target_that_is_nothing_is_an_error_with_a_remedy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A mistyped path gives one sentence and what to do, not a traceback."""
+    assert main(["no-such-thing"]) == 2
+    error = capsys.readouterr().err
+    assert "neither a process nor a file" in error
+    assert "Traceback" not in error
+
+
+def test_a_pid_that_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """A process that is not there is said to be not there."""
+    assert main(["4194300"]) == 2
+    assert "4194300" in capsys.readouterr().err
+
+
+def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """``whyhang schema`` prints a JSON Schema."""
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["$schema"]
+
+
+def test_explain_lists_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every signature is listed, and one of them can be read in full."""
+    assert main(["explain"]) == 0
+    assert "dataloader-blocked" in capsys.readouterr().out
+    assert main(["explain", "dataloader-blocked"]) == 0
+    assert "Do now" in capsys.readouterr().out
+    assert main(["explain", "dataloader-bloked"]) == 1
+    assert "dataloader-blocked" in capsys.readouterr().err
+
+
+def test_an_empty_folder_is_inconclusive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing to read is no crash, and the exit code says so when asked to."""
+    assert main([str(tmp_path), "--format", "json", "--exit-code"]) == 4
+    assert json.loads(capsys.readouterr().out)["verdict"] == "inconclusive"
+
+
+def test_reports_go_to_files_by_extension(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``-o`` may be repeated and picks the format by the extension."""
+    (tmp_path / "in").mkdir()
+    names = [tmp_path / "r.json", tmp_path / "r.md", tmp_path / "r.txt"]
+    arguments = [word for name in names for word in ("-o", str(name))]
+
+    assert main([str(tmp_path / "in"), *arguments]) == 0
+
+    capsys.readouterr()
+    assert json.loads(names[0].read_bytes())["schema_version"] == 1
+    assert names[1].read_text().startswith("**")
+    assert "INCONCLUSIVE" in names[2].read_text()
+
+
+def test_an_unknown_extension_is_refused_before_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report format that does not exist is an error at once."""
+    assert main([str(tmp_path), "-o", str(tmp_path / "r.pdf")]) == 1
+    assert ".json" in capsys.readouterr().err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """``whyhang --help`` stays fast: no torch, rich, regex or hyperscan is imported for it."""
+    code = (
+        "import sys; from whyhang.analyzer.cli import main; main(['--help']); "
+        "print([m for m in ('torch', 'rich', 'regex', 'hyperscan', 'zstandard') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

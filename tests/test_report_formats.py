@@ -1,0 +1,81 @@
+"""The report as JSON, Markdown and on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import jsonschema
+import msgspec
+import pytest
+from rich.console import Console
+
+from build import ALL_REDUCE, ELSEWHERE, report_of, still
+from whyhang.analyzer.markdown import render
+from whyhang.analyzer.report import CATEGORIES, Report, schema, to_json
+from whyhang.analyzer.terminal import show
+
+
+@pytest.fixture
+def report() -> Report:
+    """Give the report of four ranks, one of them elsewhere."""
+    return report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE}))
+
+
+def terminal(report: Report, width: int, *, colour: bool) -> str:
+    """Print a report the way a terminal of this width would show it."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer, width=width, force_terminal=colour, no_color=not colour, highlight=False
+    )
+    show(report, console)
+    return buffer.getvalue()
+
+
+def test_the_json_report_keeps_its_own_schema(report: Report) -> None:
+    """Every JSON report is valid against the schema that is published."""
+    jsonschema.validate(msgspec.json.decode(to_json(report)), schema())
+
+
+def test_the_json_report_has_the_names_of_the_contract(report: Report) -> None:
+    """On-call automation finds the fields it reads."""
+    document = msgspec.json.decode(to_json(report))
+
+    assert {"schema_version", "verdict", "headline", "job", "findings", "ranks"} <= set(document)
+    assert {"stack_groups", "gaps"} <= set(document)
+    assert {
+        "signature", "category", "confidence", "title", "explanation", "culprit_ranks",
+        "affected_ranks", "collective", "location", "evidence", "remedies", "next_steps",
+        "runbook_url",
+    } <= set(document["findings"][0])  # fmt: skip
+    assert document["findings"][0]["category"] in {c for cs in CATEGORIES.values() for c in cs}
+
+
+def test_the_first_line_is_the_answer(report: Report) -> None:
+    """Whoever reads one line only has read the diagnosis."""
+    first = terminal(report, 200, colour=False).splitlines()[0]
+
+    assert first.strip().startswith("HUNG")
+    assert "rank 2" in first.lower()
+    assert render(report).startswith("**HUNG**")
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_nothing_is_wider_than_the_terminal(report: Report, width: int) -> None:
+    """No line is cut off or wrapped by the terminal itself."""
+    assert max(len(line) for line in terminal(report, width, colour=False).splitlines()) <= width
+
+
+def test_no_colour_codes_without_colour(report: Report) -> None:
+    """A report piped to a file holds text only."""
+    assert "\x1b" not in terminal(report, 80, colour=False)
+    assert "\x1b" in terminal(report, 80, colour=True)
+
+
+def test_markdown_keeps_names_of_functions(report: Report) -> None:
+    """Names such as <module> survive as text, and tables keep their columns."""
+    text = render(report)
+
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows
+    assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
+    assert "<module>" in text

@@ -8,113 +8,237 @@ layers are told apart, because a stack says several things at once:
   checkpoint"), in which user code may well run;
 * a *mechanism* is how one waits ("on a lock", "in select"), and only speaks when nothing
   better does.
+
+Where no frame tells, the kernel's word and the line of source are guessed from, and the place
+says so. Here the process as a whole is placed; ``stackreading`` reads one stack.
 """
 
 from __future__ import annotations
 
-import enum
+from collections.abc import Callable, Sequence
 
-from whyhang.analyzer.model import Frame, Record
+from whyhang.analyzer.frameindex import FrameIndex, index_of
+from whyhang.analyzer.guesses import Guess, from_kernel, from_line
+from whyhang.analyzer.model import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.stackreading import Reading, place, read
+from whyhang.analyzer.waitkinds import (
+    SCOPES,
+    Layer,
+    Place,
+    Scope,
+    WaitKind,
+    WaitRule,
+    last_name,
+    scope_of,
+)
 
+__all__ = [
+    "SCOPES",
+    "Layer",
+    "LineText",
+    "Place",
+    "Scope",
+    "WaitKind",
+    "WaitRule",
+    "classify",
+    "last_name",
+    "place_of",
+    "places_of",
+    "scope_of",
+    "undecided",
+]
 
-class Scope(enum.Enum):
-    """On whom a wait depends."""
+LineText = Callable[[Frame], str | None]
 
-    RANKS = "ranks"  # on other ranks, for sure
-    MAYBE = "maybe"  # perhaps on other ranks: a backward, a CUDA synchronize
-    LOCAL = "local"  # on something of its own process or host
-    THREAD = "thread"  # on another thread of the same process
-    IDLE = "idle"  # on work to do: an idle DataLoader worker, a launcher
-    WORK = "work"  # on nothing: it runs
-
-
-class WaitKind(enum.Enum):
-    """What a wait is for. The value is the phrase a report uses when nothing better is known."""
-
-    COLLECTIVE = "in a collective"
-    P2P = "in a point-to-point operation"
-    INIT = "in the rendezvous of init_process_group"
-    STORE = "waiting for a key of the store"
-    GROUP = "creating a process group"
-    MPI = "in an MPI call"
-    NCCL_INIT = "setting up an NCCL communicator"
-    BACKWARD = "in backward"
-    CUDA_SYNC = "waiting for the GPU"
-    JOIN = "waiting for another thread"
-    FUTURE = "waiting for a result of another thread"
-    DATALOADER = "waiting for its DataLoader workers"
-    DATASET = "inside the dataset"
-    QUEUE = "waiting on a queue"
-    LOCK = "waiting for a lock"
-    GIL = "waiting for the GIL"
-    FILE = "in file I/O"
-    NETWORK = "in network I/O"
-    SUBPROCESS = "waiting for a child process"
-    SLEEP = "sleeping"
-    INPUT = "waiting for input"
-    DEBUGGER = "in a debugger"
-    CHECKPOINT = "in a checkpoint"
-    COMPILE = "compiling"
-    IMPORT = "importing a module"
-    TEARDOWN = "shutting down"
-    IDLE = "idle"
-    POLL = "waiting in the kernel"
-    WORK = "running"
+# Kinds of wait that another thread of the process may be behind.
+_HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
+# A thread in one of these waits itself: it is not what holds the main thread up.
+_AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.POLL})
 
 
-SCOPES: dict[WaitKind, Scope] = {
-    WaitKind.COLLECTIVE: Scope.RANKS,
-    WaitKind.P2P: Scope.RANKS,
-    WaitKind.INIT: Scope.RANKS,
-    WaitKind.STORE: Scope.RANKS,
-    WaitKind.GROUP: Scope.RANKS,
-    WaitKind.MPI: Scope.RANKS,
-    WaitKind.NCCL_INIT: Scope.RANKS,
-    WaitKind.BACKWARD: Scope.MAYBE,
-    WaitKind.CUDA_SYNC: Scope.MAYBE,
-    WaitKind.JOIN: Scope.THREAD,
-    WaitKind.FUTURE: Scope.THREAD,
-    WaitKind.IDLE: Scope.IDLE,
-    WaitKind.WORK: Scope.WORK,
-}
-"""Scope of each kind; what is not named here is LOCAL."""
+def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
+    """Say what a stack alone tells: the place of a thread of which nothing else is known."""
+    return place(read(tuple(frames), index_of(rules)), None, "")
 
 
-class Layer(enum.Enum):
-    """Which question a frame answers; see the module's text."""
+def place_of(
+    dump: StackDump,
+    process: Process | None,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText | None = None,
+) -> Place:
+    """Say where a process stands: its main thread, or the thread that this one waits for.
 
-    PURPOSE = "purpose"
-    CONTEXT = "context"
-    MECHANISM = "mechanism"
-
-
-class WaitRule(Record):
-    """A frame that means waiting for something.
-
-    ``functions`` are last components of a qualified name (``_try_get_data`` matches
-    ``_MultiProcessingDataLoaderIter._try_get_data``); for ``native`` rules, symbols without
-    arguments, matched as a prefix ("c10d::Work::wait", "PMPI_Barrier"). ``file`` is the tail
-    of the path ("torch/distributed/distributed_c10d.py"), empty for any file; for native
-    frames, a part of the library's name. ``op`` is the operation in torch's lower-case
-    name; "=" means: the function's own name. ``says`` is the phrase for reports.
-    ``verified`` says how the rule is known: "run 2.13" or "source 1.13-2.15".
+    ``process`` is what /proc said at the same look, ``line_text`` gives a line of source where
+    it was kept. Both only speak where no frame tells. Never fails: a dump without threads gives
+    an uncertain place.
     """
-
-    kind: WaitKind
-    functions: tuple[str, ...]
-    file: str = ""
-    layer: Layer = Layer.PURPOSE
-    native: bool = False
-    op: str | None = None
-    says: str | None = None
-    verified: str = ""
-
-
-def scope_of(kind: WaitKind) -> Scope:
-    """Tell on whom a wait of this kind depends."""
-    return SCOPES.get(kind, Scope.LOCAL)
+    index = index_of(rules)
+    main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
+    found = _thread_place(main, dump, process, index, line_text)
+    if found.kind is WaitKind.GIL:
+        found = _with_holder(found, main, dump)
+    elif found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
+        found = _follow(found, main, dump, process, index, line_text)
+    if process is not None and process.state in {"T", "t"}:
+        found = replace(found, stopped=True)
+    return found
 
 
-def last_name(frame: Frame) -> str:
-    """Give the function's own name: Python 3.11+ prints ``Class.method`` and ``f.<locals>.g``."""
-    return frame.function.rpartition(".")[2] if not frame.native else frame.function
+def places_of(
+    dump: StackDump,
+    process: Process | None,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText | None = None,
+) -> tuple[Place, ...]:
+    """Say where each thread of a process stands, in the order of the dump."""
+    index = index_of(rules)
+    return tuple(_thread_place(t, dump, process, index, line_text) for t in dump.threads)
+
+
+def undecided(found: Place) -> bool:
+    """Say whether a native stack could tell more about this place."""
+    if found.native:
+        return False
+    return not found.certain or found.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
+
+
+# --- one thread -----------------------------------------------------------------------------
+
+
+def _thread_place(
+    thread: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    reading = read(thread.frames, index)
+    running, wchan = _kernel_state(thread, dump, process)
+    guess = None
+    if not reading.purposes:
+        guess = _guess(reading, running, wchan, process, line_text)
+    return replace(place(reading, guess, running), thread=thread.name, tid=thread.tid)
+
+
+def _kernel_state(
+    thread: Thread, dump: StackDump, process: Process | None
+) -> tuple[str, str | None]:
+    """Give the thread's state letter and the kernel function it sleeps in, where known."""
+    if process is not None:
+        for state in process.threads:
+            if state.tid == thread.tid:
+                return _letter(state.state), state.wchan
+        is_main = thread.tid in {None, process.who.pid, dump.who.pid} or len(dump.threads) == 1
+        if is_main and process.state is not None:
+            return _letter(process.state), process.wchan
+    if thread.active is None:
+        return "", None
+    return ("R" if thread.active else "S"), None
+
+
+def _letter(state: str) -> str:
+    """Keep the states that tell what the program does; a stopped process may do anything."""
+    return {"R": "R", "S": "S", "D": "D", "I": "S"}.get(state[:1], "")
+
+
+def _guess(
+    reading: Reading,
+    running: str,
+    wchan: str | None,
+    process: Process | None,
+    line_text: LineText | None,
+) -> Guess | None:
+    """Guess what a thread does that no frame speaks for."""
+    kernel = from_kernel(wchan) if running != "R" else None
+    if kernel is not None and kernel.firm:
+        return kernel
+    text = line_text(reading.top) if line_text and reading.top and reading.in_user else None
+    line = from_line(text, running=running == "R") if text else None
+    if line is not None:
+        return line
+    if kernel is not None and wchan == "wait_woken" and _has_terminal(process):
+        return replace(kernel, kind=WaitKind.INPUT, scope=Scope.LOCAL, says="waiting for input")
+    if kernel is None and running == "D":
+        says = "in uninterruptible I/O"
+        return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL, mechanism=says)
+    return kernel
+
+
+def _has_terminal(process: Process | None) -> bool:
+    return process is not None and any(
+        target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
+    )
+
+
+# --- the thread behind the main thread ------------------------------------------------------
+
+
+def _with_holder(found: Place, main: Thread, dump: StackDump) -> Place:
+    for thread in dump.threads:
+        if thread.holds_gil and thread is not main:
+            return replace(found, through=f'which thread "{thread.name or thread.tid}" holds')
+    return found
+
+
+def _follow(
+    found: Place,
+    main: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    """Go on to the thread that the main thread waits for, if one can be told."""
+    candidates: list[tuple[int, int, Place]] = []
+    for number, thread in enumerate(dump.threads):
+        if thread is main or not _may_be_behind(found, thread):
+            continue
+        other = _thread_place(thread, dump, process, index, line_text)
+        if score := _score(found, other):
+            candidates.append((-score, number, other))
+    if not candidates:
+        return found
+    candidates.sort(key=lambda c: c[:2])
+    best = [other for score, _, other in candidates if score == candidates[0][0]]
+    chosen = best[0]
+    name = chosen.thread or (f"{chosen.tid}" if chosen.tid else "")
+    alike = len({(other.kind, other.op, other.says) for other in best}) == 1
+    named = found.scope is Scope.THREAD or found.kind is WaitKind.BACKWARD
+    return replace(
+        chosen,
+        user=chosen.user or found.user,
+        certain=chosen.certain and alike and named,
+        through=f'on thread "{name}" while the main thread is {found.says}'
+        if not found.says.startswith("waiting")
+        else f'on thread "{name}", the main thread {found.says.replace("waiting", "waits", 1)}',
+    )
+
+
+def _may_be_behind(found: Place, thread: Thread) -> bool:
+    """Rule out threads that cannot be what the main thread waits for."""
+    started_by_python = any(
+        last_name(f) == "_bootstrap" and f.file.endswith("threading.py")
+        for f in thread.frames[-4:]
+        if not f.native
+    )
+    if found.kind is WaitKind.BACKWARD:
+        return not started_by_python  # the engine's own threads
+    if found.kind is WaitKind.IDLE:
+        return found.frame is not None and "asyncio" in found.frame.file
+    if found.kind is WaitKind.LOCK:
+        # An event or condition may be set by a thread; a bare lock leaves no such frame.
+        return found.frame is not None and found.frame.file.endswith("threading.py")
+    return True
+
+
+def _score(found: Place, other: Place) -> int:
+    """Say how likely a thread is what the main thread waits for; 0: it is not."""
+    if other.scope is Scope.RANKS and other.certain:
+        return 3
+    if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE}:
+        return 0
+    if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
+        return 0
+    return 2 if other.certain else 1

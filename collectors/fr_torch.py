@@ -116,10 +116,10 @@ class _Layout:
         """Choose the last entries, unfinished ones before them, the last one of each group."""
         try:
             window = self._window()
-            chosen = {self._start_of(at) for at in self._unfinished(window)}
-            chosen.update(self._last_of_groups(window))
+            places = (*self._unfinished(window), *self._last_of_groups(window))
         except KeyError:  # an older format without such a key
             return self.all()
+        chosen = {self._start_of(at) for at in places}
         if window <= self.first or len(chosen) > MAX_SCATTERED:
             return self.all()
         parts = [(at, self._next(at)) for at in sorted(chosen)]
@@ -215,11 +215,12 @@ class _Layout:
     def _last_of_groups(self, window: int) -> Iterator[int]:
         """Find the last entry of each group that has none within the window."""
         key = _reference(self.keys["process_group"])
-        named = re.compile(re.escape(key) + rb"(h.|j....|X)", re.DOTALL)
+        yield from self._places(re.escape(key) + b"X", window)  # where its name stands in full
+        named = re.compile(re.escape(key) + rb"(h.|j....)", re.DOTALL)
         for name in set(named.findall(self.data, self.first, max(window, self.first))):
             wanted = key + name
-            if name == b"X" or self.data.rfind(wanted, window, self.end) < 0:
-                yield self._start_of(self.data.rfind(wanted, self.first, window))
+            if self.data.rfind(wanted, window, self.end) < 0:
+                yield self.data.rfind(wanted, self.first, window)
 
     def _key(self, key: str) -> bytes:
         """Give the pattern of a reference to a text; KeyError if this dump has no such text."""

@@ -1,0 +1,101 @@
+"""Plain values of a recorder's entries: texts, numbers, shapes, frames. Nothing here raises.
+
+What is read is kept once for all ranks: thousands of dumps of one job hold the same shapes
+and the same stacks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import TypeAlias, TypeVar, cast
+
+from whyhang.analyzer.model import Frame
+
+MAX_TEXT = 4096
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+T = TypeVar("T")
+
+
+def time_created(entry: dict[object, object]) -> float | None:
+    """Read when an entry was made, in seconds since the epoch."""
+    nanoseconds = number(entry.get("time_created_ns"))
+    if nanoseconds is not None:
+        return nanoseconds / 1e9
+    microseconds = number(entry.get("time_created_us"))  # torch 2.2
+    return microseconds / 1e6 if microseconds is not None else None
+
+
+def sizes(value: object) -> Shapes | None:
+    """Read a list of shapes."""
+    if not isinstance(value, list | tuple):
+        return None
+    shapes = [
+        tuple(size for size in shape if isinstance(size, int))
+        for shape in value
+        if isinstance(shape, list | tuple)
+    ]
+    return _one_copy(tuple(shapes))
+
+
+def dtypes(entry: dict[object, object]) -> tuple[str, ...]:
+    """Read the types of the inputs, or else of the outputs."""
+    for key in ("input_dtypes", "output_dtypes"):
+        value = entry.get(key)
+        if isinstance(value, list | tuple) and value:
+            return _one_copy(tuple(text(dtype) for dtype in value))
+    return ()
+
+
+def frames(value: object) -> tuple[Frame, ...]:
+    """Read a stack, innermost first; JSON dumps have none."""
+    if not isinstance(value, list | tuple):
+        return ()
+    return _one_copy(
+        tuple(
+            _frame(text(frame.get("name")), text(frame.get("filename")), number(frame.get("line")))
+            for frame in value
+            if isinstance(frame, dict)
+        )
+    )
+
+
+@functools.lru_cache(maxsize=65536)
+def _frame(name: str, file: str, line: int | None) -> Frame:
+    native = file.endswith((".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".so"))
+    return Frame(function=name, file=file, line=line, native=native)
+
+
+def _one_copy(value: T) -> T:
+    """Give the first of all equal values, so that thousands of ranks share it."""
+    return cast("T", _first_equal(value))
+
+
+@functools.lru_cache(maxsize=65536)
+def _first_equal(value: object) -> object:
+    return value
+
+
+def join(parts: Iterable[Shapes | None]) -> Shapes | None:
+    """Put the shapes of several calls behind one another."""
+    return _one_copy(tuple(shape for part in parts if part for shape in part))
+
+
+def text(value: object) -> str:
+    """Read text that can be printed; whatever else there is counts as none."""
+    if not isinstance(value, str):
+        return ""
+    if not value.isascii():  # a lone surrogate could not be written into any report
+        value = value.encode("utf-8", "replace").decode("utf-8")
+    return value[:MAX_TEXT]
+
+
+def number(value: object) -> int | None:
+    """Read a number; JSON dumps and some tests write it as text."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
+        return int(value)
+    return None

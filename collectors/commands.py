@@ -48,16 +48,17 @@ class Outcome(Record):
     timed_out: bool = False
 
 
-class Watcher:
-    """What a caller does right before a program starts, right after it ended, and after a kill."""
+class Plan:
+    """What to run for each process, and what to do around it."""
 
-    def before(self, command: Command) -> None:
-        """Take note of the target before the program touches it."""
+    def begin(self, pid: int) -> Command | None:
+        """Give the program to run for a process, right before it starts; None to leave it out."""
+        raise NotImplementedError
 
-    def after(self, command: Command) -> None:
-        """Take note of the target after the program is done with it."""
+    def after(self, pid: int) -> None:
+        """Take note of the process right after the program ended."""
 
-    def killed(self, command: Command) -> None:
+    def killed(self, pid: int) -> None:
         """Look after the target of a program that had to be killed."""
 
 
@@ -94,18 +95,18 @@ class _Running:
 
 
 def run_all(
-    commands: Iterable[Command],
-    watcher: Watcher | None = None,
+    pids: Iterable[int],
+    plan: Plan,
     *,
     width: int | None = None,
     done: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
-    """Run all commands, ``width`` busy ones at a time, and give the outcomes as they came.
+    """Run a program for each process, ``width`` busy ones at a time; outcomes as they came.
 
     On ``KeyboardInterrupt`` those under way may finish for ``GRACE`` seconds, then it is
     raised again. No program is left running, whatever happens.
     """
-    pool = _Pool(list(commands), watcher or Watcher(), width or max(2, os.cpu_count() or 1))
+    pool = _Pool(list(pids), plan, width or max(2, os.cpu_count() or 1))
     try:
         pool.run(done or (lambda _: None))
     except BaseException:
@@ -119,11 +120,11 @@ def run_all(
 class _Pool:
     """The programs that wait, that run and that are done."""
 
-    def __init__(self, commands: Sequence[Command], watcher: Watcher, width: int) -> None:
-        self._waiting = list(reversed(commands))
+    def __init__(self, pids: Sequence[int], plan: Plan, width: int) -> None:
+        self._waiting = list(reversed(pids))
         self._running: set[_Running] = set()
         self._selector = selectors.DefaultSelector()
-        self._watcher = watcher
+        self._plan = plan
         self._width = width
         self.outcomes: list[Outcome] = []
 
@@ -162,8 +163,10 @@ class _Pool:
             until += [SLOW - age for age, _ in ages if age < SLOW]
         return max(0.0, min(until, default=0.0))
 
-    def _start(self, command: Command) -> None:
-        self._watcher.before(command)
+    def _start(self, pid: int) -> None:
+        command = self._plan.begin(pid)
+        if command is None:
+            return
         try:
             process = subprocess.Popen(
                 command.arguments,
@@ -202,7 +205,7 @@ class _Pool:
             running.open -= 1
             if not running.open:
                 running.process.wait()
-                self._watcher.after(running.command)
+                self._plan.after(running.command.pid)
                 self._finish(running, timed_out=False)
 
     def _stop_late(self) -> None:
@@ -219,7 +222,7 @@ class _Pool:
         running.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             running.process.wait(GRACE)
-        self._watcher.killed(running.command)
+        self._plan.killed(running.command.pid)
         self._finish(running, timed_out=True)
 
     def _finish(self, running: _Running, *, timed_out: bool) -> None:

@@ -56,7 +56,7 @@ _MP_MAINS = (
     "multiprocessing.resource_tracker import main",
     "multiprocessing.semaphore_tracker import main",
 )
-_TRACKERS = _MP_MAINS[1:]
+_FORKSERVER, *_TRACKERS = _MP_MAINS[1:]
 _COMPILERS = ("torch/_inductor/compile_worker", "torch._inductor.compile_worker")
 _DATA_WORKER = "pt_data_worker"  # torch names the main thread of a DataLoader worker so
 
@@ -66,7 +66,7 @@ class Host:
 
     def __init__(self, proc: Proc) -> None:
         self.proc = proc
-        self.stats = proc.table()
+        self.stats = {pid: stat for pid, stat in proc.table().items() if pid != os.getpid()}
         self.children: dict[int, list[int]] = {}
         for stat in sorted(self.stats.values(), key=lambda stat: (stat.started, stat.pid)):
             self.children.setdefault(stat.ppid, []).append(stat.pid)
@@ -184,11 +184,23 @@ class Host:
     def own_role(self, pid: int) -> Role | None:
         """Say what a process is for where it alone tells: its command line or its name."""
         text = " ".join(self.arguments(pid))
-        if any(name in text for name in _TRACKERS):
+        if any(name in text for name in _TRACKERS) or self._is_forkserver(pid):
             return Role.RESOURCE_TRACKER
         if any(name in text for name in _COMPILERS):
             return Role.COMPILE_WORKER
         return Role.DATALOADER_WORKER if self.stats[pid].comm == _DATA_WORKER else None
+
+    def _is_forkserver(self, pid: int) -> bool:
+        """Tell the server from what it forked: these keep its command line."""
+        own, parent = self.arguments(pid), self.arguments(self.stats[pid].ppid)
+        return any(_FORKSERVER in part for part in own) and own != parent
+
+    def mp_parent(self, pid: int) -> int:
+        """Give the process whose ``multiprocessing`` started this one, past a fork server."""
+        parent = self.stats[pid].ppid
+        if parent in self.stats and self._is_forkserver(parent):
+            return self.stats[parent].ppid
+        return parent
 
     def helper_role(self, pid: int, rank: int) -> Role:
         """Say what a process below the rank process ``rank`` does for it."""

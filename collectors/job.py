@@ -160,7 +160,7 @@ def _job_of_ranks(host: Host, seed: int) -> Job:
     first = next((place for pid in ranks if (place := host.place(pid))), None)
     return Job(
         members=(
-            *sorted(members.values(), key=_by_rank),
+            *sorted(members.values(), key=by_rank),
             *helpers,
             *(member for member in launchers if member.pid not in seen),
         ),
@@ -170,7 +170,8 @@ def _job_of_ranks(host: Host, seed: int) -> Job:
     )
 
 
-def _by_rank(member: Member) -> tuple[bool, int, int]:
+def by_rank(member: Member) -> tuple[bool, int, int]:
+    """Order members by rank, those without one after them by pid."""
     return (member.rank is None, member.rank or 0, member.pid)
 
 

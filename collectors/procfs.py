@@ -158,6 +158,15 @@ class Proc:
         """Name the namespace ("net", "mnt", "pid") that the process lives in."""
         return self.link_of(f"{pid}/ns/{kind}")
 
+    def path_for(self, pid: int, path: str) -> str:
+        """Give the name under which this process finds a file that another one sees.
+
+        A process in a container has other files; its own are found below /proc/PID/root.
+        """
+        theirs = self.namespace(pid, "mnt")
+        same = theirs is None or theirs == self.link_of("self/ns/mnt")
+        return path if same else f"{self.root}/{pid}/root{path}"
+
     def wchan(self, pid: int, tid: int | None = None) -> str | None:
         """Name the kernel function that a thread sleeps in; None where the kernel hides it."""
         data = self.bytes_of(f"{pid}/wchan" if tid is None else f"{pid}/task/{tid}/wchan")

@@ -1,0 +1,279 @@
+"""A bundle: what was collected from a live job, as plain files with a manifest.
+
+A folder or a ``.tar.zst``. ``manifest.json`` lists every file with what it is, of which
+process, when and at which look it was taken. The rest is what each tool printed, with secrets
+blanked, and for what whyhang read itself (processes, source lines, gaps) JSON of one shape::
+
+    {"whyhang": "processes", "format": 1, "facts": [ {...}, ... ]}
+
+A live run is read through the same documents as a saved one, so both give the same facts.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.model import (
+    NOBODY,
+    Claim,
+    Excerpt,
+    Fact,
+    Gap,
+    Process,
+    Record,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.analyzer.reading import HEAD_BYTES, Document
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+
+
+class Entry(Record):
+    """One file of a bundle. ``rank`` is that of the process itself, ``owner_rank`` of its rank."""
+
+    path: str
+    kind: str  # "py-spy", "py-spy-native", "processes", "excerpts", "claims", "gaps"
+    host: str | None = None
+    pid: int | None = None
+    rank: int | None = None
+    trust: Trust = Trust.NONE
+    local_rank: int | None = None
+    owner_rank: int | None = None
+    role: str | None = None
+    look: int | None = None
+    taken_at: float | None = None
+
+    def who(self) -> Who:
+        """Say whom the file is about."""
+        return Who(
+            rank=self.rank,
+            trust=self.trust,
+            host=self.host,
+            pid=self.pid,
+            local_rank=self.local_rank,
+        )
+
+
+class Manifest(Record):
+    """What a bundle says of itself. ``touched`` tells in words what was done to the target."""
+
+    format: int = FORMAT
+    tool: str = "whyhang"
+    version: str = ""
+    created_at: float | None = None
+    created: str = ""
+    host: str | None = None
+    target: int | None = None
+    looks: int = 0
+    interval: float | None = None
+    touched: tuple[str, ...] = ()
+    files: tuple[Entry, ...] = ()
+
+    def entry(self, path: str) -> Entry | None:
+        """Find what is said of a file, by its path inside the bundle."""
+        return next((entry for entry in self.files if entry.path == path), None)
+
+    def about(self, path: str) -> tuple[Who, int | None, float | None]:
+        """Give whom a file is about, at which look and when it was taken."""
+        entry = self.entry(path)
+        if entry is None:
+            return NOBODY, None, None
+        return entry.who(), entry.look, entry.taken_at
+
+
+class Bundle(Record):
+    """A bundle in memory: the manifest, and the bytes of each file by its path."""
+
+    manifest: Manifest
+    files: Mapping[str, bytes]
+
+
+def read_manifest(data: bytes) -> Manifest:
+    """Read a manifest. Raises ``BundleError`` if it is none, or of a newer format."""
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise BundleError(f"this is no manifest of a bundle: {error}") from error
+    if manifest.tool != "whyhang" or not 1 <= manifest.format <= FORMAT:
+        raise BundleError(
+            f"the bundle has format {manifest.format} of {manifest.tool!r}, this whyhang reads "
+            f"format {FORMAT}",
+            "Upgrade whyhang to the version that wrote it: it stands in manifest.json.",
+        )
+    return manifest
+
+
+def is_manifest(path: str, head: bytes) -> bool:
+    """Tell by name and first bytes whether a file is the manifest of a bundle."""
+    return Path(path).name == MANIFEST and b'"whyhang"' in head[:4096]
+
+
+def documents_of(bundle: Bundle) -> Iterator[Document]:
+    """Give the files of a bundle in memory as documents, in the order of the manifest."""
+    for entry in bundle.manifest.files:
+        data = bundle.files[entry.path]
+        yield Document(
+            path=entry.path,
+            head=data[:HEAD_BYTES],
+            size=len(data),
+            open=functools.partial(io.BytesIO, data),
+            who=entry.who(),
+            look=entry.look,
+            taken_at=entry.taken_at,
+        )
+
+
+def time_text(moment: float) -> str:
+    """Write a time the way the manifest does: UTC, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def facts_file(kind: str, facts: Iterable[Fact]) -> bytes:
+    """Write facts as JSON for people to read: each field on a line, unknown ones left out."""
+    rows = ",\n".join(_row(fact) for fact in facts)
+    head = f'{{\n  "whyhang": "{kind}",\n  "format": {FORMAT},\n  "facts": ['
+    return f"{head}\n{rows}\n  ]\n}}\n".encode()
+
+
+def _row(fact: Fact) -> str:
+    fields = msgspec.json.decode(msgspec.json.encode(fact), type=dict[str, msgspec.Raw])
+    lines = [
+        f'      "{name}": {bytes(raw).decode()}'
+        for name, raw in fields.items()
+        if bytes(raw) != b"null"
+    ]
+    return "    {\n" + ",\n".join(lines) + "\n    }"
+
+
+class _Facts(Record):
+    """The shape of whyhang's own files; what the facts are depends on the kind."""
+
+    whyhang: str
+    format: int
+    facts: tuple[msgspec.Raw, ...]
+
+
+_TYPES: dict[str, type[Process | Excerpt | Claim | Gap]] = {
+    "processes": Process,
+    "excerpts": Excerpt,
+    "claims": Claim,
+    "gaps": Gap,
+}
+
+
+class OwnFiles:
+    """Reads the files that whyhang wrote itself into a bundle."""
+
+    name = "whyhang's own records"
+
+    def sniff(self, document: Document) -> bool:
+        """Say whether this is such a file."""
+        return document.head.lstrip()[:20].replace(b"\n", b" ").startswith(b'{   "whyhang": "')
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield the records; the source of each is the line on which it begins."""
+        try:
+            with document.open() as stream:
+                data = stream.read()
+            content = msgspec.json.decode(data, type=_Facts)
+            wanted = _TYPES[content.whyhang]
+        except (OSError, msgspec.DecodeError, KeyError) as error:
+            yield _unreadable(document, error)
+            return
+        lines = [n for n, line in enumerate(data.splitlines(), 1) if line == b"    {"]
+        for number, raw in enumerate(content.facts):
+            try:
+                fact = msgspec.json.decode(raw, type=wanted)
+            except msgspec.DecodeError as error:
+                yield _unreadable(document, error)
+                continue
+            line = lines[number] if len(lines) == len(content.facts) else None
+            yield _sourced(fact, document, line)
+
+
+def _sourced(fact: Fact, document: Document, line: int | None) -> Fact:
+    if isinstance(fact, Process | Claim):
+        return replace(fact, source=document.source(line))
+    return fact
+
+
+def _unreadable(document: Document, error: Exception) -> Gap:
+    return Gap(
+        what=f"reading {document.path}",
+        why=f"it is damaged ({str(error)[:120]})",
+        cost="what whyhang itself saw of the processes is not known",
+        remedy="collect again with whyhang collect PID",
+        source=document.source(),
+    )
+
+
+def write_bundle(bundle: Bundle, path: str | Path) -> None:
+    """Write a bundle as a folder, or as one file if the name ends in ``.tar.zst``.
+
+    Raises ``BundleError`` where that fails; nothing half-written is left under the name of an
+    archive.
+    """
+    target = Path(path)
+    files = {MANIFEST: manifest_file(bundle.manifest), **bundle.files}
+    try:
+        if target.name.endswith((".tar.zst", ".tzst")):
+            _write_archive(files, target, bundle.manifest.created_at or 0.0)
+        elif target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
+            raise BundleError(
+                f"a bundle cannot be written as {target.suffix}",
+                "Name a folder, or a file that ends in .tar.zst.",
+            )
+        else:
+            _write_folder(files, target)
+    except OSError as error:
+        reason = error.strerror or error
+        raise BundleError(
+            f"the bundle could not be written to {target}: {reason}",
+            "Name a place with room that this user may write to.",
+        ) from error
+
+
+def manifest_file(manifest: Manifest) -> bytes:
+    """Write the manifest as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
+
+def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BundleError(
+            f"{folder} is already there", "Name a new folder, so that two bundles do not mix."
+        )
+    for name, data in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
+
+def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
+    import tarfile  # noqa: PLC0415 - slow to import, needed for this only
+
+    import zstandard  # noqa: PLC0415
+
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(data), int(moment), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    try:
+        part.write_bytes(zstandard.ZstdCompressor(level=6).compress(plain.getvalue()))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

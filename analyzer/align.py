@@ -6,14 +6,14 @@ ledger alike; nothing here knows what any particular hang is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Job, Meeting, Member, Picture, Stand, Standing
+from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, Stand, Standing
 from whyhang.analyzer.ledger import judge
-from whyhang.analyzer.model import Excerpt, Frame, StackDump, Track, replace
+from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import Motion, Moved, motion
 from whyhang.analyzer.usercode import short
-from whyhang.analyzer.waits import Place, Scope, WaitKind, WaitRule, place_of
+from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
 
 STOPPED_STATES = {"T", "t"}
 DEAD_STATES = {"Z", "X", "x"}
@@ -40,7 +40,7 @@ def ranked_tracks(job: Job) -> tuple[Track, ...]:
     return tuple(found)
 
 
-def source_lines(excerpts: Iterable[Excerpt]) -> Callable[[Frame], str | None]:
+def source_lines(excerpts: Iterable[Excerpt]) -> LineText:
     """Make a lookup from a frame to its line of source, where a collector kept it."""
     texts = {
         (excerpt.file, excerpt.first_line + offset): text
@@ -54,40 +54,34 @@ def source_lines(excerpts: Iterable[Excerpt]) -> Callable[[Frame], str | None]:
     return line_text
 
 
-def _stand(
-    member: Member, rules: tuple[WaitRule, ...], line_text: Callable[[Frame], str | None]
-) -> Stand:
-    place = _last_place(member, rules, line_text)
+def _stand(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Stand:
+    looks = sorted({dump.look for dump in member.dumps})
+    places = {look: _place_at(member, look, rules, line_text) for look in looks}
     moves = motion(member.dumps, member.processes)
+    place = places[looks[-1]] if looks else None
     return Stand(
         member=member.id,
         place=place,
         motion=moves,
         standing=_standing(member, place, moves),
-        children=tuple(
-            place_of(
-                child.dumps[-1], child.processes[-1] if child.processes else None, rules, line_text
-            )
-            if child.dumps
-            else None
-            for child in member.children
-        ),
+        earlier=tuple(_by_place(places[look]) for look in looks[:-1]),
+        children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
 
 
-def _last_place(
-    member: Member, rules: tuple[WaitRule, ...], line_text: Callable[[Frame], str | None]
-) -> Place | None:
-    """Classify the last look; a native stack of the same look knows more than a plain one."""
-    if not member.dumps:
-        return None
-    process = member.processes[-1] if member.processes else None
-    return place_of(_best_dump(member.dumps), process, rules, line_text)
-
-
-def _best_dump(dumps: tuple[StackDump, ...]) -> StackDump:
+def _place_at(member: Member, look: int, rules: tuple[WaitRule, ...], line_text: LineText) -> Place:
+    """Classify one look; a native stack of the same look knows more than a plain one."""
+    dumps = [dump for dump in member.dumps if dump.look == look]
     native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
-    return native[-1] if native else dumps[-1]
+    process = next((p for p in reversed(member.processes) if p.look == look), None)
+    return place_of((native or dumps)[-1], process, rules, line_text)
+
+
+def _child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) -> Place | None:
+    if not child.dumps:
+        return None
+    process = child.processes[-1] if child.processes else None
+    return place_of(child.dumps[-1], process, rules, line_text)
 
 
 def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
@@ -100,11 +94,17 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
     if moves.moved is Moved.ON:
         return Standing.MOVING
-    if place.kind is WaitKind.STORE:
-        return Standing.BLOCKED  # for a key, not in a call that the others could come to
-    scope = place.scope
-    if scope is Scope.MAYBE and place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
+    if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
+    return _by_place(place)
+
+
+def _by_place(place: Place) -> Standing:
+    """Tell from one place alone how a member stands."""
+    if place.kind in {WaitKind.STORE, WaitKind.POLL}:
+        # A key is no call that others could come to; an unknown wait in the user's own code
+        # is taken for a local one, uncertain as its place says.
+        return Standing.BLOCKED
     return {
         Scope.RANKS: Standing.WAITING,
         Scope.MAYBE: Standing.MAYBE,
@@ -112,7 +112,7 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         Scope.THREAD: Standing.BLOCKED,
         Scope.IDLE: Standing.IDLE,
         Scope.WORK: Standing.RUNNING,
-    }[scope]
+    }[place.scope]
 
 
 def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:

@@ -123,12 +123,17 @@ class Standing(enum.Enum):
 
 
 class Stand(Record):
-    """Where one member stands. ``children`` are the places of its workers, in order."""
+    """Where one member stands.
+
+    ``place`` is its place at the last look, ``earlier`` how it stood at the looks before, oldest
+    first. ``children`` are the places of its workers, in order.
+    """
 
     member: int
     place: Place | None
     motion: Motion
     standing: Standing
+    earlier: tuple[Standing, ...] = ()
     children: tuple[Place | None, ...] = ()
 
 

@@ -14,6 +14,7 @@ from whyhang.analyzer.stacks import parting, stack_groups
 from whyhang.analyzer.summary import gap_lines, job_facts, rank_rows
 
 MAX_EFFECTS = 6
+ENOUGH = 0.5  # a mere possibility explains nothing away
 
 
 class Candidate(Record):
@@ -70,32 +71,19 @@ def _about_same(a: Hit, b: Hit) -> bool:
 
 
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
+    """Put the causes first, surest first; behind them what only follows from them."""
     causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=_cause_order)
+    above = [_outranked_by(candidate, causes) for candidate in causes]
+    roots = [c for c, other in zip(causes, above, strict=True) if other is None]
+    found = [_finding(case, candidate) for candidate in roots]
+    for candidate, other in zip(causes, above, strict=True):
+        if other is not None:
+            cause = roots.index(other) if other in roots else 0
+            found.append(replace(_finding(case, candidate), caused_by=cause if roots else None))
     effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=_order)
-    found: list[Finding] = []
-    for candidate in causes:
-        cause = _outranked_by(candidate, causes)
-        finding = _finding(case, candidate)
-        if cause is not None:
-            index = _index_of(found, cause)
-            finding = replace(finding, caused_by=index)
-        found.append(finding)
-    root = 0 if found else None
-    found += [replace(_finding(case, c), caused_by=root) for c in effects[:MAX_EFFECTS]]
-    return _causes_first(found)
-
-
-def _causes_first(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Move effects behind all causes, keeping their references right."""
-    order = [n for n, f in enumerate(findings) if f.caused_by is None]
-    order += [n for n, f in enumerate(findings) if f.caused_by is not None]
-    moved = {old: new for new, old in enumerate(order)}
-    return tuple(
-        replace(findings[n], caused_by=moved[findings[n].caused_by])  # type: ignore[index]
-        if findings[n].caused_by is not None
-        else findings[n]
-        for n in order
-    )
+    cause_of_all = 0 if roots else None
+    found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
+    return tuple(found)
 
 
 def _cause_order(candidate: Candidate) -> tuple[float, float, int, str]:
@@ -115,20 +103,15 @@ def _order(candidate: Candidate) -> tuple[float, str]:
 
 
 def _outranked_by(candidate: Candidate, causes: list[Candidate]) -> Candidate | None:
+    """Find a cause about the same ranks that explains this one."""
     for other in causes:
         if (
             other is not candidate
             and candidate.signature.id in other.signature.outranks
+            and other.confidence >= ENOUGH
             and _about_same(candidate.hit, other.hit)
         ):
             return other
-    return None
-
-
-def _index_of(found: list[Finding], cause: Candidate) -> int | None:
-    for number, finding in enumerate(found):
-        if finding.signature == cause.signature.id:
-            return number
     return None
 
 

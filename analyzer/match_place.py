@@ -391,29 +391,39 @@ def waits_for_lock_of_its_own() -> LockOfItsOwn:
 
 
 class Moving(Record):
-    """The job as a whole goes on between the looks, with a rank that holds it up, if seen."""
+    """The job as a whole goes on, and at every look the same few ranks hold the others up."""
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit if the waiting ranks had answers and some rank is behind them."""
+        """Give one hit if the waiting ranks had answers, or the late ones were seen to move."""
         picture = case.picture
-        behind = [case.stands[n] for n in picture.roots]
-        waiters = waiters_for(case)
-        late_moving = [s for s in behind if s.standing is Standing.MOVING]
-        if not (picture.progress or late_moving) or not behind or not waiters:
+        waiters = [s for s in case.stands if s.member in waiters_for(case) and _always(s, WAITERS)]
+        behind = [s for s in case.stands if s.member in picture.roots and _always(s, OWN)]
+        moves = [s for s in behind if s.standing is Standing.MOVING]
+        if not behind or not waiters or not (picture.progress or moves):
             return ()
-        shown = late_moving or behind
-        clear = _count(case, [s.member for s in shown]) < _count(case, waiters)
+        numbers = tuple(s.member for s in waiters)
+        clear = _count(case, [s.member for s in behind]) < _count(case, numbers)
+        if not clear and not moves:
+            return ()
         return (
             Hit(
-                members=tuple(s.member for s in shown) if clear else (),
-                affected=waiters if clear else (),
+                members=tuple(s.member for s in behind) if clear else (),
+                affected=numbers if clear else (),
                 names_culprit=clear,
-                evidence=tuple(piece for s in shown for piece in evidence_of(case, s)),
-                strength=0.9 if picture.progress else 0.7,
-                location=location_of(case, shown[0]) if clear else None,
-                fields=subject_fields(case, shown, waiters),
+                evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
+                strength=1.0 if picture.progress else 0.8,
+                location=location_of(case, behind[0]) if clear else None,
+                fields=subject_fields(case, behind, numbers),
             ),
         )
+
+
+OWN = {Standing.BLOCKED, Standing.RUNNING, Standing.MOVING}
+
+
+def _always(stand: Stand, standings: set[Standing]) -> bool:
+    """Tell whether a member stood so at every look."""
+    return stand.standing in standings and all(was in standings for was in stand.earlier)
 
 
 def moving() -> Moving:

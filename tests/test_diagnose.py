@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from build import (
+from small_jobs import (
     ALL_REDUCE,
     BARRIER,
     BROADCAST,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from build import ALL_REDUCE, ELSEWHERE, report_of, still
+from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 from whyhang.analyzer.markdown import render
 from whyhang.analyzer.report import CATEGORIES, Report, schema, to_json
 from whyhang.analyzer.terminal import show

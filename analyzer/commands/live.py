@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
+    from whyhang.collectors.bundle import Bundle
+    from whyhang.collectors.capture import Capture
 
 NATIVE = ("auto", "always", "never")
 
@@ -60,5 +62,71 @@ def _seconds(text: str) -> float:
 
 
 def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> list[Fact]:
-    """Collect the jobs of these processes, keep the bundle if asked to, and read it."""
-    raise NotImplementedError
+    """Collect the jobs of these processes, keep the bundle if asked to, and read it.
+
+    What is read is what the bundle holds, so a saved bundle gives the same diagnosis. Several
+    PIDs of one job are one capture; each further job is a capture of its own.
+    """
+    found: list[Fact] = []
+    seen: set[int] = set()
+    for pid in pids:
+        if pid in seen:
+            continue
+        taken = _capture(pid, options, progress)
+        seen |= {member.pid for member in taken.job.members}
+        save = getattr(options, "save", None)
+        if save:
+            _save(taken.bundle(), save, number=0 if not found else len(seen))
+        found += _read(taken.bundle())
+    return found
+
+
+def _capture(pid: int, options: argparse.Namespace, progress: Progress) -> Capture:
+    from whyhang.collectors.capture import Options, capture  # noqa: PLC0415 - not for `--help`
+
+    look = Options(
+        looks=options.looks,
+        interval=options.interval,
+        limit=options.timeout,
+        native=options.native == "always",
+    )
+    taken = capture(pid, look, progress.say)
+    if options.native == "auto":
+        open_questions = _undecided(_read(taken.bundle()))
+        if open_questions:
+            taken.native_stacks(open_questions)
+    return taken
+
+
+def _undecided(found: list[Fact]) -> list[int]:
+    """List the pids whose Python stack leaves open what they wait for."""
+    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.identify import identify  # noqa: PLC0415
+    from whyhang.analyzer.waits import undecided  # noqa: PLC0415
+    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+
+    case = align(identify(found), TABLE)
+    pids = []
+    for stand in case.stands:
+        member = case.member(stand.member)
+        if stand.place is not None and member.pid is not None and undecided(stand.place):
+            pids.append(member.pid)
+    return pids
+
+
+def _read(bundle: Bundle) -> list[Fact]:
+    from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors.bundle import documents_of  # noqa: PLC0415
+    from whyhang.collectors.folder import read_documents  # noqa: PLC0415
+
+    return list(read_documents(documents_of(bundle), readers=READERS))
+
+
+def _save(bundle: Bundle, path: str, *, number: int) -> None:
+    """Write the bundle; a second job gets a name of its own beside the first."""
+    from whyhang.collectors.bundle import write_bundle  # noqa: PLC0415 - not for `--help`
+
+    if number:
+        stem, dot, rest = path.partition(".")
+        path = f"{stem}-{number}{dot}{rest}"
+    write_bundle(bundle, path)

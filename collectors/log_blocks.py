@@ -7,6 +7,8 @@ file that shrinks ends the process with SIGBUS.)
 
 from __future__ import annotations
 
+import bisect
+import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -15,6 +17,7 @@ BEHIND = 64 << 10  # bytes kept before the lines of a block
 AHEAD = 256 << 10  # bytes seen behind them
 OVERLAP = 8 << 10  # of two blocks within one endless line
 NEWLINE = 0x0A
+COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class Block:
@@ -43,6 +46,25 @@ class Block:
         self._line += self.data.count(b"\n", self._counted, offset)
         self._counted = offset
         return self._line
+
+    def file_offset(self, offset: int) -> int:
+        """Give the place in the file of a place in the block."""
+        return self.base + offset
+
+    def segment(self, offset: int, longest: int) -> tuple[int, int]:
+        r"""Give the start and end of what a person sees as a line around the byte at ``offset``.
+
+        Progress bars write many of them into one line, each behind a ``\r``. Of longer ones
+        than ``longest`` bytes the part around the offset is given.
+        """
+        start, end = self.bounds(offset)
+        start = self.data.rfind(b"\r", start, offset) + 1 or start
+        ending = self.data.find(b"\r", offset, end)
+        end = ending if ending >= 0 else end
+        if end - start > longest:
+            start = max(start, offset - longest // 4)
+            end = min(end, start + longest)
+        return start, end
 
     def bounds(self, offset: int) -> tuple[int, int]:
         """Give the start and end of the line that holds the byte at ``offset``."""
@@ -98,3 +120,28 @@ def _stop(data: bytearray, start: int, *, more: bool, read: int) -> int:
     if stop > start or latest - start < max(read, 2 * OVERLAP):
         return stop
     return latest  # a line without end is cut
+
+
+class PlainBlock(Block):
+    """A block without colours, that still knows the place in the file of each byte."""
+
+    def __init__(self, block: Block) -> None:
+        cuts: list[tuple[int, int]] = []  # place behind each cut, and all bytes cut up to there
+        removed = 0
+        for found in COLOUR.finditer(block.data):
+            removed += found.end() - found.start()
+            cuts.append((found.end() - removed, removed))
+        self._cuts = cuts
+        super().__init__(
+            bytearray(COLOUR.sub(b"", block.data)),
+            start=len(COLOUR.sub(b"", block.data[: block.start])),
+            stop=len(COLOUR.sub(b"", block.data[: block.stop])),
+            known=len(COLOUR.sub(b"", block.data[: block.known])),
+            base=block.base,
+            line=block.line_at(block.start),
+        )
+
+    def file_offset(self, offset: int) -> int:
+        """Give the place in the file of a place in the block."""
+        at = bisect.bisect_right(self._cuts, (offset, len(self.data) << 1)) - 1
+        return self.base + offset + (self._cuts[at][1] if at >= 0 else 0)

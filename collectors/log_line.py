@@ -16,7 +16,6 @@ from whyhang.collectors.log_time import time_of, year_of
 from whyhang.collectors.naming import join
 from whyhang.collectors.prefix import is_numbered, split_prefix
 
-MAX_TEXT = 2000  # characters of a line that are kept
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
@@ -188,7 +187,7 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, _told_by_content(text))
-    return Line(who=who, text=text[:MAX_TEXT].rstrip(), time=time, prefix=prefix)
+    return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 
 def _told_by_content(text: str) -> Who:

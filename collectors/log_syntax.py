@@ -13,7 +13,7 @@ The same tree tells which literal words a match must contain, for searching with
 
 from __future__ import annotations
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.model import Record, replace
 
 MAX_COUNT = 16  # larger counted repeats make Hyperscan's automata huge
 _QUANTIFIERS = "*+?{"
@@ -293,7 +293,8 @@ def _trim(node: Node, *, last: bool) -> Node:
     if isinstance(node, Repeat):
         if node.least == 0:
             return EMPTY
-        return Repeat(part=node.part, least=node.least, most=node.least)
+        part = _trim(node.part, last=last) if node.least == 1 else node.part
+        return part if node.least == 1 else Repeat(part=part, least=node.least, most=node.least)
     if isinstance(node, Sequence):
         parts = list(node.parts)
         while parts:
@@ -303,7 +304,7 @@ def _trim(node: Node, *, last: bool) -> Node:
                 break
             del parts[end]  # an end that may be empty need not be there at all
         return Sequence(parts=tuple(parts))
-    return node
+    return replace(node, wide=False) if isinstance(node, Some) else node
 
 
 def may_be_empty(node: Node) -> bool:

@@ -1,0 +1,30 @@
+"""Lines that may stand in a log by the million: read in bulk, not one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from whyhang.analyzer.model import Fact
+from whyhang.collectors.log_blocks import Block
+from whyhang.collectors.log_fingerprint import MARK as FINGERPRINT
+from whyhang.collectors.log_fingerprint import FingerprintReader
+from whyhang.collectors.log_found import FileView
+
+MARKS = (b"\x1b[", b": opCount ", FINGERPRINT)
+"""What the scanner reports once per block: colours, then the lines of each bulk reader."""
+
+
+class BulkReader(Protocol):
+    """Reads all lines of one kind in a block."""
+
+    def feed(self, block: Block) -> None:
+        """Read a block in which the mark occurs."""
+
+    def facts(self) -> Iterator[Fact]:
+        """Give what the file said, once all of it has been read."""
+
+
+def bulk_readers(file: FileView) -> dict[int, BulkReader]:
+    """Make the readers for one file, by the number of their mark."""
+    return {2: FingerprintReader(file)}

@@ -1,0 +1,77 @@
+"""Folds lines that are alike, so that a storm of them costs nothing.
+
+Lines are alike if the same patterns found them and the same rank (or process, or host) says
+them. Of each kind the first few and the last are kept, and those whose fields say something
+new; the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyhang.analyzer.model import LogLine, Who, replace
+
+KEEP_FIRST = 3
+KEEP_DIFFERENT = 12  # further lines of a kind that capture something else
+MAX_KINDS = 4000  # of one file
+
+_Key = tuple[tuple[str, ...], int | None, str | None, int | None, int | None, str | None]
+
+
+class _Kind:
+    """What is kept of lines that are alike."""
+
+    def __init__(self) -> None:
+        self.kept: list[LogLine] = []
+        self.last: LogLine | None = None
+        self.seen: set[tuple[tuple[str, str], ...]] = set()
+        self.uncounted = 0  # lines dropped since the last one kept
+
+
+class Fold:
+    """Takes lines in the order of the file and gives the few that stand for all."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[_Key, _Kind] = {}
+        self.dropped = 0
+
+    def add(self, line: LogLine) -> None:
+        """Take a line in."""
+        kind = self._kinds.get(_key(line))
+        if kind is None:
+            if len(self._kinds) >= MAX_KINDS:
+                self.dropped += 1
+                return
+            kind = self._kinds[_key(line)] = _Kind()
+        captured = tuple(sorted(line.fields.items()))
+        new = captured not in kind.seen and len(kind.seen) < KEEP_DIFFERENT
+        if len(kind.kept) < KEEP_FIRST or new:
+            kind.seen.add(captured)
+            kind.kept.append(line)
+            return
+        kind.uncounted += 1
+        kind.last = line
+
+    def more(self, pattern: str, count: int) -> None:
+        """Count lines of a pattern that were found and not looked at."""
+        for key, kind in self._kinds.items():
+            if pattern in key[0]:
+                kind.uncounted += count
+                return
+
+    def lines(self) -> Iterator[LogLine]:
+        """Give what was kept, in the order of the file; counts add up to all lines."""
+        found: list[LogLine] = []
+        for kind in self._kinds.values():
+            kept = list(kind.kept)
+            if kind.last is not None:
+                kept.append(replace(kind.last, count=kind.uncounted))
+            elif kind.uncounted:
+                kept[-1] = replace(kept[-1], count=1 + kind.uncounted)
+            found += kept
+        yield from sorted(found, key=lambda line: (line.source.line or 0, line.offset or 0))
+
+
+def _key(line: LogLine) -> _Key:
+    who: Who = line.who
+    return (line.matched, who.rank, who.host, who.pid, who.local_rank, who.label)

@@ -1,0 +1,32 @@
+"""The readers of single lines, all of them."""
+
+from __future__ import annotations
+
+import io
+
+from whyhang.analyzer.model import NOBODY
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.log_desync import DesyncReader
+from whyhang.collectors.log_fingerprint import MismatchReader
+from whyhang.collectors.log_found import FileView, LineReader
+from whyhang.collectors.log_line import Voice
+from whyhang.collectors.log_python import TracebackReader
+from whyhang.collectors.log_watchdog import WatchdogReader
+
+NOTHING = Document(path="", head=b"", size=0, open=io.BytesIO, who=NOBODY)
+
+
+def line_readers(file: FileView) -> tuple[LineReader, ...]:
+    """Make the readers for one file."""
+    return (
+        WatchdogReader(file),
+        DesyncReader(file),
+        MismatchReader(file),
+        TracebackReader(file),
+    )
+
+
+def own_patterns() -> frozenset[str]:
+    """List the patterns that the readers look for."""
+    readers = line_readers(FileView(NOTHING, Voice()))
+    return frozenset(pattern for reader in readers for pattern in reader.watches())

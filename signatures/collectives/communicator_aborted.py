@@ -34,6 +34,11 @@ SIGNATURE = Signature(
     ),
     matches=(
         (
+            "NCCL communicator encountered error set by ProcessGroupNCCL: [Rank 0] Watchdog "
+            "caught collective operation timeout"
+        ),
+        "[PG ID 0 PG GUID 0(default_pg) Rank 0]  remote error detected from rank: 3",
+        (
             "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.  "
             "Original reason for failure was: [Rank 3] Watchdog caught collective operation "
             "timeout: WorkNCCL(SeqNum=9"

@@ -61,6 +61,11 @@ SIGNATURE = Signature(
             "[PG ID 0 PG GUID 0(default_pg) Rank 0] ProcessGroupNCCL preparing to dump debug "
             "info. Include stack trace: 1"
         ),
+        "[PG ID 0 PG GUID 0(default_pg) Rank 0] First PG on this rank to signal dumping.",
+        (
+            "[PG ID 0 PG GUID 0(default_pg) Rank 0] Broadcasting flight recorder dump signal to "
+            "other processes via TCPStore."
+        ),
     ),
     misses=("Finished writing Flight Recorder debug info to /tmp/nccl_trace_rank_0",),
 )

@@ -41,6 +41,7 @@ SIGNATURE = Signature(
             "[127.0.0.1]:2203: Connection reset by peer. This is typically caused by a remote "
             "worker hanging or bugs in the application."
         ),
+        "RuntimeError: writev [10.0.0.7]:41000: Broken pipe",
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Connection "
             "closed by peer [::1]:4711. This is typically caused by a remote worker crashing."

@@ -59,6 +59,10 @@ SIGNATURE = Signature(
             "RuntimeError: Rank 2 successfully reached monitoredBarrier, but received errors "
             "while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank."
         ),
+        (
+            "Rank 2 successfully reached monitoredBarrier, but received errors while waiting for "
+            "send/recv from rank 0. Please check rank 0 logs for faulty rank."
+        ),
     ),
     misses=("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms",),
 )

@@ -56,6 +56,21 @@ SIGNATURE = Signature(
             "key-value store by key '0:1', but store->get('0:1') got error: wait timeout after "
             "600000ms, keys: /default_pg/0//2//cuda//0:1"
         ),
+        (
+            "[4] is setting up NCCL communicators and retrieving ncclUniqueId(s) from roots via "
+            "TCPStore by key '1', but got error: wait timeout after 600000ms, keys: "
+            "/default_pg/0//5//cuda//1"
+        ),
+        (
+            "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and "
+            "retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but "
+            "store->get('0') got error: wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
+        ),
+        (
+            "[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+            "key-value store by key '0', but store->get('0') got error: wait timeout after "
+            "1800000ms, keys: /worker/attempt_0/default_pg/0//cuda//0"
+        ),
     ),
     misses=(
         (

@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     when=log(
         r"No available (?:shared memory broadcast )?block found in \d+ seconds?",
         r"Watchdog timeout \(self\.watchdog_timeout=\d+",
-        r"Scheduler watchdog timeout",
+        r"[Ss]cheduler watchdog timeout",
     ),
     means=(
         "The engine broadcasts work to its workers and at least one of them has not taken it: it "
@@ -37,6 +37,10 @@ SIGNATURE = Signature(
         ),
         "WARNING 11-21 02:00:00 shm_broadcast.py:404] No available block found in 60 second.",
         "[2025-11-21 02:00:00 TP0] Watchdog timeout (self.watchdog_timeout=300)",
+        (
+            "[2025-11-21 02:00:00] Scheduler watchdog timeout (self.watchdog_timeout=300, "
+            "self.soft=False)"
+        ),
     ),
     misses=("No available GPU found in 60 seconds",),
 )

@@ -57,6 +57,10 @@ SIGNATURE = Signature(
             "will be terminated after dumping debug info. workMetaList_.size() = 3"
         ),
         (
+            "[Rank 1] monitoring thread detects no heartbeat and will finally kill the process! "
+            "terminateProcessGroup_ 0"
+        ),
+        (
             "[F ProcessGroupNCCL.cpp:1002] [Rank 1] [PG 0 Rank 1] NCCL monitor thread timeout. "
             "Basically, this could be due to CUDA or NCCL calls being unexpectedly blocking, "
             "especially when your program enters a deadlock state in watchdog"

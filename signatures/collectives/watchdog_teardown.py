@@ -53,12 +53,31 @@ SIGNATURE = Signature(
         ),
         "terminate called after throwing an instance of 'c10::DistBackendError'",
         (
+            "[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 1] Exception (either an error or timeout) "
+            "detected by watchdog at work: 5, last enqueued NCCL work: 6, last completed NCCL "
+            "work: 4."
+        ),
+        (
+            "[PG 0 Rank 1] Timeout at NCCL work: 5, last enqueued NCCL work: 6, last completed "
+            "NCCL work: 4."
+        ),
+        (
+            "[F1206 18:45:17.1 ProcessGroupNCCL.cpp:1557] [PG ID 0 PG GUID 0(default_pg) Rank 2] "
+            "[PG ID 0 PG GUID 0(default_pg) Rank 2] Terminating the process after attempting to "
+            "dump debug info, due to collective timeout or exception."
+        ),
+        (
+            "[E709 17:05:38.1 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective not "
+            "found, potentially because FlightRecorder is disabled. You can enable it by setting "
+            "TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero value."
+        ),
+        (
             "[PG ID 0 PG GUID 0(default_pg) Rank 3]  failure detected by watchdog at work "
             "sequence id: 1 PG status: last enqueued work: 1, last completed work: -1"
         ),
     ),
     misses=(
-        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "terminate called after throwing an instance of 'std::runtime_error'",
         "terminate called after throwing an instance of 'gloo::EnforceNotMet'",
     ),
 )

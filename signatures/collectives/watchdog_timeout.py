@@ -18,8 +18,8 @@ SIGNATURE = Signature(
         r"[Ww]atchdog caught collective operation timeout",
         r"Caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)",
         (
-            r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)[^)]*\) (?:ran for \d+ "
-            r"milliseconds before timing out|timed out in (?:blocking wait|call to wait))"
+            r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+).*Timeout\(ms\)=\d+\) timed out "
+            r"in (?:blocking wait|call to wait)"
         ),
         r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
     ),

@@ -12,14 +12,14 @@ SIGNATURE = Signature(
     id="rank-not-below-world-size",
     category="init-world-size-mismatch",
     kind=Kind.CAUSE,
-    title="{who} has rank {given} in a world of {size}",
+    title="{who} was given rank {given}, outside of the world that it knows",
     when=log(
-        r"rank < size\. (?P<given>\d+) vs\.? (?P<size>\d+)",
-        r"Invalid rank (?P<given>\d+), rank should be in the interval \[0, (?P<size>\d+)",
+        r"rank < size\. (?P<given>\d+) vs\.? \d+",
+        r"Invalid rank (?P<given>\d+), rank should be in the interval \[0, \d+",
         blames=Blames.SPEAKER,
     ),
     means=(
-        "This process believes the job has {size} ranks and calls itself number {given}. Its "
+        "This process calls itself number {given}, which its own WORLD_SIZE does not allow. Its "
         "WORLD_SIZE differs from that of the others, or its rank was computed wrongly."
     ),
     confidence=0.93,

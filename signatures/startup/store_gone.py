@@ -43,6 +43,15 @@ SIGNATURE = Signature(
             'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has '
             "shut down too early), with error: Broken pipe"
         ),
+        (
+            "Failed to send, sent 0 bytes. Connection was likely closed. Did the remote server "
+            "shutdown or crash?"
+        ),
+        (
+            'TCPStore check for dump key "exception_dump" failed (store unavailable, not '
+            "absent key). Cannot detect remote dump signals."
+        ),
+        "Failed to broadcast signal exception_dump through TCPStore. Error: Broken pipe",
     ),
     misses=(
         "BrokenPipeError: [Errno 32] Broken pipe",

@@ -1,0 +1,48 @@
+"""The C library aborts a process because its heap or stack is damaged.
+
+A bug in native code wrote outside of its memory some time before. Mixed libraries (two copies
+of libstdc++, OpenMP or protobuf), an extension built for another version, or unsafe use of a
+library after fork are usual. At the very end of a program it may come from the order of
+unloading, after all work was done.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="heap-corruption",
+    category="rank-died",
+    kind=Kind.CAUSE,
+    title="{who} corrupted its memory and was aborted",
+    when=log(
+        r"double free or corruption",
+        r"free\(\): invalid (?:pointer|size|next size)",
+        r"munmap_chunk\(\): invalid pointer",
+        r"corrupted size vs\. prev_size",
+        r"malloc\(\): (?:corrupted|invalid|unsorted|unaligned|mismatching)",
+        r"\*\*\* stack smashing detected \*\*\*",
+        blames=Blames.SPEAKER,
+    ),
+    means=(
+        "The C library found its bookkeeping of memory damaged and ended the process (SIGABRT). "
+        "The other ranks wait for it."
+    ),
+    confidence=0.85,
+    remedies=(
+        (
+            "Look for extensions or libraries that do not fit the PyTorch they run with; rebuild "
+            "them."
+        ),
+        "Run under AddressSanitizer or valgrind, or bisect by removing extensions.",
+    ),
+    next_steps=("coredumpctl gdb PID, or gdb python core",),
+    matches=(
+        "double free or corruption (!prev)",
+        "free(): invalid pointer",
+        "munmap_chunk(): invalid pointer",
+        "corrupted size vs. prev_size",
+        "malloc(): unsorted double linked list corrupted",
+        "*** stack smashing detected ***: terminated",
+    ),
+    misses=("free(): all workers are idle",),
+)

@@ -1,0 +1,48 @@
+"""A process prints, in its last moment, that it crashed in native code.
+
+faulthandler, UCX or Triton caught the signal. The Python stack that follows shows where. Usual
+reasons: an extension that does not fit the PyTorch it runs with, two copies of a library, or a
+bug in a kernel.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="segmentation-fault",
+    category="rank-died",
+    kind=Kind.CAUSE,
+    title="{who} crashed with a segmentation fault",
+    when=log(
+        r"Fatal Python error: (?:Segmentation fault|Illegal instruction|Floating point exception)",
+        r"Caught signal 11 \(Segmentation fault: ",
+        r"!!!!!!! Segfault encountered !!!!!!!",
+        blames=Blames.SPEAKER,
+    ),
+    means=(
+        "Native code of this process accessed memory it must not. The process is dead, and the "
+        "other ranks wait for it."
+    ),
+    confidence=0.85,
+    remedies=(
+        (
+            "Read the stack that follows; update or rebuild the library of the innermost native "
+            "frame."
+        ),
+        "Run under gdb, or with a core dump, to see the native frame.",
+    ),
+    next_steps=(
+        "coredumpctl gdb, or gdb --args python script.py",
+        "dmesg -T | grep segfault on that host",
+    ),
+    matches=(
+        "Fatal Python error: Segmentation fault",
+        (
+            "[node1:4711:0:4711] Caught signal 11 (Segmentation fault: address not mapped to "
+            "object at address 0x8)"
+        ),
+        "!!!!!!! Segfault encountered !!!!!!!",
+    ),
+    misses=("ERROR: Unexpected segmentation fault encountered in worker.",),
+    outranks=("launcher-saw-crash",),
+)

@@ -1,0 +1,53 @@
+"""The parent of torch.multiprocessing.spawn names the first process that failed.
+
+The number is the index of the process, which is its rank on one host. The parent looks at them
+in turn, so of several that fail together, from one timeout for instance, it names just one.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="spawned-process-failed",
+    category="rank-died",
+    kind=Kind.CAUSE,
+    title="Process {rank} of mp.spawn failed first",
+    when=log(
+        r"-- Process (?P<rank>\d+) terminated with the following error:",
+        (
+            r"ProcessExitedException: process (?P<rank>\d+) terminated with (?:signal "
+            r"SIG(?:SEGV|BUS|ABRT|FPE|ILL)|exit code \d+)"
+        ),
+        blames=Blames.NAMED,
+    ),
+    unless=log(
+        r"[Ww]atchdog caught collective operation timeout",
+    ),
+    means=(
+        "The parent of the job saw process {rank} fail and ended the others. The lines that "
+        "follow hold the reason."
+    ),
+    confidence=0.65,
+    remedies=(
+        "Read the error that follows this line; it is that of the process, not of the parent.",
+    ),
+    links=("https://pytorch.org/docs/stable/notes/multiprocessing.html",),
+    matches=(
+        "-- Process 1 terminated with the following error:",
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with "
+            "signal SIGSEGV"
+        ),
+        "ProcessExitedException: process 0 terminated with exit code 1",
+    ),
+    misses=(
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
+            "signal SIGKILL"
+        ),
+        (
+            "W1121 02:11:00.3 16479 torch/multiprocessing/spawn.py:165] Terminating process "
+            "16481 via signal SIGTERM"
+        ),
+    ),
+)

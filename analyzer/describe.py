@@ -64,16 +64,19 @@ def location_of(case: Case, stand: Stand) -> Location | None:
 def _worker_frame(stand: Stand) -> Frame | None:
     """Find the user's frame in the DataLoader worker that is busy while its rank waits for it."""
     worker = busy_worker(stand)
-    return worker.user if worker is not None else None
+    return worker[1].user if worker is not None else None
 
 
-def busy_worker(stand: Stand) -> Place | None:
-    """Give the place of the first worker that is inside the dataset, if the rank waits for it."""
+def busy_worker(stand: Stand) -> tuple[int, Place] | None:
+    """Find the first worker that is inside the dataset while its rank waits for it.
+
+    Gives its index among the member's children, and its place.
+    """
     if stand.place is None or stand.place.kind is not WaitKind.DATALOADER:
         return None
-    for place in stand.children:
+    for index, place in enumerate(stand.children):
         if place is not None and WaitKind.DATASET in {place.kind, place.context}:
-            return place
+            return index, place
     return None
 
 
@@ -104,9 +107,8 @@ def evidence_of(case: Case, stand: Stand) -> list[Evidence]:
     if stand.motion.moved is Moved.STILL and member.processes:
         found.append(_counters(member.processes, member.rank))
     worker = busy_worker(stand)
-    for child, place in zip(member.children, stand.children, strict=True):
-        if place is not None and place is worker and child.dumps:
-            found.append(_frames(child.dumps[-1], place, member.rank))
+    if worker is not None and member.children[worker[0]].dumps:
+        found.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
     return found
 
 
@@ -190,7 +192,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
         "partner": _other_lock(case, stands),
-        "does": _does(stands),
+        "does": _does(case, stands),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "others": others,
@@ -218,12 +220,15 @@ def _other_lock(case: Case, stands: list[Stand]) -> str:
     return f", and {names[0]} of the same process does not go on either" if names else ""
 
 
-def _does(stands: list[Stand]) -> str:
+def _does(case: Case, stands: list[Stand]) -> str:
     if not stands:
         return ""
-    phrase = activity(stands[0])
     worker = busy_worker(stands[0])
-    return f"{phrase}, which {'is' if worker else ''} {worker.says}" if worker else phrase
+    if worker is None:
+        return activity(stands[0])
+    pid = case.member(stands[0].member).children[worker[0]].pid
+    number = f" (pid {pid})" if pid is not None else ""
+    return f"its DataLoader worker{number} is {worker[1].says}"
 
 
 def _site(place: Location | None) -> str:

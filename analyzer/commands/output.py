@@ -89,6 +89,7 @@ def _render(report: Report, name: str) -> bytes:
 
 
 def _terminal_text(report: Report) -> str:
+    """Render for a text file: no colours, no padding at the ends of lines."""
     import io  # noqa: PLC0415
 
     from rich.console import Console  # noqa: PLC0415 - slow to import
@@ -97,7 +98,7 @@ def _terminal_text(report: Report) -> str:
 
     buffer = io.StringIO()
     show(report, Console(file=buffer, width=FILE_WIDTH, no_color=True, highlight=False))
-    return buffer.getvalue()
+    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 
 def _print_terminal(report: Report) -> None:
@@ -105,4 +106,7 @@ def _print_terminal(report: Report) -> None:
 
     from whyhang.analyzer.terminal import show  # noqa: PLC0415
 
-    show(report, Console(highlight=False))
+    if sys.stdout.isatty():
+        show(report, Console(highlight=False))
+    else:
+        sys.stdout.write(_terminal_text(report))

@@ -15,15 +15,17 @@ SIGNATURE = Signature(
     title="{who} {gets} no batch: {does}{at}{waiting}",
     when=late(WaitKind.DATALOADER, WaitKind.DATASET, alone=True),
     means=(
-        "{who} waits for data ({does}{at}). It takes part in no collective until the batch "
-        "comes, so the others wait for it."
+        "{who} takes part in no collective until its next batch comes, and everyone else waits "
+        "for it. Batches come in order, so one stuck worker is enough."
     ),
     confidence=0.95,
     remedies=(
         "Look at what the dataset does at {where}: a read, a lock or a download without a timeout.",
         "Give DataLoader a timeout=, and reads and downloads one of their own.",
-        "If the workers only wait for each other, try num_workers=0 or "
-        "multiprocessing_context='spawn' to rule out a lock copied by fork.",
+        (
+            "If the workers only wait for each other, try num_workers=0 or "
+            "multiprocessing_context='spawn' to rule out a lock copied by fork."
+        ),
     ),
     next_steps=(
         "py-spy dump --pid PID  # of the worker, twice: does it move?",

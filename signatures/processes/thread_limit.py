@@ -13,8 +13,10 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{who} may not start another process or thread",
     when=log(
+        r"RuntimeError: can't start new thread",
         r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable",
         r"fork: retry: Resource temporarily unavailable",
+        r"OpenBLAS blas_thread_init: pthread_create failed for thread",
         r"libgomp: Thread creation failed: Resource temporarily unavailable",
         blames=Blames.SPEAKER,
     ),
@@ -33,6 +35,11 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.kernel.org/admin-guide/cgroup-v2.html",),
     matches=(
+        "RuntimeError: can't start new thread",
+        (
+            "OpenBLAS blas_thread_init: pthread_create failed for thread 63 of 64: Resource "
+            "temporarily unavailable"
+        ),
         "BlockingIOError: [Errno 11] Resource temporarily unavailable",
         "bash: fork: retry: Resource temporarily unavailable",
         "libgomp: Thread creation failed: Resource temporarily unavailable",

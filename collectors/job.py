@@ -67,10 +67,11 @@ def find_job(host: Host, pid: int) -> Job:
     if seed is not None:
         return _job_of_ranks(host, seed)
     agent = next((one for one in (pid, *host.ancestors(pid)) if _is_agent(host, one)), None)
-    if agent is not None:
-        return _job_of_agent(host, agent, pid)
-    root = _family_root(host, pid)
-    return _job_of_ranks(host, root) if host.place(root) else _job_of_family(host, root)
+    above = agent if agent is not None else _family_root(host, pid)
+    seed = _seed(host, above)
+    if seed is not None:
+        return _job_of_ranks(host, seed)
+    return _job_of_family(host, above) if agent is None else _job_of_agent(host, agent, pid)
 
 
 def check_target(host: Host, pid: int) -> int:

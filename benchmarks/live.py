@@ -1,0 +1,169 @@
+"""How much longer ``whyhang PID`` takes than the py-spy calls it makes.
+
+Starts a torchrun job on the CPU (gloo) whose rank 1 blocks in its dataset, waits until it
+hangs, then measures in turn: the same py-spy dumps run bare and at the same time, the
+collection alone, and the whole command with ``--looks 1 --format json``. The bar: the whole
+command takes at most twice the bare time. Needs torch.
+
+    python benchmarks/live.py [--ranks 8] [--workers 2] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from whyhang.collectors import pyspy
+from whyhang.collectors.capture import Options, capture
+from whyhang.collectors.host import Host
+from whyhang.collectors.job import Job, find_job
+from whyhang.collectors.look import worth_reading
+from whyhang.collectors.procfs import Proc
+
+SCRIPT = """
+import datetime, os, time
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 100000
+    def __getitem__(self, index):
+        if os.environ["RANK"] == "1" and index > 50:
+            time.sleep(100000)
+        return torch.ones(4)
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo", timeout=datetime.timedelta(hours=2))
+    for batch in DataLoader(Slow(), batch_size=2, num_workers=int(os.environ["WORKERS"])):
+        dist.all_reduce(batch)
+"""
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        launcher = start(Path(folder), options.ranks, options.workers)
+        try:
+            job = wait_for_hang(launcher.pid, options.ranks, options.workers)
+            measure(launcher.pid, job, options.rounds)
+        finally:
+            end(launcher)
+    return 0
+
+
+def start(folder: Path, ranks: int, workers: int) -> subprocess.Popen[bytes]:
+    """Start the job in a session of its own."""
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+    log = (folder / "log").open("wb")
+    return subprocess.Popen(
+        [*command, "--master-port", str(port), str(script)],
+        env={**os.environ, "WORKERS": str(workers), "OMP_NUM_THREADS": "1"},
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+def wait_for_hang(launcher: int, ranks: int, workers: int, limit: float = 180.0) -> Job:
+    """Wait until all ranks and workers are there and none of them uses the processor."""
+    until = time.monotonic() + limit
+    before: dict[int, int] = {}
+    while time.monotonic() < until:
+        time.sleep(2)
+        host = Host(Proc())
+        job = find_job(host, launcher)
+        ticks = {member.pid: host.stats[member.pid].cpu_ticks for member in job.members}
+        if len(ticks) == 1 + ranks * (1 + workers) and _still(before, ticks):
+            return job
+        before = ticks
+    raise SystemExit("the job did not come to hang; is torch installed?")
+
+
+def _still(before: dict[int, int], now: dict[int, int]) -> bool:
+    return all(now[pid] - before.get(pid, 0) <= 2 for pid in now)
+
+
+def measure(pid: int, job: Job, rounds: int) -> None:
+    """Run everything in turn, so that a busy machine disturbs all alike, and print medians."""
+    pids = sorted(worth_reading(job.members))
+    whole = [sys.executable, "-m", "whyhang", str(pid), "--looks", "1", "--format", "json"]
+    cases: dict[str, Callable[[], None]] = {
+        "py-spy, bare": lambda: bare(pids),
+        "collection alone": lambda: collect(pid),
+        "whole command": lambda: command(whole),
+    }
+    trouble = try_once(whole)
+    if trouble:
+        print(f"left out the whole command, it failed: {trouble}")
+        del cases["whole command"]
+    seconds: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(rounds):
+        for name, run in cases.items():
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    base = statistics.median(seconds["py-spy, bare"])
+    print(f"{len(pids)} processes, median of {rounds} rounds on {os.cpu_count()} processors")
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        print(f"{name:18} {median:7.3f} s   {median / base:5.2f} x bare")
+
+
+def bare(pids: list[int]) -> None:
+    """Run py-spy on all processes at once."""
+    running = [
+        subprocess.Popen(pyspy.command(pid), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for pid in pids
+    ]
+    for process in running:
+        process.wait()
+
+
+def collect(pid: int) -> None:
+    """Collect without starting an interpreter or analyzing."""
+    capture(pid, Options(looks=1), lambda _: None).bundle()
+
+
+def command(arguments: list[str]) -> None:
+    """Run the whole command."""
+    subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+def try_once(arguments: list[str]) -> str:
+    """Run the command for the first time; give the last thing it said if it failed."""
+    done = subprocess.run(arguments, capture_output=True, check=False, text=True)
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no word"])[-1]
+
+
+def end(launcher: subprocess.Popen[bytes]) -> None:
+    """End the job: torchrun ends its ranks when it is asked to end."""
+    launcher.send_signal(signal.SIGTERM)
+    try:
+        launcher.wait(40)
+    except subprocess.TimeoutExpired:
+        os.killpg(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

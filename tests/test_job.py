@@ -1,0 +1,476 @@
+"""Which processes belong to a job, for each way of starting one; never one of another job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_proc import FakeProc, elastic
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.model import Role, Trust
+from whyhang.collectors.job import Job, find_job
+from whyhang.collectors.spawned import Numbers, number, read_numbers, settle
+
+PY = "/usr/bin/python3"
+SPAWN = (PY, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--fork")
+TRACKER = (PY, "-c", "from multiprocessing.resource_tracker import main;main(3)")
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeProc:
+    """Make a /proc with an init and a shell."""
+    made = FakeProc(tmp_path)
+    made.add(1, 0, "/sbin/init", {})
+    made.add(2, 0, "", {}, comm="kthreadd", kernel=True)
+    made.add(10, 1, "/bin/bash", {})
+    return made
+
+
+def ranks(job: Job) -> dict[int, int | None]:
+    """Give the rank of each rank process by pid."""
+    return {m.pid: m.rank for m in job.members if m.role is Role.RANK}
+
+
+def roles(job: Job) -> dict[int, Role]:
+    """Give the role of every process."""
+    return {m.pid: m.role for m in job.members}
+
+
+def torchrun(fake: FakeProc, pid: int, port: int, world: int = 2, **more: object) -> None:
+    """Add an agent, its ranks, and one DataLoader worker below each."""
+    fake.add(pid, 10, f"{PY} /venv/bin/torchrun --nproc-per-node 2 t.py", {}, comm="pt_elastic")
+    for rank in range(world):
+        env = elastic(rank, world, port, **more)
+        fake.add(pid + 1 + rank, pid, f"{PY} t.py", env)
+        fake.add(pid + 51 + rank, pid + 1 + rank, f"{PY} t.py", env, comm="pt_data_worker")
+
+
+@pytest.mark.parametrize("pid", [100, 101, 102, 151, 152])
+def test_torchrun_from_any_of_its_processes(fake: FakeProc, pid: int) -> None:
+    """The agent, a rank and a DataLoader worker all lead to the same whole job."""
+    torchrun(fake, 100, 29500)
+    torchrun(fake, 200, 29501)
+    job = find_job(fake.host(), pid)
+    assert roles(job) == {
+        101: Role.RANK,
+        102: Role.RANK,
+        151: Role.DATALOADER_WORKER,
+        152: Role.DATALOADER_WORKER,
+        100: Role.LAUNCHER,
+    }
+    assert ranks(job) == {101: 0, 102: 1}
+    assert {m.pid: m.owner for m in job.members if m.owner} == {151: 101, 152: 102}
+    assert (job.launcher, job.world_size) == ("torchrun", 2)
+
+
+def test_shell_above_two_jobs_must_be_told_which(fake: FakeProc) -> None:
+    """A pid that stands above several jobs is refused, with the pids to choose from."""
+    torchrun(fake, 100, 29500)
+    torchrun(fake, 200, 29501)
+    with pytest.raises(TargetError, match="2 jobs below process 10") as told:
+        find_job(fake.host(), 10)
+    assert "whyhang 101" in told.value.remedy
+    assert "whyhang 201" in told.value.remedy
+
+
+def test_shell_above_one_job_is_enough(fake: FakeProc) -> None:
+    """The terminal in which a job was started leads to the job."""
+    torchrun(fake, 100, 29500)
+    assert ranks(find_job(fake.host(), 10)) == {101: 0, 102: 1}
+
+
+def test_two_agents_of_one_job_on_one_host(fake: FakeProc) -> None:
+    """Two launchers that name the same rendezvous are one job."""
+    for node, pid in ((0, 100), (1, 200)):
+        fake.add(pid, 10, f"{PY} -m torch.distributed.run --nnodes 2 t.py", {})
+        for local in range(2):
+            rank = 2 * node + local
+            env = {**elastic(rank, 4), "LOCAL_RANK": local, "GROUP_RANK": node}
+            fake.add(pid + 1 + local, pid, f"{PY} t.py", env)
+    job = find_job(fake.host(), 202)
+    assert ranks(job) == {101: 0, 102: 1, 201: 2, 202: 3}
+    assert {m.pid for m in job.members if m.role is Role.LAUNCHER} == {100, 200}
+
+
+def test_loopback_address_in_another_container_is_another_job(fake: FakeProc) -> None:
+    """Two containers may both use 127.0.0.1:29500; their network namespaces tell them apart."""
+    torchrun(fake, 100, 29500)
+    torchrun(fake, 200, 29500)
+    for pid in (200, 201, 202, 251, 252):
+        link = fake.folder / str(pid) / "ns" / "net"
+        link.unlink()
+        link.symlink_to("net:[2]")
+    assert ranks(find_job(fake.host(), 101)) == {101: 0, 102: 1}
+
+
+def test_leftovers_of_an_earlier_start_are_named_and_left_out(fake: FakeProc) -> None:
+    """Ranks that lost their launcher and claim the same rendezvous do not mix with the new ones."""
+    torchrun(fake, 100, 29500)
+    fake.add(60, 1, f"{PY} t.py", elastic(1, 2))
+    job = find_job(fake.host(), 100)
+    assert ranks(job) == {101: 0, 102: 1}
+    assert [gap.who.pid for gap in job.left_out] == [60]
+
+
+def test_shell_loop_needs_no_launcher(fake: FakeProc) -> None:
+    """Siblings with the same address and port are one job, whatever else runs in the session."""
+    for rank in range(3):
+        env = {"RANK": rank, "WORLD_SIZE": 3, "MASTER_ADDR": "localhost", "MASTER_PORT": 1}
+        fake.add(20 + rank, 10, f"{PY} t.py", env)
+        fake.add(30 + rank, 10, f"{PY} t.py", {**env, "MASTER_PORT": 2})
+    job = find_job(fake.host(), 21)
+    assert ranks(job) == {20: 0, 21: 1, 22: 2}
+    assert job.launcher == "env"
+
+
+def test_shell_loop_without_an_address(fake: FakeProc) -> None:
+    """Where the script sets the address itself, session, script and start time have to do."""
+    for start in (0, 1000):
+        for rank in range(2):
+            env = {"RANK": rank, "WORLD_SIZE": 2}
+            fake.add(20 + start + rank, 10, f"{PY} t.py", env)
+    fake.add(90, 10, f"{PY} other.py", {"RANK": 0, "WORLD_SIZE": 2})
+    fake.add(91, 1, f"{PY} t.py", {"RANK": 1, "WORLD_SIZE": 2}, session=5)
+    assert ranks(find_job(fake.host(), 20)) == {20: 0, 21: 1}
+    assert ranks(find_job(fake.host(), 1021)) == {1020: 0, 1021: 1}
+
+
+def test_one_rank_started_twice_is_seen_twice(fake: FakeProc) -> None:
+    """Two processes that claim one rank of one rendezvous are both kept: that is a finding."""
+    env = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": 1}
+    for pid, rank in ((20, 0), (21, 1), (22, 1)):
+        fake.add(pid, 10, f"{PY} t.py", {**env, "RANK": rank})
+    assert ranks(find_job(fake.host(), 20)) == {20: 0, 21: 1, 22: 1}
+
+
+def test_wrapper_script_between_launcher_and_rank(fake: FakeProc) -> None:
+    """The rank is the Python process, not the shell around it that has the same environment."""
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun --no-python wrap.sh", {})
+    for rank in range(2):
+        fake.add(110 + rank, 100, "/bin/bash wrap.sh", elastic(rank, 2))
+        fake.add(120 + rank, 110 + rank, f"{PY} t.py", elastic(rank, 2))
+        fake.add(130 + rank, 120 + rank, "/usr/bin/nvidia-smi dmon", elastic(rank, 2))
+    job = find_job(fake.host(), 110)
+    assert ranks(job) == {120: 0, 121: 1}
+    assert roles(job)[130] is Role.OTHER
+    assert job.launcher == "torchrun"
+
+
+def test_kubernetes_pod_rank_does_not_make_the_launcher_a_rank(fake: FakeProc) -> None:
+    """An operator gives RANK, the number of the pod, to the launcher and the shell above it."""
+    pod = {"RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "job-0", "MASTER_PORT": 1, "PET_NNODES": 2}
+    fake.add(99, 10, "/bin/sh -c torchrun", pod)
+    fake.add(100, 99, f"{PY} /usr/bin/torchrun t.py", pod)
+    for local in range(2):
+        env = {**pod, **elastic(2 + local, 4), "LOCAL_RANK": local, "MASTER_ADDR": "job-0"}
+        fake.add(101 + local, 100, f"{PY} t.py", env)
+    for pid in (99, 100, 102):
+        job = find_job(fake.host(), pid)
+        assert ranks(job) == {101: 2, 102: 3}
+        assert roles(job)[100] is Role.LAUNCHER
+
+
+def test_own_launcher_in_python(fake: FakeProc) -> None:
+    """A program that starts ranks with RANK in their environment is their launcher."""
+    fake.add(100, 10, f"{PY} my_launcher.py", {})
+    env = {"WORLD_SIZE": 2, "MASTER_ADDR": "h", "MASTER_PORT": 1}
+    for rank in range(2):
+        fake.add(101 + rank, 100, f"{PY} t.py", {**env, "RANK": rank})
+    job = find_job(fake.host(), 100)
+    assert ranks(job) == {101: 0, 102: 1}
+    assert roles(job)[100] is Role.LAUNCHER
+    assert job.launcher == "python"
+
+
+def test_lightning_counts_its_main_script_as_rank_zero(fake: FakeProc) -> None:
+    """Lightning's first process has no rank in its environment and is local rank 0."""
+    fake.add(100, 10, f"{PY} fit.py", {})
+    for local in (1, 2):
+        env = {"LOCAL_RANK": local, "NODE_RANK": 0, "WORLD_SIZE": 3}
+        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+        fake.add(100 + local, 100, f"{PY} fit.py", env)
+    for pid in (100, 102):
+        job = find_job(fake.host(), pid)
+        assert ranks(job) == {100: 0, 101: 1, 102: 2}
+        assert roles(job)[100] is Role.RANK
+        assert job.members[0].trust is Trust.INFERRED
+
+
+def test_slurm_steps_of_one_allocation_are_two_jobs(fake: FakeProc) -> None:
+    """The same Slurm job with another step is another job; the batch script is no rank."""
+    batch = {"SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_NTASKS": 2, "SLURM_STEP_ID": "batch"}
+    fake.add(50, 10, "/bin/bash job.sh", batch)
+    fake.add(51, 50, "/usr/bin/srun python3 t.py", batch)
+    for step, pid in ((0, 100), (1, 200)):
+        fake.add(pid, 1, "slurmstepd: [7.0]", None, comm="slurmstepd")
+        for task in range(2):
+            env = {**batch, "SLURM_PROCID": task, "SLURM_LOCALID": task, "SLURM_STEP_ID": step}
+            fake.add(pid + 1 + task, pid, f"{PY} t.py", env)
+    job = find_job(fake.host(), 102)
+    assert ranks(job) == {101: 0, 102: 1}
+    assert roles(job)[100] is Role.LAUNCHER
+    assert job.launcher == "slurm"
+
+
+def test_torchrun_inside_slurm_goes_by_rank(fake: FakeProc) -> None:
+    """SLURM_PROCID 0 of the node does not overrule what torchrun says."""
+    slurm = {"SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_NTASKS": 1, "SLURM_STEP_ID": 0}
+    fake.add(90, 1, "slurmstepd: [7.0]", None, comm="slurmstepd")
+    fake.add(100, 90, f"{PY} -m torch.distributed.run t.py", slurm)
+    for rank in range(2):
+        fake.add(101 + rank, 100, f"{PY} t.py", {**slurm, **elastic(rank, 2)})
+    for pid in (100, 102):
+        assert ranks(find_job(fake.host(), pid)) == {101: 0, 102: 1}
+
+
+def test_open_mpi_by_its_job_number(fake: FakeProc) -> None:
+    """The launcher mpirun is no Python program, and another mpirun is another job."""
+    for base, space in ((100, "11"), (200, "12")):
+        fake.add(base, 10, "/usr/bin/mpirun -np 2 python3 m.py", {})
+        for rank in range(2):
+            env = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "PMIX_NAMESPACE": space}
+            fake.add(base + 1 + rank, base, f"{PY} m.py", env)
+    job = find_job(fake.host(), 200)
+    assert ranks(job) == {201: 0, 202: 1}
+    assert job.launcher == "mpirun"
+    assert not next(m for m in job.members if m.pid == 200).python
+
+
+def test_mpich_by_its_proxy(fake: FakeProc) -> None:
+    """Hydra gives the ranks no job number; the process above them has to do."""
+    for base in (100, 200):
+        fake.add(base, 10, "/usr/bin/mpiexec -n 2 python3 m.py", {})
+        fake.add(base + 5, base, "/usr/bin/hydra_pmi_proxy --control-port x", {})
+        for rank in range(2):
+            fake.add(base + 10 + rank, base + 5, f"{PY} m.py", {"PMI_RANK": rank, "PMI_SIZE": 2})
+    assert ranks(find_job(fake.host(), 111)) == {110: 0, 111: 1}
+    assert ranks(find_job(fake.host(), 200)) == {210: 0, 211: 1}
+
+
+def test_ranks_that_rewrote_their_title(fake: FakeProc) -> None:
+    """A new title wipes the environment; such ranks get the numbers that are left over."""
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun t.py", {})
+    fake.add(101, 100, f"{PY} t.py", elastic(0, 3))
+    fake.add(102, 100, ["train: rank one"], b"\0" * 400, exe=PY)
+    fake.add(103, 100, f"{PY} t.py", elastic(2, 3))
+    for pid in (100, 102, 103):
+        job = find_job(fake.host(), pid)
+        assert ranks(job) == {101: 0, 102: 1, 103: 2}
+        assert [m.trust for m in job.members if m.pid == 102] == [Trust.INFERRED]
+
+
+def test_all_ranks_rewrote_their_title(fake: FakeProc) -> None:
+    """With no number left anywhere, ranks of one host are numbered in the order of their start."""
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun t.py", {})
+    for rank in range(3):
+        fake.add(101 + rank, 100, [f"train {rank}"], b"\0" * 400, exe=PY)
+    assert ranks(find_job(fake.host(), 103)) == {101: 0, 102: 1, 103: 2}
+
+
+def test_zombie_rank_below_its_launcher(fake: FakeProc) -> None:
+    """A dead rank that nobody collected is still there, with its number and state Z."""
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun t.py", {})
+    fake.add(101, 100, f"{PY} t.py", elastic(0, 2))
+    fake.add(102, 100, (), b"", comm="python3", state="Z")
+    assert ranks(find_job(fake.host(), 101)) == {101: 0, 102: 1}
+
+
+def test_ray_workers_of_one_class(fake: FakeProc) -> None:
+    """Ray's workers have no rank to read; those of one actor class are one job."""
+    fake.add(100, 10, "/ray/raylet --x", {}, comm="raylet")
+    for number_, title in enumerate(("RayTrainWorker.step", "RayTrainWorker", "IDLE", "Counter")):
+        fake.add(101 + number_, 100, [f"ray::{title}"], b"\0" * 400, exe=PY)
+    job = find_job(fake.host(), 101)
+    assert ranks(job) == {101: None, 102: None}
+    assert job.launcher == "ray"
+
+
+def test_helpers_of_a_rank_by_role(fake: FakeProc) -> None:
+    """Workers, trackers, compile workers and other programs below a rank are told apart."""
+    env = elastic(0, 1)
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun t.py", {})
+    fake.add(101, 100, f"{PY} t.py", env)
+    fake.add(110, 101, TRACKER, env)
+    fake.add(111, 101, SPAWN, env)
+    compile_main = "/x/site-packages/torch/_inductor/compile_worker/__main__.py"
+    fake.add(112, 101, f"{PY} {compile_main} --workers=2", env)
+    fake.add(113, 112, [PY, "-c", "pool"], env)
+    fake.add(114, 101, "/usr/bin/git status", env)
+    fake.add(115, 101, f"{PY} t.py", env)
+    job = find_job(fake.host(), 101)
+    assert roles(job) == {
+        101: Role.RANK,
+        110: Role.RESOURCE_TRACKER,
+        111: Role.DATALOADER_WORKER,
+        112: Role.COMPILE_WORKER,
+        113: Role.COMPILE_WORKER,
+        114: Role.OTHER,
+        115: Role.DATALOADER_WORKER,
+        100: Role.LAUNCHER,
+    }
+
+
+def test_workers_that_outlived_their_rank_are_no_ranks(fake: FakeProc) -> None:
+    """When rank 1 is killed, its DataLoader worker has the rank in its environment still."""
+    torchrun(fake, 100, 29500)
+    fake.add(160, 1, f"{PY} t.py", elastic(2, 3), comm="pt_data_worker")
+    job = find_job(fake.host(), 100)
+    assert ranks(job) == {101: 0, 102: 1}
+    assert roles(job)[160] is Role.DATALOADER_WORKER
+
+
+def test_a_job_that_a_rank_started_is_another_job(fake: FakeProc) -> None:
+    """An evaluation that rank 0 launches on the side is not part of the training."""
+    torchrun(fake, 100, 29500)
+    fake.add(170, 101, f"{PY} /venv/bin/torchrun eval.py", elastic(0, 2))
+    fake.add(171, 170, f"{PY} eval.py", elastic(0, 1, 29999))
+    assert ranks(find_job(fake.host(), 102)) == {101: 0, 102: 1}
+    assert ranks(find_job(fake.host(), 171)) == {171: 0}
+
+
+def test_single_program_is_a_job_of_one(fake: FakeProc) -> None:
+    """A Python program without ranks is looked at alone, with its workers."""
+    fake.add(100, 10, f"{PY} t.py", {})
+    fake.add(101, 100, f"{PY} t.py", {}, comm="pt_data_worker")
+    job = find_job(fake.host(), 101)
+    assert roles(job) == {100: Role.RANK, 101: Role.DATALOADER_WORKER}
+    assert (ranks(job), job.family, job.world_size) == ({100: None}, None, None)
+
+
+def test_launcher_that_has_no_rank_yet(fake: FakeProc) -> None:
+    """An agent that still waits for the other nodes is worth a look by itself."""
+    fake.add(100, 10, f"{PY} /venv/bin/torchrun --nnodes 2 t.py", {})
+    assert roles(find_job(fake.host(), 100)) == {100: Role.LAUNCHER}
+
+
+@pytest.mark.parametrize(
+    ("pid", "message"),
+    [(777, "there is no process 777"), (2, "thread of the kernel"), (30, "has ended")],
+)
+def test_targets_that_cannot_be_looked_at(fake: FakeProc, pid: int, message: str) -> None:
+    """Each says what is wrong and what to do instead."""
+    fake.add(30, 10, (), b"", comm="python3", state="Z")
+    with pytest.raises(TargetError, match=message) as told:
+        find_job(fake.host(), pid)
+    assert told.value.remedy
+
+
+def test_target_of_another_user(fake: FakeProc) -> None:
+    """A process whose environment may not be read is refused with the way to get it."""
+    fake.add(30, 10, f"{PY} t.py", None)
+    with pytest.raises(TargetError, match="process 30") as told:
+        find_job(fake.host(), 30)
+    assert "sudo whyhang 30" in told.value.remedy
+
+
+def test_target_without_python(fake: FakeProc) -> None:
+    """A program that is not Python, with none below it, is refused."""
+    fake.add(30, 10, "/usr/bin/sleep 100", {})
+    with pytest.raises(TargetError, match="no Python program"):
+        find_job(fake.host(), 30)
+
+
+WRAP = """[{"frames": [
+  {"name": "worker", "filename": "/w/t.py", "locals": [
+    {"name": "token", "repr": "\\"hunter2\\""}, {"name": "world_size", "repr": "4"}]},
+  {"name": "_wrap", "filename": "/x/torch/multiprocessing/spawn.py", "locals": [
+    {"name": "i", "repr": "%d"}, {"name": "args", "repr": "(hunter2,)"}]},
+  {"name": "BaseProcess.run", "filename": "/x/multiprocessing/process.py", "locals": null}
+]}]"""
+
+
+def test_numbers_of_a_spawned_rank() -> None:
+    """Of the local variables only the number of the rank and of all ranks is taken."""
+    assert read_numbers((WRAP % 2).encode()) == Numbers(local_rank=2, size=4)
+    assert read_numbers(b"not json") == Numbers()
+
+
+def test_numbers_of_a_plain_process() -> None:
+    """Programs with multiprocessing.Process call the argument ``rank``."""
+    text = """[{"frames": [
+      {"name": "main", "filename": "/w/t.py", "locals": [
+        {"name": "rank", "repr": "3"}, {"name": "size", "repr": "4"}, {"name": "x", "repr": "9"}]},
+      {"name": "run", "filename": "/x/multiprocessing/process.py", "locals": []}]}]"""
+    assert read_numbers(text.encode()) == Numbers(local_rank=3, rank=3, size=4)
+
+
+def test_numbers_of_the_launcher() -> None:
+    """The parent's ``nprocs`` tells how many ranks there should be, also if one is gone."""
+    text = """[{"frames": [{"name": "start_processes",
+      "filename": "/x/torch/multiprocessing/spawn.py",
+      "locals": [{"name": "nprocs", "repr": "8"}]}]}]"""
+    assert read_numbers(text.encode()) == Numbers(size=8)
+
+
+def spawn_family(fake: FakeProc) -> None:
+    """Add a program with three spawned children, the last of which has a worker."""
+    fake.add(100, 10, f"{PY} t.py", {})
+    fake.add(101, 100, TRACKER, {})
+    for child in range(3):
+        fake.add(110 + child, 100, SPAWN, {})
+    fake.add(120, 112, SPAWN, {})
+
+
+SPAWNED = b'"_wrap" "/x/torch/multiprocessing/spawn.py"'
+LOADER = b'"_worker_loop" "/x/torch/utils/data/_utils/worker.py"'
+
+
+@pytest.mark.parametrize("pid", [100, 111, 120])
+def test_spawned_ranks_are_told_by_their_stacks(fake: FakeProc, pid: int) -> None:
+    """Children in ``_wrap`` are ranks, numbered by its ``i``; a worker belongs to its rank."""
+    spawn_family(fake)
+    host = fake.host()
+    job = find_job(host, pid)
+    assert job.family == 100
+    dumps = {110: SPAWNED, 111: SPAWNED, 112: SPAWNED, 120: LOADER, 100: b""}
+    job = settle(job, host, dumps)
+    said = {110: Numbers(local_rank=1), 111: Numbers(local_rank=0), 112: Numbers(local_rank=2)}
+    job = number(job, host, {**said, 100: Numbers(size=3)})
+    assert ranks(job) == {111: 0, 110: 1, 112: 2}
+    assert roles(job)[100] is Role.LAUNCHER
+    assert next(m for m in job.members if m.pid == 120).owner == 112
+    assert (job.launcher, job.world_size) == ("mp.spawn", 3)
+    assert {m.trust for m in job.members if m.role is Role.RANK} == {Trust.INFERRED}
+
+
+def test_spawned_ranks_without_variables_go_by_their_order(fake: FakeProc) -> None:
+    """Where py-spy reads no variables, the order in which the children began has to do."""
+    spawn_family(fake)
+    host = fake.host()
+    job = settle(find_job(host, 100), host, {110: SPAWNED, 111: SPAWNED, 112: SPAWNED})
+    assert ranks(number(job, host, {})) == {110: 0, 111: 1, 112: 2}
+
+
+def test_workers_of_a_single_program_stay_workers(fake: FakeProc) -> None:
+    """Children that stand in ``_worker_loop`` make no ranks; unknown ones are just processes."""
+    spawn_family(fake)
+    host = fake.host()
+    job = settle(find_job(host, 100), host, {110: LOADER, 111: LOADER, 112: b"", 100: b""})
+    assert ranks(job) == {100: None}
+    assert roles(job)[110] is Role.DATALOADER_WORKER
+    assert roles(job)[112] is Role.OTHER
+
+
+def test_spawned_ranks_by_their_threads_alone(fake: FakeProc) -> None:
+    """Where no stack may be read, the threads of gloo and NCCL in /proc tell the ranks."""
+    fake.add(100, 10, f"{PY} t.py", {})
+    for child in range(2):
+        fake.add(110 + child, 100, SPAWN, {}, threads={210 + child: "pt_nccl_watchdg"})
+    host = fake.host()
+    job = number(settle(find_job(host, 100), host, {}), host, {})
+    assert ranks(job) == {110: 0, 111: 1}
+
+
+def test_forkserver_children_are_not_the_server(fake: FakeProc) -> None:
+    """Children of a fork server keep its command line; the server itself is a helper."""
+    server = (PY, "-c", "from multiprocessing.forkserver import main; main(4)")
+    fake.add(100, 10, f"{PY} t.py", {})
+    fake.add(101, 100, server, {})
+    for child in range(2):
+        fake.add(110 + child, 101, server, {})
+    host = fake.host()
+    job = find_job(host, 111)
+    assert roles(job)[101] is Role.RESOURCE_TRACKER
+    job = number(settle(job, host, {110: SPAWNED, 111: SPAWNED}), host, {})
+    assert ranks(job) == {110: 0, 111: 1}

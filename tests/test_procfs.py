@@ -1,0 +1,251 @@
+"""What /proc tells of one process, and that no state of it stops the reading."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fake_proc import FakeProc
+
+from whyhang.analyzer.model import Process, Role, Source, Who
+from whyhang.collectors.descriptors import Sockets, fold, socket_line
+from whyhang.collectors.environment import environment, job_key, rank_of, split_zeros
+from whyhang.collectors.job import Member
+from whyhang.collectors.processes import describe, observe
+from whyhang.collectors.procfs import Proc, parse_stat, parse_status
+from whyhang.collectors.syscalls import parse_syscall
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+
+
+def test_stat_line_with_brackets_and_blanks_in_the_name() -> None:
+    """The name of a process may hold anything, and the fields after it are still found."""
+    line = b"12 (a ) S (b) T 3 1 9 0 -1 4194560 1 0 0 0 102 65 0 0 20 0 6 0 91048 988807168 0\n"
+    stat = parse_stat(line)
+    assert stat is not None
+    assert (stat.pid, stat.comm, stat.state, stat.ppid) == (12, "a ) S (b", "T", 3)
+    assert (stat.session, stat.cpu_ticks, stat.threads, stat.started) == (9, 167, 6, 91048)
+    assert not stat.kernel
+
+
+@pytest.mark.parametrize("data", [b"", b"12", b"12 (x", b"12 (x) S 1", b"\xff\xfe (x) S a b c"])
+def test_damaged_stat_line_is_no_process(data: bytes) -> None:
+    """A stat line that is cut off or no text is taken for a process that is gone."""
+    assert parse_stat(data) is None
+
+
+def test_status_of_a_traced_process_with_a_stop_on_its_way() -> None:
+    """Debugger, owner, switches and the pending SIGSTOP (bit 18) are read."""
+    status = parse_status(
+        b"TracerPid:\t77\nUid:\t5\t5\t5\t5\nSigPnd:\t0000000000040000\nShdPnd:\t0000000000000001\n"
+        b"voluntary_ctxt_switches:\t8\nnonvoluntary_ctxt_switches:\t4\n"
+    )
+    assert (status.tracer, status.uid, status.switches) == (77, 5, 12)
+    assert status.pending == 0x40001
+    assert parse_status(b"\xff\nUid\n") == parse_status(b"")
+
+
+def test_environment_without_equals_signs_is_empty() -> None:
+    """A program that rewrote its title leaves no environment, and no nonsense is read from it."""
+    assert environment(b"\0" * 40) == {}
+    assert environment(b"ray::Worker ray::Worker") == {}
+    assert environment(b"A=1\0B=x=y\0=odd\0") == {"A": "1", "B": "x=y"}
+    assert split_zeros(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("environ", "by", "rank", "local", "world"),
+    [
+        (
+            {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"},
+            "torchrun", 3, 1, 4,
+        ),
+        ({"RANK": "3", "WORLD_SIZE": "4", "SLURM_PROCID": "0"}, "env", 3, None, 4),
+        (
+            {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+             "OMPI_COMM_WORLD_SIZE": "8", "PMIX_RANK": "2", "SLURM_PROCID": "0"},
+            "openmpi", 2, 0, 8,
+        ),
+        ({"PMI_RANK": "5", "PMI_SIZE": "6", "MPI_LOCALRANKID": "2"}, "mpich", 5, 2, 6),
+        (
+            {"PMIX_RANK": "1", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "2",
+             "SLURM_NTASKS": "64"},
+            "pmix", 1, 1, 2,
+        ),
+        (
+            {"SLURM_PROCID": "7", "SLURM_LOCALID": "3", "SLURM_NTASKS": "8"},
+            "slurm", 7, 3, 8,
+        ),
+        ({"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2"}, "mvapich", 1, None, 2),
+        ({"PALS_RANKID": "9", "PALS_LOCAL_RANKID": "1", "PMI_RANK": "9"}, "pals", 9, 1, None),
+        (
+            {"LOCAL_RANK": "2", "NODE_RANK": "0", "WORLD_SIZE": "4", "SLURM_PROCID": "0"},
+            "lightning", 2, 2, 4,
+        ),
+        ({"LOCAL_RANK": "2", "NODE_RANK": "1", "WORLD_SIZE": "8"}, "lightning", None, 2, 8),
+    ],
+)  # fmt: skip
+def test_rank_of_each_launcher(
+    environ: dict[str, str], by: str, rank: int | None, local: int | None, world: int | None
+) -> None:
+    """The rank that torch.distributed would go by is read, whatever else the launcher sets."""
+    place = rank_of(environ)
+    assert place is not None
+    assert (place.by, place.rank, place.local_rank, place.world_size) == (by, rank, local, world)
+
+
+@pytest.mark.parametrize(
+    "environ", [{}, {"RANK": ""}, {"RANK": "x"}, {"RANK": "-1"}, {"HOME": "/"}]
+)
+def test_environment_that_names_no_rank(environ: dict[str, str]) -> None:
+    """No rank is made up."""
+    assert rank_of(environ) is None
+
+
+def test_run_id_alone_is_no_job() -> None:
+    """Two torchrun jobs with the default run id "none" differ by their port."""
+    keys = set()
+    for port in ("1", "2"):
+        environ = {
+            "RANK": "0",
+            "MASTER_ADDR": "h",
+            "MASTER_PORT": port,
+            "TORCHELASTIC_RUN_ID": "none",
+        }
+        place = rank_of(environ)
+        assert place is not None
+        keys.add(job_key(environ, place))
+    assert len(keys) == 2
+
+
+def test_sockets_are_named_by_their_ends() -> None:
+    """Addresses of /proc/net/tcp, in host order and hexadecimal, become readable."""
+    assert socket_line("tcp", "0100007F:7345", "0100007F:A6BC", "01") == (
+        "tcp 127.0.0.1:29509 -> 127.0.0.1:42684 established"
+    )
+    assert socket_line("tcp", "00000000:7345", "00000000:0000", "0A") == "tcp 0.0.0.0:29509 listen"
+    mapped = "0000000000000000FFFF00000100007F:0050"
+    assert socket_line("tcp", mapped, mapped, "02") == ("tcp 127.0.0.1:80 -> 127.0.0.1:80 syn-sent")
+    own = "00000000000000000000000001000000:0050"
+    assert socket_line("tcp", own, "0" * 32 + ":0000", "0A") == "tcp [::1]:80 listen"
+
+
+def test_descriptors_are_folded_with_the_telling_ones_first() -> None:
+    """Equal descriptors are counted; sockets and devices come before files, never all of them."""
+    names = ["pipe", "pipe", "/data/a.bin", "tcp 1.1.1.1:1 listen", "/dev/nvidia0", "/dev/nvidia0"]
+    assert fold(names) == ("tcp 1.1.1.1:1 listen", "/dev/nvidia0 x2", "/data/a.bin", "pipe x2")
+    many = fold(f"/data/{number:03}" for number in range(500))
+    assert len(many) == 64
+    assert many[-1] == "and 437 more"
+
+
+def test_system_call_with_its_descriptor() -> None:
+    """A read of descriptor 5 is told from a wait that has none, on both machines."""
+    assert parse_syscall("0 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "x86_64") == ("read", 5)
+    assert parse_syscall("63 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "aarch64") == ("read", 5)
+    assert parse_syscall("202 0x55 0x189", "x86_64") == ("futex", None)
+    for text in ("running", "-1 0x7f 0x7f", "", "99999 0x1"):
+        assert parse_syscall(text, "x86_64") is None
+
+
+def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:
+    """Environment, command line, threads and start time come out cut to what may leave."""
+    fake = FakeProc(tmp_path)
+    secret = {"RANK": 1, "AWS_SECRET_ACCESS_KEY": "hunter2", "NCCL_DEBUG": "INFO"}
+    fake.add(50, 1, "python3 t.py --token hunter2", secret, threads={51: "pt_nccl_watchdg"})
+    host = fake.host()
+    member = Member(pid=50, ppid=1, role=Role.RANK, rank=1)
+    sockets = Sockets(host.proc)
+    process = observe(host.proc, describe(host, member, "h", sockets), sockets, look=2, now=5.0)
+    assert process is not None
+    assert process.environ == {"NCCL_DEBUG": "INFO", "RANK": "1"}
+    assert process.command == "python3 t.py --token [redacted]"
+    assert [(t.tid, t.name) for t in process.threads] == [(50, "python3"), (51, "pt_nccl_watchdg")]
+    assert (process.state, process.wchan, process.look) == ("S", "futex_do_wait", 2)
+    assert process.started_at == pytest.approx(1700000000.5, abs=0.01)
+    assert process.descriptors == ()
+
+
+def test_process_that_ended_meanwhile_is_none(tmp_path: Path) -> None:
+    """Between the search and the look a process may go; that is no error."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1})
+    host = fake.host()
+    known = Process(who=_who(99), source=_source())
+    assert observe(host.proc, known, Sockets(host.proc), look=0, now=0.0) is None
+
+
+def test_a_read_that_hangs_costs_only_itself(tmp_path: Path) -> None:
+    """Files that block for ever, as on a dead file server, are left out; the others are read."""
+    for name in ("a", "c", "e"):
+        (tmp_path / name).write_text(name)
+    for name in ("b", "d"):
+        os.mkfifo(tmp_path / name)
+    began = time.monotonic()
+    found = Proc(str(tmp_path)).memory_files(["a", "b", "c", "d", "e", "gone"], patience=0.1)
+    assert time.monotonic() - began < 2
+    assert found == {"a": b"a", "c": b"c", "e": b"e", "gone": None}
+    for name in ("b", "d"):  # let the helper threads end
+        os.close(os.open(tmp_path / name, os.O_WRONLY))
+
+
+@linux
+def test_own_process_is_read_as_it_is() -> None:
+    """On this machine, a sleeping child shows its state, its call and its open files."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import os,sys; sys.stdout.write('x'); sys.stdout.flush(); os.read(0, 1)",
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.read(1)
+        time.sleep(0.05)
+        host = Proc()
+        stat = host.stat(child.pid)
+        assert stat is not None
+        assert stat.ppid == os.getpid()
+        counters = host.counters(child.pid)
+        assert counters is not None
+        assert counters.switches > 0
+        started = host.started_at(stat)
+        assert started is not None
+        assert abs(started - time.time()) < 60
+        known = Process(who=_who(child.pid), source=_source())
+        process = observe(host, known, Sockets(host), look=0, now=0.0)
+        assert process is not None
+        assert process.state == "S"
+        assert process.threads[0].syscall in {"read(0: pipe)", None}  # None: no right to see it
+        child.kill()
+
+
+@linux
+def test_threads_and_the_process_of_a_thread() -> None:
+    """Threads are listed with the main one first, and a thread id leads to its process."""
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        ids = Proc().thread_ids(os.getpid())
+        assert ids[0] == os.getpid()
+        assert thread.native_id in ids
+        assert Proc().process_of(thread.native_id or 0) == os.getpid()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _who(pid: int) -> Who:
+    return Who(pid=pid)
+
+
+def _source() -> Source:
+    return Source(file="/proc")

@@ -89,20 +89,24 @@ class Store:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def find(self, named: str | Path) -> Iterator[Item | Gap]:
-        """Yield every file in ``named``, deepest archives included, in order of name."""
+    def find(self, named: str | Path, shown: str | None = None) -> Iterator[Item | Gap]:
+        """Yield every file in ``named``, those in archives included, in order of name.
+
+        Paths are relative to ``named``. ``shown`` is put in front of them, or, for a single
+        file, stands for its name: what is named beside others must be told from them.
+        """
         path = Path(named)
         try:
             state = path.stat()
         except (OSError, ValueError) as error:
             yield _gap(
-                str(named), f"it cannot be opened ({_reason(error)})", remedy="check the path"
+                str(named), f"it cannot be opened ({_reason(error)})", remedy="Check the path"
             )
             return
         if stat.S_ISDIR(state.st_mode):
-            yield from self._walk(path, path.resolve(), "", 0)
+            yield from self._walk(path, path.resolve(), shown or "", 0)
         elif stat.S_ISREG(state.st_mode):
-            yield from self._file(path, path.name, state.st_size, asked=True)
+            yield from self._file(path, shown or clean(path.name), state.st_size, asked=not shown)
         else:
             yield _gap(str(named), "it is neither a file nor a folder")
 
@@ -115,7 +119,7 @@ class Store:
             return _gap(
                 item.path,
                 f"it cannot be read ({_reason(error)})",
-                remedy="make it readable for this user",
+                remedy="Make it readable for this user",
             )
         return Document(
             path=item.path,
@@ -145,7 +149,7 @@ class Store:
             yield _gap(
                 shown or str(folder),
                 f"the folder cannot be listed ({_reason(error)})",
-                remedy="make it readable for this user",
+                remedy="Make it readable for this user",
             )
             return
         for entry in entries:
@@ -162,7 +166,7 @@ class Store:
                     yield _gap(
                         shown,
                         "it is a link that leads out of the folder",
-                        remedy="name its target as well to have it read",
+                        remedy="Name its target as well to have it read",
                     )
             elif entry.is_dir():
                 yield from self._walk(Path(entry.path), root, shown, depth + 1)
@@ -186,7 +190,7 @@ class Store:
             yield _gap(
                 item.path,
                 f"it cannot be read ({_reason(error)})",
-                remedy="make it readable for this user",
+                remedy="Make it readable for this user",
             )
             return
         if kind is None or (kind is unpack.Kind.ZIP and not (asked or item.path.endswith(".zip"))):

@@ -23,6 +23,7 @@ __all__ = [
     "natural",
     "skip_clock",
     "split_prefix",
+    "title",
     "together",
 ]
 
@@ -145,7 +146,12 @@ def _of_part(stem: str) -> Who:
     worker = _WORKER.search(stem)
     label = _label(stem, worker)
     if rank is None and pid is None:
-        if worker is not None:
+        if label is not None and label.lower() in (
+            "master",
+            "chief",
+        ):  # rank 0 by custom, and by Kubeflow's rule
+            rank, trust = 0, Trust.INFERRED
+        elif worker is not None:
             rank, trust = int(worker["rank"]), Trust.INFERRED
         elif local_rank is None and host is None and label is None:
             rank = _bare_number(stem)
@@ -211,10 +217,10 @@ def together(paths: Sequence[str]) -> list[Who]:
     leaders: set[str] = set()
     for number, (path, who) in enumerate(zip(paths, found, strict=True)):
         folder, _, name = path.rpartition("/")
-        if who.trust is Trust.INFERRED:
-            groups[folder, re.sub(rf"0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
-        elif who.label is not None and _LEADERS.fullmatch(who.label):
+        if who.label is not None and _LEADERS.fullmatch(who.label):
             leaders.add(folder)
+        elif who.trust is Trust.INFERRED:
+            groups[folder, re.sub(rf"0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
     shapes = Counter(shape for _, shape in groups)
     for (folder, shape), numbers in groups.items():
         ranks = sorted(rank for n in numbers if (rank := found[n].rank) is not None)
@@ -238,6 +244,13 @@ def _without_rank(who: Who, path: str, *, local: bool) -> Who:
         local_rank=who.rank if local and who.label is None else who.local_rank,
         label=who.label or _SUFFIXES.sub("", path.rpartition("/")[2]),
     )
+
+
+def title(path: str) -> str | None:
+    """Give the telling part of a file name ("slaves" of gdb-slaves.txt), if it has one."""
+    stem = _SUFFIXES.sub("", path.rpartition("/")[2])
+    bare = _TOOLS.sub("", stem).strip("-_. ")
+    return None if not bare or _BARE_WORDS.issuperset(re.split(r"[-_. ]+", bare.lower())) else bare
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

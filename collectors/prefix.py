@@ -30,9 +30,10 @@ _PREFIX = re.compile(
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:
     r"|\[(?:gpu|GPU)[ :]?(?P<gpu>\d{1,3})\]:? ?"
     r"|\[pod/(?P<pod>[\w.-]+)/[\w.-]+\] "  # kubectl logs --prefix
-    r"|\((?P<actor>[\w.:<>-]+(?:\([^()]*\))?)?"
+    r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?)?"
     r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated)[= ][\w.:]+)+)\)" + _ANSI + r" ?"  # Ray, vLLM
-    r"|(?P<host>(?:[a-z]+-)*(?:worker|node|host|nid|master)[\w.-]*?\d[\w.-]*): "  # pdsh, DeepSpeed
+    r"|(?P<host>(?:[a-z]{1,30}-){0,8}(?:worker|node|host|nid|master)"
+    r"[\w.-]{0,60}?\d[\w.-]{0,60}): "  # pdsh, DeepSpeed
     r")"
 )
 _NUMBERED = re.compile(r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)")

@@ -11,10 +11,15 @@ import functools
 import os
 import shutil
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
+from whyhang.analyzer.model import Fact
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors import pyspy_json, pyspy_text, stack_text
+
 _PTRACE_REMEDY = (
-    "run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
+    "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
     "kernel.yama.ptrace_scope=0, in a container add the capability SYS_PTRACE"
 )
 
@@ -24,17 +29,17 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("unexpected waitpid result", "waitpid"),
         "the process is stopped or traced, so py-spy could not suspend it",
-        "ask again with --nonblocking, or let the process go on (kill -CONT, detach the debugger)",
+        "Ask again with --nonblocking, or let the process go on (kill -CONT, detach the debugger)",
     ),
     (
         ("Can't get native stack traces with the --nonblocking option",),
         "py-spy cannot take native frames without suspending the process",
-        "leave out either --native or --nonblocking",
+        "Leave out either --native or --nonblocking",
     ),
     (
         ("No such process", "os error 3)", "ESRCH"),
         "the process ended while py-spy looked at it",
-        "take the stacks of the processes that are left",
+        "Take the stacks of the processes that are left",
     ),
     (
         ("Permission Denied", "Permission denied", "Operation not permitted", "EPERM", "EACCES"),
@@ -44,27 +49,27 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("Failed to get process executable name", "No such file or directory (os error 2)"),
         "the process has ended or is a zombie",
-        "look at its exit code in the log of the launcher",
+        "Look at its exit code in the log of the launcher",
     ),
     (
         ("Failed to find python version", "No python processes found"),
         "it is not a Python process, or its Python is newer than this py-spy knows",
-        "give the pid of the Python process itself, or upgrade py-spy",
+        "Give the pid of the Python process itself, or upgrade py-spy",
     ),
     (
         ("python interpreter", "Couldn't find python binary", "nsupported version"),
         "py-spy found no Python interpreter that it knows in the process",
-        "upgrade py-spy, or take the stack with gdb",
+        "Upgrade py-spy, or take the stack with gdb",
     ),
     (
         ("libunwind", "unwind", "native stack"),
         "the native stack could not be unwound",
-        "take the Python stack without --native",
+        "Take the Python stack without --native",
     ),
     (
         ("Bad address", "os error 14)", "Input/output error", "os error 5)", "copy"),
         "the memory of the process changed while py-spy read it",
-        "ask again, without --nonblocking if the process is not stopped",
+        "Ask again, without --nonblocking if the process is not stopped",
     ),
     (
         ("py-spy: not found", "py-spy: command not found", "No such file or directory: 'py-spy'"),
@@ -74,7 +79,7 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("not supported on this platform", "Function not implemented", "os error 38)"),
         "this system does not let py-spy read another process (no process_vm_readv or ptrace)",
-        "run whyhang on the host rather than inside the sandbox",
+        "Run whyhang on the host rather than inside the sandbox",
     ),
 )
 
@@ -108,14 +113,43 @@ def command(
 def explain_failure(stderr: str) -> tuple[str, str]:
     """Say why py-spy failed and what to do, one clause each, from what it printed."""
     if not stderr.strip():
-        return "py-spy ended without a word", "run it by hand: py-spy dump --pid PID"
+        return "py-spy ended without a word", "Run it by hand: py-spy dump --pid PID"
     for marks, why, remedy in _FAILURES:
         if any(mark in stderr for mark in marks):
             return why, remedy
-    return f"py-spy said: {_first_words(stderr)}", "run it by hand: py-spy dump --pid PID"
+    return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
 
 
 def _first_words(stderr: str) -> str:
     """Give the error of py-spy without its own backtrace, in one line of sane length."""
     told = stderr.partition("Stack backtrace")[0].split()
     return " ".join(told)[:200].removeprefix("Error: ").rstrip(".")
+
+
+class _Text:
+    """Reads ``py-spy dump``, and the loops and collections that people make of it."""
+
+    name = "py-spy text"
+
+    def sniff(self, document: Document) -> bool:
+        return stack_text.holds(document, stack_text.PYSPY)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        return pyspy_text.read(document)
+
+
+class _Json:
+    """Reads ``py-spy dump --json``."""
+
+    name = "py-spy JSON"
+
+    def sniff(self, document: Document) -> bool:
+        head = document.head
+        return b'"frames"' in head and (b'"os_thread_id"' in head or b'"thread_id"' in head)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        return pyspy_json.read(document)
+
+
+TEXT: Reader = _Text()
+JSON: Reader = _Json()

@@ -1,0 +1,119 @@
+"""Lines that people and tools put above a stack, and whom they say it is about.
+
+``=== Rank 3: http://node1:4711 ===`` (torch's debug server), ``6 processes are in:``,
+``ranks 0-6:``, ``node48``, ``$ py-spy dump --pid 12``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from whyhang.analyzer.model import NOBODY, Record, Trust, Who
+
+LONGEST = 200  # characters; what is longer is a log line and no heading
+FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not
+
+_RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
+_PID = re.compile(
+    r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
+)
+_URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
+_HOST = re.compile(
+    r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
+    r"([A-Za-z0-9][\w.-]*)",
+    re.IGNORECASE,
+)
+_PROMPT = re.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
+_REMOTE = re.compile(
+    r"(?<![A-Za-z])(?:ssh|kubectl exec(?: -\w+)*)\s+(?:\w+@)?([A-Za-z0-9][\w.-]*)\s"
+)
+_LONE_NAME = re.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
+_COPIES = re.compile(
+    r"^\W*(?:the )?(?:other |all |remaining )?(\d{1,6})\s*x?\s*(?:other |more )?"
+    r"(?:process(?:es)?|procs?|ranks|workers|gpus)\b",
+    re.IGNORECASE,
+)
+_RANKS = re.compile(
+    r"^\W*(?:global )?ranks?[ :=]*(\d[\d\s,&-]*(?:and \d[\d -]*)?)(?=[^\d\w]|$|\s*[a-z])",
+    re.IGNORECASE,
+)
+
+
+class Heading(Record):
+    """What the lines above a dump say of it. ``ranks``: several ranks stand there."""
+
+    who: Who = NOBODY
+    copies: int = 1
+    ranks: tuple[int, ...] = ()
+
+    def then(self, below: Heading, *, same: bool) -> Heading:
+        """Go on to the heading below this one; ``same``: both stand above one stack.
+
+        A host holds until the next host, a rank for one stack.
+        """
+        old, new = self.who, below.who
+        keeps_rank = same and new.rank is None
+        return Heading(
+            who=Who(
+                rank=old.rank if keeps_rank else new.rank,
+                trust=old.trust if keeps_rank else new.trust,
+                host=new.host or old.host,
+                pid=old.pid if same and new.pid is None else new.pid,
+                local_rank=old.local_rank if same and new.local_rank is None else new.local_rank,
+                label=new.label or old.label,
+            ),
+            copies=self.copies if same and below.copies == 1 else below.copies,
+            ranks=self.ranks if same and not below.ranks else below.ranks,
+        )
+
+
+def above(text: str) -> list[Heading]:
+    """Read the last lines of what stands between two dumps, top to bottom."""
+    spoken = [line for line in text[-2000:].split("\n") if line.strip(" \t-=#*_>|")]
+    return [found for line in spoken[-3:] if (found := read(line)) is not None]
+
+
+def read(line: str) -> Heading | None:
+    """Read one line; None where it says nothing about a process."""
+    line = line.strip()
+    if len(line) > LONGEST or not any(char.isalpha() for char in line):
+        return None
+    listed = _RANKS.match(line)
+    ranks = numbers(listed[1]) if listed else ()
+    if len(ranks) > 1:
+        return Heading(ranks=ranks)
+    copies = _COPIES.match(line)
+    who = _who(line)
+    if who == NOBODY and copies is None:
+        return None
+    return Heading(who=who, copies=max(1, int(copies[1])) if copies else 1)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Spell out "0-2, 5 and 7"; what runs backwards or without end is left out."""
+    found: list[int] = []
+    for first, last in re.findall(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", text):
+        if not last:
+            found.append(int(first))
+        elif 0 <= int(last) - int(first) < 100_000:
+            found.extend(range(int(first), int(last) + 1))
+    return tuple(dict.fromkeys(found))
+
+
+def _who(line: str) -> Who:
+    told = [(bool(local), int(rank)) for local, rank in _RANK.findall(line)]
+    ranks = {rank for local, rank in told if not local}
+    local_ranks = {rank for local, rank in told if local}
+    pid = _PID.search(line)
+    host = _URL.search(line) or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
+    lone = None if host or told else _LONE_NAME.match(line)
+    rank = ranks.pop() if len(ranks) == 1 else None
+    trust = Trust.CONTENT if len(line.split()) <= FEW_WORDS else Trust.INFERRED
+    return Who(
+        rank=rank,
+        trust=Trust.NONE if rank is None else trust,
+        local_rank=local_ranks.pop() if len(local_ranks) == 1 else None,
+        pid=int(pid[1]) if pid else None,
+        host=host[1] if host else None,
+        label=lone[1] if lone else None,
+    )

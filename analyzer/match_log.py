@@ -8,7 +8,7 @@ its name, and there is no registry.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.model import LogLine, Record, Who
@@ -48,14 +48,16 @@ class Log(Record):
         return (self._hit(case, lines),)
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
-        members = sorted({member.id for line in lines for member in self._blamed(case, line)})
+        blamed = [who for line in lines for who in self._blamed(line)]
+        members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
         fields: dict[str, str] = {}
         for line in [first, *lines]:
             for key, value in line.fields.items():
                 fields.setdefault(key, value)
         return Hit(
-            members=tuple(members),
+            members=tuple(sorted({m.id for m in members.values() if m is not None})),
+            ranks=tuple(sorted(_strangers(members))),
             names_culprit=self.blames is not Blames.NOBODY,
             evidence=tuple(quote(line) for line in _spread(lines)),
             collective=_collective(fields),
@@ -63,22 +65,21 @@ class Log(Record):
             at=first.time,
         )
 
-    def _blamed(self, case: Case, line: LogLine) -> Iterator[Member]:
+    def _blamed(self, line: LogLine) -> Iterator[Who]:
         if self.blames is Blames.SPEAKER or (
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
-            member = case.job.member_of(line.who)
-            if member is not None:
-                yield member
+            yield line.who
         elif self.blames is Blames.NAMED:
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
-                member = case.job.member_of(Who(rank=rank))
-                if member is not None:
-                    yield member
+                yield Who(rank=rank)
             if pid := line.fields.get("pid"):
-                member = case.job.member_of(Who(pid=int(pid), host=line.who.host))
-                if member is not None:
-                    yield member
+                yield Who(pid=int(pid), host=line.who.host)
+
+
+def _strangers(members: Mapping[Who, Member | None]) -> set[int]:
+    """Ranks that a line names and of which there is no evidence at all: often the dead ones."""
+    return {who.rank for who, m in members.items() if m is None and who.rank is not None}
 
 
 def log(*patterns: str, blames: Blames = Blames.NOBODY, least: int = 1) -> Log:

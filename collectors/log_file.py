@@ -12,6 +12,7 @@ from whyhang.collectors.log_bulk import BulkReader, bulk_readers
 from whyhang.collectors.log_fold import Fold
 from whyhang.collectors.log_found import FileView, Found, Handler, LineReader
 from whyhang.collectors.log_line import clean, take_apart
+from whyhang.collectors.log_ops import op_of
 from whyhang.collectors.log_readers import line_readers
 from whyhang.collectors.log_search import Hit, Searcher
 
@@ -225,5 +226,5 @@ def log_lines(found: Found, matches: list[tuple[str, regex.Match[str]]]) -> Iter
 
 
 def _fields(match: regex.Match[str]) -> dict[str, str]:
-    named = match.groupdict()
-    return {key: value.strip() for key, value in named.items() if value is not None}
+    named = {key: value.strip() for key, value in match.groupdict().items() if value is not None}
+    return {key: op_of(value) if key == "op" else value for key, value in named.items()}

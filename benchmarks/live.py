@@ -25,8 +25,9 @@ from pathlib import Path
 from whyhang.collectors import pyspy
 from whyhang.collectors.capture import Options, capture
 from whyhang.collectors.host import Host
-from whyhang.collectors.job import Job, find_job
+from whyhang.collectors.job import find_job
 from whyhang.collectors.look import worth_reading
+from whyhang.collectors.members import Job
 from whyhang.collectors.procfs import Proc
 
 SCRIPT = """

@@ -19,8 +19,8 @@ from whyhang.analyzer.model import (
 )
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.bundle import Bundle, Entry, Manifest, facts_file, time_text
-from whyhang.collectors.job import Job, Member
 from whyhang.collectors.look import Dump
+from whyhang.collectors.members import Job, Member
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
 MANY = 3

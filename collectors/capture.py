@@ -17,8 +17,9 @@ from whyhang.collectors.bundling import Taken, bundle_of
 from whyhang.collectors.commands import Command, Plan, run_all
 from whyhang.collectors.excerpts import excerpts, places
 from whyhang.collectors.host import Host
-from whyhang.collectors.job import Job, find_job
+from whyhang.collectors.job import find_job
 from whyhang.collectors.look import Look, worth_reading
+from whyhang.collectors.members import Job
 from whyhang.collectors.processes import who
 from whyhang.collectors.procfs import Proc
 from whyhang.collectors.versions import versions

@@ -151,6 +151,10 @@ class Host:
         maps = self._file(f"{pid}/maps") or b""
         return any(name in maps for name in (b"libtorch", b"libmpi", b"libnccl"))
 
+    def is_spawned(self, pid: int) -> bool:
+        """Tell whether the process began as a spawned child of ``multiprocessing``."""
+        return any(_MP_MAINS[0] in part for part in self.arguments(pid))
+
     def is_mp_child(self, pid: int) -> bool:
         """Tell whether ``multiprocessing`` started the process: forked, spawned or retitled."""
         parent = self.stats[pid].ppid

@@ -15,7 +15,7 @@ from whyhang.collectors import pyspy, release
 from whyhang.collectors.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.descriptors import Sockets
 from whyhang.collectors.host import Host
-from whyhang.collectors.job import Member
+from whyhang.collectors.members import Member
 from whyhang.collectors.processes import describe, observe, who
 from whyhang.collectors.procfs import Proc
 

@@ -6,7 +6,7 @@ from whyhang.analyzer.model import Process, Source, ThreadState, Who, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.descriptors import Sockets, descriptors, name_of
 from whyhang.collectors.host import Host
-from whyhang.collectors.job import Member
+from whyhang.collectors.members import Member
 from whyhang.collectors.procfs import Proc
 from whyhang.collectors.syscalls import parse_syscall
 

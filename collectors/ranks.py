@@ -52,7 +52,7 @@ def rank_processes(host: Host, peers: Sequence[int]) -> list[int]:
         members = set(tree)
         tops = [pid for pid in tree if not members.intersection(host.ancestors(pid))]
         found += [_rank_below(host, top, members) for top in tops if not _is_stray(host, top)]
-    return [pid for pid in found if not _launches(host, pid)]
+    return [pid for pid in found if not launches(host, pid)]
 
 
 def _is_stray(host: Host, pid: int) -> bool:
@@ -80,7 +80,7 @@ def _rank_below(host: Host, top: int, tree: set[int]) -> int:
     return top
 
 
-def _launches(host: Host, pid: int) -> bool:
+def launches(host: Host, pid: int) -> bool:
     """Tell whether a process that names a rank starts ranks itself.
 
     Kubernetes operators give RANK, the number of the pod, to the launcher inside it; only what

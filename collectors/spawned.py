@@ -15,7 +15,7 @@ import msgspec
 
 from whyhang.analyzer.model import Record, Role, Trust, replace
 from whyhang.collectors.host import Host
-from whyhang.collectors.job import Job, Member, by_rank
+from whyhang.collectors.members import Job, Member, by_rank
 
 _SPAWN = "torch/multiprocessing/spawn.py"
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
@@ -91,7 +91,8 @@ def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
     kinds = {m.pid: _kind(host, m.pid, texts.get(m.pid, "")) for m in children}
     direct = [m.pid for m in children if host.mp_parent(m.pid) == root]
     ranks = {pid for pid in direct if kinds[pid] is not _WORKER}
-    proven = any(kinds[pid] is _RANK for pid in ranks)
+    orphans = all(m.pid != root for m in job.members)
+    proven = orphans or any(kinds[pid] is _RANK for pid in ranks)
     waits = "multiprocessing/" in texts.get(root or 0, "") and len(ranks) > 1
     if not proven and not (waits and all(host.uses_torch(pid) for pid in ranks)):
         return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))

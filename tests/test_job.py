@@ -9,7 +9,8 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust
-from whyhang.collectors.job import Job, find_job
+from whyhang.collectors.job import find_job
+from whyhang.collectors.members import Job
 from whyhang.collectors.spawned import Numbers, number, read_numbers, settle
 
 PY = "/usr/bin/python3"
@@ -171,6 +172,28 @@ def test_kubernetes_pod_rank_does_not_make_the_launcher_a_rank(fake: FakeProc) -
         assert roles(job)[100] is Role.LAUNCHER
 
 
+def test_pod_rank_does_not_make_an_unknown_launcher_a_rank(fake: FakeProc) -> None:
+    """The same for a launcher that nobody knows by name: its children have a LOCAL_RANK, not it."""
+    pod = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "job-0", "MASTER_PORT": 1}
+    fake.add(100, 10, f"{PY} start.py", pod)
+    for local in range(2):
+        env = {**pod, **elastic(local, 4), "MASTER_ADDR": "job-0"}
+        fake.add(101 + local, 100, f"{PY} t.py", env)
+    for pid in (100, 102):
+        assert ranks(find_job(fake.host(), pid)) == {101: 0, 102: 1}
+
+
+def test_deepspeed_has_two_launchers(fake: FakeProc) -> None:
+    """The runner starts a launcher on each host; both are shown."""
+    fake.add(100, 10, f"{PY} /venv/bin/deepspeed t.py", {})
+    fake.add(101, 100, f"{PY} -u -m deepspeed.launcher.launch t.py", {})
+    env = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "h", "MASTER_PORT": 1}
+    fake.add(102, 101, f"{PY} -u t.py --local_rank=0", env)
+    job = find_job(fake.host(), 100)
+    assert roles(job) == {102: Role.RANK, 101: Role.LAUNCHER, 100: Role.LAUNCHER}
+    assert job.launcher == "deepspeed"
+
+
 def test_own_launcher_in_python(fake: FakeProc) -> None:
     """A program that starts ranks with RANK in their environment is their launcher."""
     fake.add(100, 10, f"{PY} my_launcher.py", {})
@@ -187,7 +210,7 @@ def test_lightning_counts_its_main_script_as_rank_zero(fake: FakeProc) -> None:
     """Lightning's first process has no rank in its environment and is local rank 0."""
     fake.add(100, 10, f"{PY} fit.py", {})
     for local in (1, 2):
-        env = {"LOCAL_RANK": local, "NODE_RANK": 0, "WORLD_SIZE": 3}
+        env: dict[str, object] = {"LOCAL_RANK": local, "NODE_RANK": 0, "WORLD_SIZE": 3}
         env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
         fake.add(100 + local, 100, f"{PY} fit.py", env)
     for pid in (100, 102):
@@ -199,7 +222,12 @@ def test_lightning_counts_its_main_script_as_rank_zero(fake: FakeProc) -> None:
 
 def test_slurm_steps_of_one_allocation_are_two_jobs(fake: FakeProc) -> None:
     """The same Slurm job with another step is another job; the batch script is no rank."""
-    batch = {"SLURM_JOB_ID": 7, "SLURM_PROCID": 0, "SLURM_NTASKS": 2, "SLURM_STEP_ID": "batch"}
+    batch: dict[str, object] = {
+        "SLURM_JOB_ID": 7,
+        "SLURM_PROCID": 0,
+        "SLURM_NTASKS": 2,
+        "SLURM_STEP_ID": "batch",
+    }
     fake.add(50, 10, "/bin/bash job.sh", batch)
     fake.add(51, 50, "/usr/bin/srun python3 t.py", batch)
     for step, pid in ((0, 100), (1, 200)):
@@ -326,7 +354,7 @@ def test_a_job_that_a_rank_started_is_another_job(fake: FakeProc) -> None:
     fake.add(170, 101, f"{PY} /venv/bin/torchrun eval.py", elastic(0, 2))
     fake.add(171, 170, f"{PY} eval.py", elastic(0, 1, 29999))
     assert ranks(find_job(fake.host(), 102)) == {101: 0, 102: 1}
-    assert ranks(find_job(fake.host(), 171)) == {171: 0}
+    assert roles(find_job(fake.host(), 171)) == {171: Role.RANK, 170: Role.LAUNCHER}
 
 
 def test_single_program_is_a_job_of_one(fake: FakeProc) -> None:
@@ -356,12 +384,21 @@ def test_targets_that_cannot_be_looked_at(fake: FakeProc, pid: int, message: str
     assert told.value.remedy
 
 
-def test_target_of_another_user(fake: FakeProc) -> None:
+def test_target_of_another_user(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process whose environment may not be read is refused with the way to get it."""
     fake.add(30, 10, f"{PY} t.py", None)
-    with pytest.raises(TargetError, match="process 30") as told:
+    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    with pytest.raises(TargetError, match=r"process 30 .* belongs to") as told:
         find_job(fake.host(), 30)
     assert "sudo whyhang 30" in told.value.remedy
+
+
+def test_target_that_nobody_may_look_into(fake: FakeProc) -> None:
+    """A protected process of one's own is refused without advice that would not help."""
+    fake.add(30, 10, f"{PY} t.py", None)
+    with pytest.raises(TargetError, match="is protected") as told:
+        find_job(fake.host(), 30)
+    assert "sudo" not in told.value.remedy
 
 
 def test_target_without_python(fake: FakeProc) -> None:
@@ -460,6 +497,18 @@ def test_spawned_ranks_by_their_threads_alone(fake: FakeProc) -> None:
     host = fake.host()
     job = number(settle(find_job(host, 100), host, {}), host, {})
     assert ranks(job) == {110: 0, 111: 1}
+
+
+def test_spawned_ranks_that_lost_their_parent(fake: FakeProc) -> None:
+    """When the program that spawned them is killed, the ranks it left are still one job."""
+    for child in range(2):
+        fake.add(110 + child, 1, SPAWN, {}, session=9)
+    fake.add(120, 110, SPAWN, {}, session=9)
+    fake.add(119, 1, SPAWN, {}, session=8)
+    host = fake.host()
+    job = settle(find_job(host, 111), host, {110: SPAWNED, 111: SPAWNED, 120: LOADER})
+    assert ranks(number(job, host, {})) == {110: 0, 111: 1}
+    assert next(m for m in job.members if m.pid == 120).owner == 110
 
 
 def test_forkserver_children_are_not_the_server(fake: FakeProc) -> None:

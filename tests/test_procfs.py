@@ -15,7 +15,7 @@ from fake_proc import FakeProc
 from whyhang.analyzer.model import Process, Role, Source, Who
 from whyhang.collectors.descriptors import Sockets, fold, socket_line
 from whyhang.collectors.environment import environment, job_key, rank_of, split_zeros
-from whyhang.collectors.job import Member
+from whyhang.collectors.members import Member
 from whyhang.collectors.processes import describe, observe
 from whyhang.collectors.procfs import Proc, parse_stat, parse_status
 from whyhang.collectors.syscalls import parse_syscall

@@ -17,7 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.graph import Wait
+from whyhang.analyzer.graph import Wait, cycles, roots
+from whyhang.analyzer.ledger_book import Book, Table, open_book
+from whyhang.analyzer.ledger_findings import Scene, find
+from whyhang.analyzer.ledger_heads import find_heads
+from whyhang.analyzer.ledger_meet import collective_waits, meetings
+from whyhang.analyzer.ledger_p2p import pair_waits, pairings
 from whyhang.analyzer.ledger_records import (
     Disagreement,
     Finding,
@@ -48,6 +53,48 @@ def judge(
     *,
     waits: Sequence[Wait] = (),
 ) -> LedgerReport:
-    """Merge all tracks and say what became of the calls."""
-    del tracks, groups, world_size, waits
-    return LedgerReport()
+    """Merge all tracks and say what became of the calls.
+
+    ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
+    """
+    book = open_book(tracks, groups, world_size)
+    heads = find_heads(book)
+    found = meetings(book, heads)
+    pairs = pairings(book, heads)
+    own = (*collective_waits(found), *pair_waits(book, pairs))
+    known = book.present | set(book.stacks) | {wait.waiter for wait in waits}
+    every = (*own, *waits)
+    scene = Scene(
+        book=book,
+        heads=heads,
+        meetings=found,
+        pairings=pairs,
+        waits=own,
+        roots=roots(every, known),
+        cycles=cycles(every),
+    )
+    return LedgerReport(
+        findings=find(scene),
+        waits=own,
+        roots=scene.roots,
+        cycles=scene.cycles,
+        spots=heads.spots,
+        groups=tuple(_line(table) for table in book.tables),
+        disagreements=_disagreements(book, heads.doubts),
+        moved=book.moved,
+    )
+
+
+def _disagreements(book: Book, doubts: Sequence[Disagreement]) -> tuple[Disagreement, ...]:
+    return (*book.disagreements, *doubts)
+
+
+def _line(table: Table) -> GroupLine:
+    return GroupLine(
+        group=table.group,
+        name=table.name,
+        kind=table.space,
+        enqueued={rank: own.enqueued for rank, own in table.standings.items()},
+        completed={rank: own.completed for rank, own in table.standings.items()},
+        absent=tuple(sorted(table.absent)),
+    )

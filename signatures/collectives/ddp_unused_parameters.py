@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="ddp-unused-parameters",
     category="unused-parameters",
     kind=Kind.CAUSE,
-    title="{who} did not use all parameters of its DDP model in the last step",
+    title="{who} left parameters of a DDP model unused in the last step",
     when=log(
         (
             r"Expected to have finished reduction in the prior iteration before starting a new "

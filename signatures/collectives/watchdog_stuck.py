@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     id="watchdog-stuck",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
-    title="The NCCL watchdog thread of {who} itself got stuck",
+    title="The NCCL watchdog thread itself got stuck on {who}",
     when=log(
         r"ProcessGroupNCCL's watchdog got stuck for \d+ seconds without making progress",
         r"Heartbeat monitor timed out! Process will be terminated after dumping debug info",

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         "This is the launcher's summary. The reason is in the failing worker's own output, above "
         "it or in its own file."
     ),
-    confidence=0.6,
+    confidence=0.3,
     next_steps=(
         "Read the output of the worker named under 'Root Cause'",
         "Decorate main with elastic's record to have its traceback in the table",

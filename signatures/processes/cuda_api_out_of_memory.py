@@ -46,4 +46,9 @@ SIGNATURE = Signature(
         "Search for `cudaErrorMemoryAllocation' in the CUDA documentation for more information.",
     ),
     misses=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -37,5 +37,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("AssertionError: block size must be a multiple of 16",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -45,5 +45,9 @@ SIGNATURE = Signature(
         "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
     ),
     misses=("CUDA Version: 12.4 Driver Version: 550.54",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

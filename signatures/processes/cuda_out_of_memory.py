@@ -62,4 +62,9 @@ SIGNATURE = Signature(
         "WARNING: if you see CUDA out of memory, lower the batch size",
         "RuntimeError: CUDA error: out of memory",
     ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -44,4 +44,9 @@ SIGNATURE = Signature(
         "EOFError: Ran out of input",
         "EOFError",
     ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="elastic-timer-expired",
     category="rank-spinning",
     kind=Kind.CAUSE,
-    title="{who} overran a timer of its own and was reaped",
+    title="{who} overran a timer and had to be reaped",
     when=log(
         r"Reaping worker_pid=\[(?P<pid>\d+)\]\. Expired timers: ",
         blames=Blames.NAMED,
@@ -33,4 +33,9 @@ SIGNATURE = Signature(
         "Reaping worker_pid=[99]. Expired timers: ['load_batch']",
     ),
     misses=("Successfully reaped worker=[4711] with signal=9",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         "The front end noticed that the engine behind it ended. The reason is in the engine's "
         "own output before."
     ),
-    confidence=0.5,
+    confidence=0.3,
     next_steps=("Read the first error of the engine's workers",),
     matches=(
         "RuntimeError: Engine core process EngineCore_DP1 died unexpectedly",

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="failure-row-sigkill",
     category="rank-oom-killed",
     kind=Kind.CAUSE,
-    title="{who} was killed with SIGKILL, says the launcher's table",
+    title="{who} killed with SIGKILL, says the launcher's table",
     when=log(
         r"exitcode\s*: -9 \(pid: (?P<pid>\d+)\)",
         r"Signal 9 \(SIGKILL\) received by PID (?P<pid>\d+)",
@@ -43,5 +43,10 @@ SIGNATURE = Signature(
     misses=(
         "  exitcode  : -15 (pid: 17505)  (SIGTERM)",
         "  exitcode  : 1 (pid: 17477) ",
+    ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="fork-after-cuda",
     category="fork-deadlock",
     kind=Kind.CAUSE,
-    title="{who} forked a process after it had initialized CUDA",
+    title="{who} forked a process after initializing CUDA",
     when=log(
         r"Cannot re-initialize CUDA in forked subprocess",
         blames=Blames.SPEAKER,
@@ -46,5 +46,10 @@ SIGNATURE = Signature(
             "lead to deadlocks in the child."
         ),
     ),
-    outranks=("dataloader-worker-exception",),
+    outranks=(
+        "dataloader-worker-exception",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     id="heap-corruption",
     category="rank-died",
     kind=Kind.CAUSE,
-    title="{who} corrupted its memory and was aborted",
+    title="{who} aborted: memory was corrupted",
     when=log(
         r"double free or corruption",
         r"free\(\): invalid (?:pointer|size|next size)",
@@ -21,6 +21,13 @@ SIGNATURE = Signature(
         r"corrupted size vs\. prev_size",
         r"malloc\(\): (?:corrupted|invalid|unsorted|unaligned|mismatching)",
         r"\*\*\* stack smashing detected \*\*\*",
+        blames=Blames.SPEAKER,
+    ),
+    unless=log(
+        r"[Ww]atchdog caught collective operation timeout",
+        r"watchdog thread terminated with exception",
+        r"remote process exited or there was a network error",
+        r"Connection closed by (?:remote )?peer ",
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -45,4 +52,9 @@ SIGNATURE = Signature(
         "*** stack smashing detected ***: terminated",
     ),
     misses=("free(): all workers are idle",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -63,5 +63,9 @@ SIGNATURE = Signature(
         "MemoryError reporting is enabled",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

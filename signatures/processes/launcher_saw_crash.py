@@ -20,6 +20,13 @@ SIGNATURE = Signature(
         r"Child process with PID (?P<pid>\d+) terminated with code -11\.",
         blames=Blames.NAMED,
     ),
+    unless=log(
+        r"[Ww]atchdog caught collective operation timeout",
+        r"watchdog thread terminated with exception",
+        r"remote process exited or there was a network error",
+        r"Connection closed by (?:remote )?peer ",
+        blames=Blames.SPEAKER,
+    ),
     means=(
         "The process ended by a signal of the processor (segmentation fault, illegal "
         "instruction, arithmetic). It could not say anything, and the others waited for it until "
@@ -53,5 +60,10 @@ SIGNATURE = Signature(
     misses=(
         "  exitcode  : -6 (pid: 17525)  (SIGABRT)",
         "  exitcode  : -15 (pid: 17505)  (SIGTERM)",
+    ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     id="launcher-saw-sigkill",
     category="rank-oom-killed",
     kind=Kind.CAUSE,
-    title="{who} was killed with SIGKILL, most often by the out-of-memory killer",
+    title="{who} killed with SIGKILL, most often by the out-of-memory killer",
     when=log(
         r"failed \(exitcode: (?:-9|137)\) local_rank: \d+ \(pid: (?P<pid>\d+)\)",
         r"Child process with PID (?P<pid>\d+) terminated with code -9\.",
@@ -59,5 +59,10 @@ SIGNATURE = Signature(
         "failed (exitcode: 1) local_rank: 1 (pid: 17477) of binary: /opt/env/bin/python3",
         "failed (exitcode: -6) local_rank: 1 (pid: 17477) of binary: /opt/env/bin/python3",
     ),
-    outranks=("failure-row-sigkill",),
+    outranks=(
+        "failure-row-sigkill",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -52,4 +52,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("grad norm: nan | skipped iterations: 1",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

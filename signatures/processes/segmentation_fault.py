@@ -2,7 +2,8 @@
 
 faulthandler, UCX or Triton caught the signal. The Python stack that follows shows where. Usual
 reasons: an extension that does not fit the PyTorch it runs with, two copies of a library, or a
-bug in a kernel.
+bug in a kernel. A crash while a process is torn down after a failed collective is only its end,
+and is left out here.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -17,6 +18,13 @@ SIGNATURE = Signature(
         r"Fatal Python error: (?:Segmentation fault|Illegal instruction|Floating point exception)",
         r"Caught signal 11 \(Segmentation fault: ",
         r"!!!!!!! Segfault encountered !!!!!!!",
+        blames=Blames.SPEAKER,
+    ),
+    unless=log(
+        r"[Ww]atchdog caught collective operation timeout",
+        r"watchdog thread terminated with exception",
+        r"remote process exited or there was a network error",
+        r"Connection closed by (?:remote )?peer ",
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -44,5 +52,10 @@ SIGNATURE = Signature(
         "!!!!!!! Segfault encountered !!!!!!!",
     ),
     misses=("ERROR: Unexpected segmentation fault encountered in worker.",),
-    outranks=("launcher-saw-crash",),
+    outranks=(
+        "launcher-saw-crash",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -1,7 +1,8 @@
 """The parent of torch.multiprocessing.spawn names the first process that failed.
 
-The number is the index of the process, which is its rank on one host. The parent looks at them
-in turn, so of several that fail together, from one timeout for instance, it names just one.
+The number is the index of the process on that host, which is its rank only in a job of one
+host. The parent looks at them in turn, so of several that fail together, from one timeout for
+instance, it names just one.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         "The parent of the job saw process {rank} fail and ended the others. The lines that "
         "follow hold the reason."
     ),
-    confidence=0.65,
+    confidence=0.45,
     remedies=(
         "Read the error that follows this line; it is that of the process, not of the parent.",
     ),

@@ -1,7 +1,8 @@
 """One of the processes of torch.multiprocessing.spawn was ended by SIGKILL.
 
-The number is the index of the process, which is its rank on one host. It leaves no trace in its
-own log. The usual sender is the kernel's out-of-memory killer or the memory limit of the job.
+The number is the index of the process on that host, which is its rank only in a job of one
+host. It leaves no trace in its own log. The usual sender is the kernel's out-of-memory killer
+or the memory limit of the job.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -22,7 +23,7 @@ SIGNATURE = Signature(
         "The parent saw its process {rank} end by SIGKILL, which no program sends to itself: "
         "mostly the kernel's out-of-memory killer."
     ),
-    confidence=0.65,
+    confidence=0.6,
     remedies=(
         (
             "Check the kernel log and the memory limit of the job; ask for more memory, or load "
@@ -43,5 +44,10 @@ SIGNATURE = Signature(
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
             "signal SIGSEGV"
         ),
+    ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

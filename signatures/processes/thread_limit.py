@@ -45,5 +45,9 @@ SIGNATURE = Signature(
         "libgomp: Thread creation failed: Resource temporarily unavailable",
     ),
     misses=("HTTP 503: Resource temporarily unavailable",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

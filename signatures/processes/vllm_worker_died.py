@@ -36,4 +36,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("RuntimeError: Engine core process EngineCore_DP1 died unexpectedly",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

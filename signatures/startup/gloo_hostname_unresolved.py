@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="gloo-hostname-unresolved",
     category="init-hostname-resolution",
     kind=Kind.CAUSE,
-    title="{who} cannot resolve its own host name to a local address",
+    title="The host name does not lead to a local address on {who}",
     when=log(
         r"Unable to resolve hostname to a \(local\) address",
         r"Cannot resolve \S+ to a \(local\) address",
@@ -40,4 +40,9 @@ SIGNATURE = Signature(
         "RuntimeError: Cannot resolve node17 to a (local) address",
     ),
     misses=("RuntimeError: Cannot resolve symbol ncclCommRegister",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

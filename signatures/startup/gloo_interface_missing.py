@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="gloo-interface-missing",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
-    title="{who} has no network interface {interface}, which GLOO_SOCKET_IFNAME names",
+    title="No network interface {interface} on {who}, though GLOO_SOCKET_IFNAME names it",
     when=log(
         r"ifa != nullptr\. Unable to find address for: (?P<interface>\S+)",
         blames=Blames.SPEAKER,
@@ -41,4 +41,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("NCCL WARN Bootstrap : no socket interface found",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -53,5 +53,10 @@ SIGNATURE = Signature(
             "/default_pg/0//1//cpu//0/1"
         ),
     ),
-    outranks=("store-key-wait",),
+    outranks=(
+        "store-key-wait",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -58,4 +58,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("WARNING: module flash_attn is not installed, falling back to eager attention",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

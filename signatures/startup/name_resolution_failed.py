@@ -41,4 +41,9 @@ SIGNATURE = Signature(
         "socket.timeout: timed out",
         "OSError: [Errno 98] Address already in use",
     ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

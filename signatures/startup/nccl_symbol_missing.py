@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="nccl-symbol-missing",
     category="nccl-version-mismatch",
     kind=Kind.CAUSE,
-    title="{who} loads an NCCL library that is older than this PyTorch needs",
+    title="An NCCL library older than this PyTorch needs was loaded on {who}",
     when=log(
         r"undefined symbol: (?P<symbol>nccl\w+)",
         blames=Blames.SPEAKER,
@@ -46,5 +46,10 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("ImportError: flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",),
-    outranks=("import-failed",),
+    outranks=(
+        "import-failed",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="rank-not-below-world-size",
     category="init-world-size-mismatch",
     kind=Kind.CAUSE,
-    title="{who} was given rank {given}, outside of the world that it knows",
+    title="{who} got rank {given}, which does not exist in the world size given",
     when=log(
         r"rank < size\. (?P<given>\d+) vs\.? \d+",
         r"Invalid rank (?P<given>\d+), rank should be in the interval \[0, \d+",
@@ -44,4 +44,12 @@ SIGNATURE = Signature(
         "ValueError: Invalid rank 8, rank should be in the interval [0, 7]",
     ),
     misses=("AssertionError: rank < size of the matrix",),
+    outranks=(
+        "gloo-rank-never-came",
+        "gloo-rank-zero-never-came",
+        "store-clients-missing",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

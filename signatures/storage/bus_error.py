@@ -40,4 +40,9 @@ SIGNATURE = Signature(
             "insufficient shared memory (shm)."
         ),
     ),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

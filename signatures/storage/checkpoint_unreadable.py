@@ -63,5 +63,9 @@ SIGNATURE = Signature(
         "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f>",
         "EOFError: EOF when reading a line",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -73,5 +73,8 @@ SIGNATURE = Signature(
         "disk-full",
         "host-out-of-memory",
         "launcher-saw-bus-error",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

@@ -35,5 +35,9 @@ SIGNATURE = Signature(
         "RuntimeError: DataLoader timed out after 600 seconds",
     ),
     misses=('    raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")',),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

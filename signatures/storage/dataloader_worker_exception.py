@@ -41,5 +41,9 @@ SIGNATURE = Signature(
         "    raise exception",
         "Original Traceback (most recent call last):",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

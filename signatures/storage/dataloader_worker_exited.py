@@ -42,5 +42,9 @@ SIGNATURE = Signature(
             "unexpectedly') from e"
         ),
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

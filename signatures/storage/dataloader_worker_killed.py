@@ -54,5 +54,7 @@ SIGNATURE = Signature(
     outranks=(
         "dataloader-worker-exited",
         "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

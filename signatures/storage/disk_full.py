@@ -55,5 +55,9 @@ SIGNATURE = Signature(
         "RuntimeError: unable to write to file </torch_4711_1298>: No space left on device (28)",
         "kernel: EXT4-fs (sda1): Delayed block allocation failed",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

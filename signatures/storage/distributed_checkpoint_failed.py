@@ -39,5 +39,8 @@ SIGNATURE = Signature(
     outranks=(
         "disk-full",
         "file-system-failed",
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

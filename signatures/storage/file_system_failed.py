@@ -42,5 +42,9 @@ SIGNATURE = Signature(
         "OSError: [Errno 22] Invalid argument",
         "PermissionError: [Errno 13] Permission denied: '/out'",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="http-retries",
     category="network-io-blocked",
     kind=Kind.CAUSE,
-    title="{who} retries a request over the network",
+    title="{who} retried a request over the network",
     when=log(
         r"Retrying \(Retry\(total=\d+, connect=\w+, read=\w+",
         r"Retrying in \d+s \[Retry \d+/\d+\]",

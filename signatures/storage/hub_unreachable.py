@@ -79,5 +79,9 @@ SIGNATURE = Signature(
             "redirect=None, status=None)) after connection broken by 'NewConnectionError'"
         ),
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

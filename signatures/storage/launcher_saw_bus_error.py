@@ -39,4 +39,9 @@ SIGNATURE = Signature(
         "  traceback : Signal 7 (SIGBUS) received by PID 4711",
     ),
     misses=("  exitcode  : -11 (pid: 4711)  (SIGSEGV)",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

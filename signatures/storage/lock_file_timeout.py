@@ -32,4 +32,9 @@ SIGNATURE = Signature(
         "Timeout: The file lock '/home/u/.cache/x.lock' could not be acquired.",
     ),
     misses=("DEBUG filelock: Attempting to acquire lock 140 on /data/cache/model.lock",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="lock-file-wait",
     category="stale-lock-file",
     kind=Kind.CAUSE,
-    title="{who} waits for the lock file {path}",
+    title="{who} waited for the lock file {path}",
     when=log(
         r"Lock \d+ not acquired on (?P<path>\S+), waiting [\d.]+ seconds",
         blames=Blames.SPEAKER,

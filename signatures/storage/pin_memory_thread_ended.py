@@ -29,4 +29,9 @@ SIGNATURE = Signature(
         "[rank2]: RuntimeError: Pin memory thread exited unexpectedly",
     ),
     misses=('    raise RuntimeError("Pin memory thread exited unexpectedly")',),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

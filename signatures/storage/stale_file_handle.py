@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="stale-file-handle",
     category="storage-io-blocked",
     kind=Kind.CAUSE,
-    title="{who} holds a file that is gone on the server (stale handle)",
+    title="{who} used a file that is gone on the server (stale handle)",
     when=log(
         r"\[Errno 116\] Stale file handle",
         r"Stale (?:NFS )?file handle",
@@ -33,5 +33,9 @@ SIGNATURE = Signature(
         "ls: cannot access '/data': Stale NFS file handle",
     ),
     misses=("Using stale cache entry",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

@@ -44,5 +44,7 @@ SIGNATURE = Signature(
     outranks=(
         "dataloader-worker-exited",
         "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
     ),
 )

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     id="tracker-unreachable",
     category="network-io-blocked",
     kind=Kind.CAUSE,
-    title="The experiment tracker of {who} does not answer",
+    title="The experiment tracker does not answer {who}",
     when=log(
         r"wandb: (?:ERROR |WARNING )?Network error \(\w+\), entering retry loop",
         r"CommError: Run initialization has timed out after",
@@ -45,4 +45,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("wandb: Synced 5 W&B file(s), 0 media file(s)",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

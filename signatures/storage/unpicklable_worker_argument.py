@@ -41,4 +41,9 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("_pickle.UnpicklingError: pickle data was truncated",),
+    outranks=(
+        "launcher-exit-code",
+        "spawned-process-failed",
+        "slurm-task-failed",
+    ),
 )

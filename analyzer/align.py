@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, Stand, Standing
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
-from whyhang.analyzer.motion import Motion, Moved, motion
+from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
 from whyhang.analyzer.usercode import short
 from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
 
 STOPPED_STATES = {"T", "t"}
 DEAD_STATES = {"Z", "X", "x"}
+IN_STEP = {Standing.WAITING, Standing.MAYBE}
+ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+"""Waits that sleep until they are answered; a rendezvous or a group's creation polls."""
 
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
@@ -58,6 +61,10 @@ def _stand(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> 
     looks = sorted({dump.look for dump in member.dumps})
     places = {look: _place_at(member, look, rules, line_text) for look in looks}
     moves = motion(member.dumps, member.processes)
+    in_step = {_by_place(place) in IN_STEP for place in places.values()}
+    if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
+        # A training loop is one function: to come to a collective, or out of it, is to go on.
+        moves = replace(moves, moved=Moved.ON)
     place = places[looks[-1]] if looks else None
     return Stand(
         member=member.id,
@@ -92,7 +99,7 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.STOPPED
     if place is None:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
-    if moves.moved is Moved.ON:
+    if moves.moved is Moved.ON and _by_place(place) not in IN_STEP:
         return Standing.MOVING
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
@@ -133,7 +140,7 @@ def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:
         apart=roots,
         meetings=_meetings(stands),
         progress=_progress(stands),
-        looks=max((len(m.dumps) for m in job.members), default=0),
+        looks=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
     )
 
 
@@ -168,23 +175,26 @@ def _site(place: Place) -> str:
 def _progress(stands: tuple[Stand, ...]) -> bool | None:
     """Tell whether the job as a whole moves.
 
-    A rank that waits for others and yet ran between the looks has had an answer from them,
-    unless it waits by spinning. None: it was looked at once only, or nothing counted.
+    A rank that waits for others and yet woke up between the looks has had an answer from them,
+    unless its wait polls or spins; one that came to a wait or left it took part in a step.
+    None: it was looked at once only, or nothing counted.
     """
-    waiters = [s for s in stands if s.standing in {Standing.WAITING, Standing.MAYBE}]
-    moving = [s for s in stands if s.motion.moved is Moved.ON]
-    if any(s.motion.moved is Moved.UNKNOWN for s in stands) and not moving:
-        return None
-    answered = [
-        s
-        for s in waiters
-        if s.motion.moved is Moved.STIRRED and (s.motion.cpu is None or s.motion.cpu < 0.5)
-    ]
-    if waiters:
-        return bool(answered) or any(_was_waiting(s) for s in moving)
-    return bool(moving)
+    if any(s.motion.moved is Moved.ON and _took_part(s) for s in stands):
+        return True
+    waiting = [s for s in stands if s.standing in IN_STEP and s.place is not None]
+    if any(s.motion.moved is Moved.STIRRED and _sleeps(s) for s in waiting):
+        return True
+    unseen = any(s.motion.moved is Moved.UNKNOWN for s in stands)
+    return None if unseen or not stands else False
 
 
-def _was_waiting(stand: Stand) -> bool:
-    """Tell whether a rank that moved now waits for others: it took part in a step."""
-    return stand.place is not None and stand.place.scope in {Scope.RANKS, Scope.MAYBE}
+def _took_part(stand: Stand) -> bool:
+    """Tell whether a member that moved was in a step with the others at some look."""
+    now = stand.place is not None and _by_place(stand.place) in IN_STEP
+    return now or any(was in IN_STEP for was in stand.earlier)
+
+
+def _sleeps(stand: Stand) -> bool:
+    """Tell whether a wait sleeps until it is answered, so that waking up is an answer."""
+    spins = stand.motion.cpu is not None and stand.motion.cpu > SPINNING
+    return stand.place is not None and stand.place.kind in ANSWERED and not spins

@@ -436,7 +436,7 @@ class AtEase(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
-        if not case.picture.progress or not case.stands:
+        if not case.picture.progress or not case.stands or case.job.gone:
             return ()
         moved = [s for s in case.stands if s.motion.moved in {Moved.ON, Moved.STIRRED}]
         return (

@@ -135,8 +135,8 @@ class Role(enum.Enum):
 class Counters(Record):
     """What the kernel counted for one thread since it started.
 
-    ``cpu_ticks`` is user plus system time in clock ticks; ``switches`` counts voluntary and
-    involuntary context switches. Equal before and after an interval: the thread did not move.
+    ``cpu_ticks`` is user plus system time in clock ticks; ``switches`` counts voluntary context
+    switches: how often it went to sleep. Equal before and after an interval: it did not run.
     """
 
     cpu_ticks: int

@@ -14,6 +14,9 @@ from whyhang.analyzer.model import Frame, Process, Record, StackDump
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.usercode import is_library, normal
 
+SPINNING = 0.25
+"""Share of one CPU from which a thread is taken to compute or spin: ranks share processors."""
+
 TICKS_PER_SECOND = 100  # USER_HZ on every Linux that runs torch
 
 
@@ -41,7 +44,7 @@ def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Moti
     changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
     if Moved.ON in changes:
         return Motion(moved=Moved.ON, cpu=cpu)
-    if Moved.IN_PLACE in changes or (cpu is not None and cpu > 0.5 and len(processes) > 1):
+    if Moved.IN_PLACE in changes or (cpu is not None and cpu > SPINNING):
         return Motion(moved=Moved.IN_PLACE, cpu=cpu)
     ran = _ran(processes)
     if ran is None:

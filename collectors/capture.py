@@ -78,6 +78,8 @@ class Capture:
             look.take(self.job.members, self._known, worth_reading(self.job.members))
             if number == 0 and self.job.family is not None:
                 self._settle(look)
+            if number + 1 < self.options.looks:
+                look.settle()
         self._excerpts = self._read_excerpts()
 
     def native_stacks(self, pids: Iterable[int]) -> None:

@@ -22,6 +22,9 @@ from whyhang.collectors.procfs import Proc
 STOPPED = frozenset({"T", "t"})
 ENDED = frozenset({"Z", "X", "x"})
 
+SETTLE = 0.08
+"""Seconds that threads get to fall back into their waits before they are watched."""
+
 _COST = "what it does is known from /proc only"
 _NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
 
@@ -103,6 +106,17 @@ class Look(Plan):
     def after(self, pid: int) -> None:
         """Read the counters of a process right after its dump."""
         self.processes[pid] = replace(self.processes[pid], after=self._proc.counters(pid))
+
+    def settle(self) -> None:
+        """Read the counters once more, when the threads that were paused are at rest again.
+
+        A thread that py-spy lets go has to run a moment to fall back into its wait, which on a
+        busy machine may be after the first reading, and would look like movement.
+        """
+        time.sleep(SETTLE)
+        for pid, process in self.processes.items():
+            if process.after is not None:
+                self.after(pid)
 
     def killed(self, pid: int) -> None:
         """Let a process go whose tracer had to be killed."""

@@ -46,7 +46,7 @@ class Status(Record):
 
     uid: int
     tracer: int
-    switches: int
+    switches: int  # voluntary ones
     pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
 
 
@@ -80,8 +80,7 @@ def parse_status(data: bytes) -> Status:
     return Status(
         uid=_number(found.get(b"Uid")),
         tracer=_number(found.get(b"TracerPid")),
-        switches=_number(found.get(b"voluntary_ctxt_switches"))
-        + _number(found.get(b"nonvoluntary_ctxt_switches")),
+        switches=_number(found.get(b"voluntary_ctxt_switches")),
         pending=_number(found.get(b"SigPnd"), 16) | _number(found.get(b"ShdPnd"), 16),
     )
 

@@ -106,7 +106,8 @@ class Store:
         if stat.S_ISDIR(state.st_mode):
             yield from self._walk(path, path.resolve(), shown or "", 0)
         elif stat.S_ISREG(state.st_mode):
-            yield from self._file(path, shown or clean(path.name), state.st_size, asked=not shown)
+            item = Item(path=shown or clean(path.name), size=state.st_size, local=str(path))
+            yield from self._expand(item, 0, asked=True, inside="" if shown is None else None)
         else:
             yield _gap(str(named), "it is neither a file nor a folder")
 
@@ -132,7 +133,7 @@ class Store:
 
     def _open(self, item: Item) -> BinaryIO:
         if item.offset is None:
-            return Path(item.local or item.path).open("rb")
+            return open(item.local or item.path, "rb")  # noqa: PTH123 - 100,000 times
         if self._spool is None:
             raise OSError("the archive was closed")
         self._spool.seek(item.offset)
@@ -172,17 +173,20 @@ class Store:
                 yield from self._walk(Path(entry.path), root, shown, depth + 1)
             elif not entry.is_file():
                 yield _gap(shown, "it is a device, pipe or socket and was not opened")
-            elif Path(entry.name).suffix.lower() not in NOT_EVIDENCE:
-                yield from self._file(Path(entry.path), shown, entry.stat().st_size, asked=False)
+            elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
+                item = Item(path=shown, size=entry.stat().st_size, local=entry.path)
+                yield from self._expand(item, 0)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
-    def _file(self, path: Path, shown: str, size: int, *, asked: bool) -> Iterator[Item | Gap]:
-        item = Item(path=shown, size=size, local=str(path))
-        yield from self._expand(item, asked=asked, level=0)
+    def _expand(
+        self, item: Item, level: int, *, asked: bool = False, inside: str | None = None
+    ) -> Iterator[Item | Gap]:
+        """Yield the file itself, or what is in it if it is an archive or compressed.
 
-    def _expand(self, item: Item, *, asked: bool, level: int) -> Iterator[Item | Gap]:
-        """Yield the file itself, or what is in it if it is an archive or compressed."""
+        ``asked``: the user named it. ``inside`` is put before the names of members, else the
+        archive's own path is.
+        """
         try:
             with self._open(item) as stream:
                 kind = unpack.kind_of(stream.read(unpack.MAGIC_BYTES))
@@ -198,7 +202,8 @@ class Store:
         elif level >= self.limits.depth:
             yield _gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
         else:
-            yield from self._unpack(item, kind, level, "" if asked else item.path + "/")
+            prefix = item.path + "/" if inside is None else inside
+            yield from self._unpack(item, kind, level, prefix)
 
     def _unpack(
         self, item: Item, kind: unpack.Kind, level: int, inside: str
@@ -225,7 +230,7 @@ class Store:
     ) -> Iterator[Item | Gap]:
         item, trouble = kept
         if item is not None and (item.size or trouble is None):
-            yield from self._expand(item, asked=False, level=level + 1)
+            yield from self._expand(item, level + 1)
         if trouble is not None:
             yield _gap(shown, trouble, cost="what came after in it is not known")
 

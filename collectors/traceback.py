@@ -23,9 +23,8 @@ from whyhang.collectors.stack_text import Passage
 _FRAME = re.compile(r'([ \t>|]*)File:? "([^"\n]*)", line (\d{1,9}), in (\S+)')
 _EXCEPTION = re.compile(r"[ \t>|]*Traceback \(most recent call last\):")
 _STACK = re.compile(r"[ \t>|]*Stack \(most recent call last\):")
-_OTHER_TOOL = re.compile(
-    r"\(most recent call first\)|\((?:Python|C)\) File|Traceback for thread \d"
-)
+_HEADS = re.compile(r"[^\n]*\(most recent call [^\n]*|[^\n]*Traceback for thread [^\n]*")
+_OTHER_TOOL = re.compile(r"\(most recent call first\)|Traceback for thread \d")
 _INTERRUPTED = re.compile(r"[ \t>|]*(?:[\w.]+\.)?(?:KeyboardInterrupt|SignalException)\b")
 _RAISED = re.compile(r"[ \t>|]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|Interrupt)\b")
 _CHAINED = "During handling of the above exception"
@@ -78,16 +77,24 @@ def _sections(passage: Passage) -> Iterator[tuple[Who, list[Found]]]:
     spoken = sum(1 for line in lines if line.strip())
     mostly = covered >= _SHARE * spoken
     gathering = _Gathering()
-    before = 0
+    before, other_tool = 0, False
     for run in runs:
-        yield from gathering.heed("\n".join(lines[before : run.first]))
+        between = "\n".join(lines[before : run.first])
+        yield from gathering.heed(between)
         before = run.last
-        stack = _stack(run, mostly=mostly)
+        other_tool = _is_other_tool(between, before=other_tool)
+        stack = None if other_tool else _stack(run, mostly=mostly)
         if stack is not None:
             gathering.add(stack, passage.line(starts[run.first]))
         else:
             gathering.close()
     yield from gathering.flush()
+
+
+def _is_other_tool(between: str, *, before: bool) -> bool:
+    """Tell frames that stand under a head line of gdb's py-bt, faulthandler or pystack."""
+    heads = list(_HEADS.finditer(between))
+    return _OTHER_TOOL.search(heads[-1][0]) is not None if heads else before
 
 
 def _offsets(lines: list[str]) -> list[int]:
@@ -129,8 +136,6 @@ def _is_source(line: str, indent: int) -> bool:
 def _stack(run: _Run, *, mostly: bool) -> tuple[Thread, bool] | None:
     """Make a thread of a run, and say whether it is the main thread alone; None: not a stack."""
     head = run.above[-1] if run.above else ""
-    if _OTHER_TOOL.search(head):
-        return None
     frames = stack_text.shared(tuple(reversed(run.frames)))
     if _EXCEPTION.match(head):
         chained = any(_CHAINED in line for line in run.above)

@@ -12,7 +12,8 @@ from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, St
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
-from whyhang.analyzer.usercode import short
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.usercode import is_library, short
 from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
 
 STOPPED_STATES = {"T", "t"}
@@ -25,9 +26,37 @@ ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
     line_text = source_lines(job.excerpts)
-    stands = tuple(_stand(member, rules, line_text) for member in job.members)
+    stands = set_aside(job, [_stand(member, rules, line_text) for member in job.members])
     ledger = judge(ranked_tracks(job), job.groups, job.world_size)
     return Case(job=job, stands=stands, ledger=ledger, picture=_picture(job, stands))
+
+
+def set_aside(job: Job, stands: list[Stand]) -> tuple[Stand, ...]:
+    """Take processes that only look like ranks out of the picture.
+
+    A dump of everything on a host also holds servers and controllers. Ranks of one job enter
+    the program at one place; a process without a rank number that entered elsewhere than all
+    who wait for ranks is none of them.
+    """
+    entries = {_entry(job.members[s.member]) for s in stands if s.standing in IN_STEP}
+    return tuple(
+        replace(stand, standing=Standing.IDLE)
+        if entries
+        and stand.standing not in IN_STEP
+        and job.members[stand.member].rank is None
+        and _entry(job.members[stand.member]) not in entries
+        else stand
+        for stand in stands
+    )
+
+
+def _entry(member: Member) -> str:
+    """Name the function through which a process entered its program."""
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    for frame in reversed(thread.frames if thread is not None else ()):
+        if not frame.native and not is_library(frame):
+            return f"{frame.function} ({short(frame.file)})"
+    return ""
 
 
 def ranked_tracks(job: Job) -> tuple[Track, ...]:
@@ -112,6 +141,8 @@ def _by_place(place: Place) -> Standing:
         # A key is no call that others could come to; an unknown wait in the user's own code
         # is taken for a local one, uncertain as its place says.
         return Standing.BLOCKED
+    if place.kind is WaitKind.WORK:
+        return Standing.RUNNING
     return {
         Scope.RANKS: Standing.WAITING,
         Scope.MAYBE: Standing.MAYBE,

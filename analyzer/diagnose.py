@@ -80,7 +80,8 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
         if other is not None:
             cause = roots.index(other) if other in roots else 0
             found.append(replace(_finding(case, candidate), caused_by=cause if roots else None))
-    effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=_order)
+    order = _order if roots else _cause_order  # with no cause known, the surest effect leads
+    effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
     cause_of_all = 0 if roots else None
     found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
     return tuple(found)

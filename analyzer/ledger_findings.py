@@ -55,14 +55,17 @@ def find(scene: Scene) -> tuple[Finding, ...]:
     found = list(_mismatches(scene))
     explained = {rank for finding in found for rank in finding.culprits}
     split = {(m.number, m.seq) for m in scene.meetings if m.split is not None}
-    pairs = _unpaired(scene)
+    open_cycles = [
+        cycle
+        for cycle in scene.cycles
+        if not _of_split(scene, cycle, split) and not cycle.members & explained
+    ]
+    pairs = _unpaired(scene, open_cycles, explained)
     if pairs is not None:
         found.append(pairs)
         explained.update(pairs.culprits, pairs.waiting)
     found += _unclosed(scene)
-    for cycle in scene.cycles:
-        if not _of_split(scene, cycle, split) and not cycle.members & explained:
-            found.append(_deadlock(scene, cycle))
+    found += [_deadlock(scene, c) for c in open_cycles if not c.members & explained]
     found += _ends(scene, explained, split)
     return tuple(sorted(found, key=lambda f: (not f.cause, -len(f.affected), f.verdict.name)))
 
@@ -294,18 +297,18 @@ def _mismatch_with_history(
     )
 
 
-def _unpaired(scene: Scene) -> Finding | None:
+def _unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Finding | None:
     """Find sends and receives that do not pair, unless an idle rank is all there is to it."""
     lonely = [p for p in scene.pairings if not p.answered and p.told and not p.call.unclosed]
     if not lonely:
         return None
-    culprits = wrong_peers(scene.book, scene.pairings)
-    caught = {rank for cycle in scene.cycles for rank in cycle.members}
+    culprits = tuple(r for r in wrong_peers(scene.book, scene.pairings) if r not in explained)
+    caught = {rank for cycle in cycles for rank in cycle.members}
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:
         return None
     ranks = {p.head.rank for p in shown} | {p.peer for p in shown}
-    cycle = next((c for c in scene.cycles if c.members & ranks), None)
+    cycle = next((c for c in cycles if c.members & ranks), None)
     return Finding(
         verdict=Verdict.P2P_UNPAIRED,
         says=words.unpaired([(p.head.rank, _refer(scene, p), site_of(p.call)) for p in shown]),

@@ -64,6 +64,8 @@ STDLIB_PACKAGES = _words(
     xml xmlrpc zipfile zoneinfo
     """
 )
+# These were files in some version, so "pathlib.py" is Python's own; "email.py" is a user's.
+ONLY_PACKAGES = STDLIB_PACKAGES - _words("compression pathlib string sysconfig zipfile")
 
 # Names that the Python that runs this may not know: older or newer than itself.
 STDLIB_MODULES = frozenset(sys.stdlib_module_names) | _words(

@@ -8,8 +8,10 @@ counts with the user's code inside it.
 from __future__ import annotations
 
 import functools
+import posixpath
+from itertools import pairwise
 
-from whyhang.analyzer.frameindex import FrameIndex
+from whyhang.analyzer.frameindex import FrameIndex, symbol
 from whyhang.analyzer.guesses import Guess
 from whyhang.analyzer.model import Frame, Record, replace
 from whyhang.analyzer.usercode import Origin, origin, user_frame
@@ -46,6 +48,16 @@ _SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE
 _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 
+_TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})
+_GIL = WaitRule(
+    kind=WaitKind.GIL,
+    functions=tuple(_TIMED_CONDITIONS),
+    native=True,
+    says=WaitKind.GIL.value,
+    verified="run 3.11",
+)
+
+
 class Match(Record):
     """A frame and the rule that speaks of it."""
 
@@ -69,7 +81,7 @@ class Reading(Record):
 def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
     """Find what the table says of a stack."""
     own = _cut_at_fork(frames)
-    purposes: list[Match] = []
+    purposes: list[Match] = _gil_wait(own)
     context: Match | None = None
     mechanism: Match | None = None
     blocked = fenced = left_library = False
@@ -112,6 +124,23 @@ def _cut_at_fork(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         if forked and any(last_name(f) == "_launch" for f in launched if not f.native):
             return frames[: index + 1]
     return frames
+
+
+def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
+    """Find a wait for the GIL in py-spy's native stacks, which leave ``take_gil`` itself out.
+
+    CPython waits for the GIL with a timed condition and for nothing else on Linux, so this
+    symbol directly under Python or under a function of its library is that wait.
+    """
+    for frame, caller in pairwise(frames):
+        if not frame.native:
+            break
+        if symbol(frame.function) in _TIMED_CONDITIONS:
+            interpreter = "python" in posixpath.basename(caller.file)
+            lock = symbol(caller.function).startswith("PyThread_acquire_lock")
+            if not caller.native or (interpreter and not lock):
+                return [Match(rule=_GIL, frame=frame)]
+    return []
 
 
 def _decide(purposes: tuple[Match, ...]) -> Match | None:
@@ -175,11 +204,11 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
 def _place_of_purpose(reading: Reading, decided: Match) -> Place:
     kind = decided.rule.kind
     same = [m for m in reading.purposes if m.rule.kind is kind and not m.frame.native]
-    outermost = (same or [decided])[-1]
+    spoken = _spokesman(same or [decided])
     family = [m for m in reading.purposes if kind in _STRONG and m.rule.kind in _STRONG]
     op = next((op for op in map(_op, (decided, *family)) if op is not None), None)
-    api = _op(outermost)
-    says = _phrase(outermost)
+    api = _op(spoken)
+    says = _phrase(spoken)
     if kind is not WaitKind.NCCL_INIT and any(m.rule.kind is WaitKind.NCCL_INIT for m in family):
         says += f", {WaitKind.NCCL_INIT.value}"
     return Place(
@@ -191,6 +220,17 @@ def _place_of_purpose(reading: Reading, decided: Match) -> Place:
         mechanism=_phrase(reading.mechanism) if reading.mechanism else None,
         frame=decided.frame,
     )
+
+
+def _spokesman(same: list[Match]) -> Match:
+    """Choose who gives the phrase: of the outermost file, the innermost that has one.
+
+    ``all_gather`` in ``all_gather_object`` in DCP's planning is best said as the last, but DDP's
+    ``_sync_buffers`` in ``_pre_forward``, both in one file, as the first.
+    """
+    outermost = same[-1]
+    beside = [m for m in same if m.frame.file == outermost.frame.file and m.rule.says]
+    return beside[0] if beside else outermost
 
 
 def _is_firm(mechanism: Match) -> bool:
@@ -231,9 +271,9 @@ def _in_context(found: Place, reading: Reading) -> Place:
     if context is None:
         return found
     kind, says = context.rule.kind, _phrase(context)
+    if kind is found.kind:
+        return found
     if found.scope is Scope.MAYBE and kind in _SELF_CONTAINED and found.kind in _VAGUE:
         # Nothing in there has to do with other ranks, so "perhaps" would be too much.
-        return replace(
-            found, kind=kind, scope=Scope.LOCAL, says=says, context=kind, context_says=says
-        )
+        return replace(found, kind=kind, scope=Scope.LOCAL, says=says)
     return replace(found, context=kind, context_says=says)

@@ -22,6 +22,7 @@ from whyhang.analyzer.packages import (
     FRAMEWORKS,
     HF_DATASETS,
     LIBRARIES,
+    ONLY_PACKAGES,
     SCRIPTS,
     SINGLE_MODULES,
     STDLIB_MODULES,
@@ -167,7 +168,7 @@ def _origin_of_short(file: str) -> Origin:
     first, slash, rest = file.partition("/")
     if not slash:
         top = first.removesuffix(".py")
-        module = first.endswith(".py") and top in STDLIB_MODULES and top not in STDLIB_PACKAGES
+        module = first.endswith(".py") and top in STDLIB_MODULES and top not in ONLY_PACKAGES
         return Origin.LIBRARY if module or first in SINGLE_MODULES | SCRIPTS else Origin.USER
     if first in FRAMEWORKS:
         return Origin.FRAMEWORK

@@ -143,7 +143,7 @@ class Place(Record):
 
     def __str__(self) -> str:
         parts = [self.says, self.context_says, self.through]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(part for part in dict.fromkeys(parts) if part)
 
 
 def scope_of(kind: WaitKind) -> Scope:

@@ -54,7 +54,9 @@ LineText = Callable[[Frame], str | None]
 # Kinds of wait that another thread of the process may be behind.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
 # A thread in one of these waits itself: it is not what holds the main thread up.
-_AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.POLL})
+_AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
+# Waits that a thread cannot end without the GIL, where no native stack says what it is at.
+_NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
 
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
@@ -77,10 +79,10 @@ def place_of(
     index = index_of(rules)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
     found = _thread_place(main, dump, process, index, line_text)
-    if found.kind is WaitKind.GIL:
-        found = _with_holder(found, main, dump)
-    elif found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
+    if found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
         found = _follow(found, main, dump, process, index, line_text)
+    if found.through is None:
+        found = _with_gil_holder(found, main, dump)
     if process is not None and process.state in {"T", "t"}:
         found = replace(found, stopped=True)
     return found
@@ -158,7 +160,7 @@ def _guess(
     line = from_line(text, running=running == "R") if text else None
     if line is not None:
         return line
-    if kernel is not None and wchan == "wait_woken" and _has_terminal(process):
+    if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, process):
         return replace(kernel, kind=WaitKind.INPUT, scope=Scope.LOCAL, says="waiting for input")
     if kernel is None and running == "D":
         says = "in uninterruptible I/O"
@@ -166,7 +168,11 @@ def _guess(
     return kernel
 
 
-def _has_terminal(process: Process | None) -> bool:
+def _reads_terminal(reading: Reading, process: Process | None) -> bool:
+    """Tell a read of the terminal from one of a socket: the kernel calls both wait_woken."""
+    if reading.native:
+        deepest = reading.mechanism
+        return deepest is not None and deepest.frame.function.endswith("read")
     return process is not None and any(
         target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
     )
@@ -175,10 +181,26 @@ def _has_terminal(process: Process | None) -> bool:
 # --- the thread behind the main thread ------------------------------------------------------
 
 
-def _with_holder(found: Place, main: Thread, dump: StackDump) -> Place:
-    for thread in dump.threads:
-        if thread.holds_gil and thread is not main:
-            return replace(found, through=f'which thread "{thread.name or thread.tid}" holds')
+def _with_gil_holder(found: Place, main: Thread, dump: StackDump) -> Place:
+    """Say who holds the GIL, if the main thread waits for it or may do so.
+
+    A thread that holds the GIL and yet sleeps lets no other thread run any Python.
+    """
+    holder = next((t for t in dump.threads if t.holds_gil and t is not main), None)
+    if holder is None:
+        return found
+    through = f'which thread "{holder.name or holder.tid}" holds'
+    if found.kind is WaitKind.GIL:
+        return replace(found, through=through)
+    if holder.active is False and (not found.certain or found.kind in _NEEDS_GIL):
+        return replace(
+            found,
+            kind=WaitKind.GIL,
+            scope=Scope.LOCAL,
+            says=WaitKind.GIL.value,
+            certain=False,
+            through=f"{through} while it sleeps",
+        )
     return found
 
 
@@ -191,46 +213,56 @@ def _follow(
     line_text: LineText | None,
 ) -> Place:
     """Go on to the thread that the main thread waits for, if one can be told."""
-    candidates: list[tuple[int, int, Place]] = []
-    for number, thread in enumerate(dump.threads):
-        if thread is main or not _may_be_behind(found, thread):
-            continue
-        other = _thread_place(thread, dump, process, index, line_text)
-        if score := _score(found, other):
-            candidates.append((-score, number, other))
-    if not candidates:
+    threads = [t for t in dump.threads if t is not main and _may_be_behind(found, t)]
+    if found.kind is WaitKind.FUTURE:
+        threads = [t for t in threads if _runs_in_pool(t)] or threads
+    places = [_thread_place(t, dump, process, index, line_text) for t in threads]
+    scored = [(score, p) for p in places if (score := _score(found, p)) > 0]
+    if not scored:
         return found
-    candidates.sort(key=lambda c: c[:2])
-    best = [other for score, _, other in candidates if score == candidates[0][0]]
+    best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]
     chosen = best[0]
-    name = chosen.thread or (f"{chosen.tid}" if chosen.tid else "")
-    alike = len({(other.kind, other.op, other.says) for other in best}) == 1
+    alike = len({(p.kind, p.op, p.says) for p in best}) == 1
     named = found.scope is Scope.THREAD or found.kind is WaitKind.BACKWARD
     return replace(
         chosen,
         user=chosen.user or found.user,
         certain=chosen.certain and alike and named,
-        through=f'on thread "{name}" while the main thread is {found.says}'
-        if not found.says.startswith("waiting")
-        else f'on thread "{name}", the main thread {found.says.replace("waiting", "waits", 1)}',
+        through=_through(found, chosen),
     )
+
+
+def _through(found: Place, chosen: Place) -> str:
+    name = chosen.thread or (str(chosen.tid) if chosen.tid else "")
+    does = found.says.replace("waiting", "waits", 1)
+    does = does if does.startswith("waits") else f"is {does}"
+    return f'on thread "{name}" while the main thread {does}'
 
 
 def _may_be_behind(found: Place, thread: Thread) -> bool:
     """Rule out threads that cannot be what the main thread waits for."""
-    started_by_python = any(
-        last_name(f) == "_bootstrap" and f.file.endswith("threading.py")
-        for f in thread.frames[-4:]
-        if not f.native
-    )
     if found.kind is WaitKind.BACKWARD:
-        return not started_by_python  # the engine's own threads
+        return not _started_by_python(thread)  # the engine's own threads
     if found.kind is WaitKind.IDLE:
         return found.frame is not None and "asyncio" in found.frame.file
     if found.kind is WaitKind.LOCK:
         # An event or condition may be set by a thread; a bare lock leaves no such frame.
         return found.frame is not None and found.frame.file.endswith("threading.py")
     return True
+
+
+def _started_by_python(thread: Thread) -> bool:
+    return any(
+        last_name(frame) == "_bootstrap" and frame.file.endswith("threading.py")
+        for frame in thread.frames
+    )
+
+
+def _runs_in_pool(thread: Thread) -> bool:
+    return any(
+        last_name(frame) == "_worker" and frame.file.endswith("concurrent/futures/thread.py")
+        for frame in thread.frames
+    )
 
 
 def _score(found: Place, other: Place) -> int:

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 
 def facts(paths: list[str], signatures: Iterable[Signature], progress: Progress) -> list[Fact]:
     """Read files, folders and archives with all readers; the log reader gets the patterns."""
-    from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.match_log import patterns_of  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors import READERS  # noqa: PLC0415
     from whyhang.collectors.folder import read  # noqa: PLC0415
+    from whyhang.collectors.log_scan import LogReader  # noqa: PLC0415
 
-    del signatures
-    return list(read(paths, readers=READERS, progress=progress.say))
+    patterns = {
+        pattern
+        for signature in signatures
+        for matcher in (signature.when, signature.unless)
+        for pattern in patterns_of(matcher)
+    }
+    readers = (*READERS, LogReader(patterns))
+    return list(read(paths, readers=readers, progress=progress.say))

@@ -1,6 +1,7 @@
 """DDP notes that find_unused_parameters=True was not needed.
 
-It is about speed. It says, on the contrary, that there are no unused parameters.
+It is about speed: DDP walks the graph in every step to look for unused parameters, and there
+are none. So the line says the contrary of what its words suggest at a glance.
 """
 
 from whyhang.analyzer.match_log import log

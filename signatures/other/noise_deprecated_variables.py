@@ -1,6 +1,7 @@
 """torch asks to use TORCH_NCCL_... instead of NCCL_... for some variables.
 
-Printed at start by torch 2.2 and later when a launch script sets the old names.
+Printed at start by torch 2.2 and later when a launch script sets the old names. The old name
+still works, so a setting made by it does hold, for instance the one for a blocking wait.
 """
 
 from whyhang.analyzer.match_log import log

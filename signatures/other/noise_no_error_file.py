@@ -1,6 +1,7 @@
 """A hint of torchrun about error files, printed with every failure.
 
-The traceback of the worker stands in its own output.
+The traceback of the worker stands in its own output. With the decorator record on the main
+function it would stand in the launcher's table, too.
 """
 
 from whyhang.analyzer.match_log import log

@@ -1,6 +1,7 @@
 """torchrun tells that it sets OMP_NUM_THREADS to 1.
 
-Printed between two lines of asterisks at the start of nearly every job; no sign of anything.
+Printed between two lines of asterisks at the start of nearly every job, so it is often the
+first warning of a log that someone searches, and no sign of anything.
 """
 
 from whyhang.analyzer.match_log import log

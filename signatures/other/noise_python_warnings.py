@@ -1,6 +1,7 @@
 """Warnings of PyTorch and Python about interfaces that will change.
 
 They are printed once for each process and so look like a storm at the start of a large job.
+Nothing behaves differently because of them in the version that prints them.
 """
 
 from whyhang.analyzer.match_log import log

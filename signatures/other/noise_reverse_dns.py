@@ -1,6 +1,7 @@
 """The store cannot find a name for the address of a client.
 
-Printed since torch 2.5 wherever reverse DNS is missing, as in most clusters. It is harmless.
+Printed since torch 2.5 wherever reverse DNS is missing, as in most clusters. The name would
+have been used in messages only; the connection from that address has been accepted already.
 """
 
 from whyhang.analyzer.match_log import log

@@ -1,6 +1,7 @@
 """The store notes a busy event loop at its end, or a short listen queue at its start.
 
-A small somaxconn only matters for thousands of ranks that connect within the same second.
+A small somaxconn only matters for thousands of ranks that connect within the same second, and a
+busy loop at the end only means that a client was still connected when the store was closed.
 """
 
 from whyhang.analyzer.match_log import log

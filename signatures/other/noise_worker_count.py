@@ -1,6 +1,7 @@
 """PyTorch notes that more DataLoader workers are asked for than there are CPUs.
 
-Usual in containers with a CPU limit. It costs speed.
+Usual in containers with a CPU limit, where the number of CPUs is that of the limit. Workers
+then share CPUs, which costs speed; the words 'or even freeze' are a general warning.
 """
 
 from whyhang.analyzer.match_log import log

@@ -1,6 +1,8 @@
 """A tensor-parallel worker of an inference engine ended.
 
-The engine's later errors (engine core died, connection lost) follow from it.
+The engine notices that the process is gone and shuts the others down, whose later errors
+(engine core died, connection lost, cancelled requests) follow from it. The number is the
+worker's rank.
 """
 
 from whyhang.analyzer.match_log import Blames, log

@@ -71,7 +71,9 @@ _HOST = re.compile(
 )
 # NCCL_DEBUG_FILE=nccl.%h.%p
 _NCCL_FILE = re.compile(
-    r"^nccl[a-z_]*[._-](?P<host>[A-Za-z][\w.-]*?)[._-](?P<pid>\d{2,7})$", re.IGNORECASE
+    r"^nccl[a-z_]*?[._-](?!rank|trace|log|debug)(?P<host>[A-Za-z](?!.*rank)[\w.-]*?)"
+    r"[._-](?P<pid>\d{2,7})$",
+    re.IGNORECASE,
 )
 _PID = re.compile(r"(?:^|[-_. ])p(?:id|roc)?[-_.= ]?(?P<pid>\d{2,7})(?=$|[-_. ])", re.IGNORECASE)
 _TOOL_PID = re.compile(
@@ -135,11 +137,10 @@ def _joined_name(near: Who, far: Who) -> Who:
 
 def _of_part(stem: str) -> Who:
     """Read one part of a path, without its suffixes."""
-    found = _NCCL_FILE.match(stem)
-    if found and not found["host"].lower().startswith(("rank", "trace", "log", "debug")):
-        return Who(host=found["host"], pid=int(found["pid"]))
     if found := _RANK_BEHIND_HOST.search(stem):
         return Who(rank=int(found["rank"]), trust=Trust.FILE_NAME, host=found["host"])
+    if found := _NCCL_FILE.match(stem):
+        return Who(host=found["host"], pid=int(found["pid"]))
     host, pid = _host_and_pid(_TOOLS.sub("", stem), stem)
     rank, local_rank = _ranks(stem)
     trust = Trust.NONE if rank is None else Trust.FILE_NAME

@@ -150,8 +150,8 @@ def _trace(value: object) -> _Trace | None:
 def _processes(traces: Sequence[_Trace]) -> Iterator[Found]:
     """Group threads by process. py-spy lists the main thread last; its text shows it first."""
     by_pid: dict[int, list[_Trace]] = {}
-    for trace in reversed(traces):
-        by_pid.setdefault(trace.pid, []).append(trace)
+    for trace in traces:
+        by_pid.setdefault(trace.pid, []).insert(0, trace)
     for pid, own in by_pid.items():
         info = next((trace.process_info for trace in own if trace.process_info), None)
         command = info.command_line if info is not None else None

@@ -1,0 +1,40 @@
+"""Documents made of text, for the tests of readers."""
+
+from __future__ import annotations
+
+import functools
+import io
+
+from whyhang.analyzer.model import Fact, Frame, Gap, StackDump, Who
+from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
+from whyhang.collectors import naming
+
+
+def document(content: str | bytes, path: str = "stacks.txt", who: Who | None = None) -> Document:
+    """Make a document of text, named as if it came from a folder."""
+    data = content.encode() if isinstance(content, str) else content
+    return Document(
+        path=path,
+        head=data[:HEAD_BYTES],
+        size=len(data),
+        open=functools.partial(io.BytesIO, data),
+        who=naming.from_path(path) if who is None else who,
+    )
+
+
+def facts(reader: Reader, content: str | bytes, path: str = "stacks.txt") -> list[Fact]:
+    """Read text with one reader, if the reader takes it."""
+    made = document(content, path)
+    return list(reader.read(made)) if reader.sniff(made) else []
+
+
+def dumps(reader: Reader, content: str | bytes, path: str = "stacks.txt") -> list[StackDump]:
+    """Give the dumps in a text; it must hold no gaps."""
+    found = facts(reader, content, path)
+    assert not [fact for fact in found if isinstance(fact, Gap)]
+    return [fact for fact in found if isinstance(fact, StackDump)]
+
+
+def functions(frames: tuple[Frame, ...]) -> list[str]:
+    """Name the functions of a stack, innermost first."""
+    return [frame.function for frame in frames]

@@ -1,0 +1,390 @@
+"""py-spy: its text in every form, its JSON, its command line and its failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from stack_docs import document, dumps, facts, functions
+
+from whyhang.analyzer.model import Gap, StackDump, Trust
+from whyhang.collectors import pyspy
+
+PLAIN = """\
+Process 4711: /opt/venv/bin/python3 -u train.py
+Python v3.11.7 (/opt/python/bin/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2806)
+    train (train.py:19)
+    <module> (train.py:29)
+Thread 4720 (active+gil): "monitor"
+    Thread.run (threading.py:982)
+    Thread._bootstrap (threading.py:1002)
+"""
+
+WORKER = """\
+
+--------------------------------------------------------------------------------
+Process 4800: /opt/venv/bin/python3 -u train.py
+Python v3.11.7 (/opt/python/bin/python3.11)
+Parent Process 4711: /opt/venv/bin/python3 -u train.py
+
+Thread 4800 (idle): "MainThread"
+    Data.__getitem__ (train.py:11)
+    _worker_loop (torch/utils/data/_utils/worker.py:374)
+    <module> (train.py:29)
+"""
+
+NATIVE = """\
+Process 4711: python train.py
+Python v3.11.7 (/opt/python/bin/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    0x7f38f1ca3f16 (libc.so.6)
+    std::condition_variable::wait (libstdc++.so.6.0.30)
+    c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >) (libtorch_cpu.so)
+    _engine_run_backward (torch/autograd/graph.py:979)
+    <module> (train.py:29)
+    _start (python3.11)
+"""
+
+LOCALS = """\
+Process 4711: python train.py
+Python v3.11.7 (/opt/python/bin/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2806)
+        Arguments:
+            tensor: <Tensor at 0x7f2b034bc0f0>
+            rank: 7
+    train (train.py:17)
+        Arguments:
+            rank: 2
+            text: "looks like (a.py:3)"
+        Locals:
+            step: 12
+    <module> (train.py:29)
+"""
+
+SPAWNED = """\
+Process 900: python -c from multiprocessing.spawn import spawn_main; spawn_main()
+Python v3.11.7 (/opt/python/bin/python3.11)
+
+Thread 900 (idle): "MainThread"
+    worker (job.py:8)
+    _wrap (torch/multiprocessing/spawn.py:87)
+        Arguments:
+            fn: <function at 0x7f2b034bc0f0>
+            i: 3
+    <module> (<string>:1)
+"""
+
+SHARED = """\
+Thread 501 (active): "MainThread"
+Thread 502 (active): "MainThread"
+    broadcast (torch/distributed/distributed_c10d.py:1191)
+    <module> (pretrain.py:249)
+
+Thread 503 (idle): "MainThread"
+    get (queue.py:179)
+    <module> (pretrain.py:249)
+"""
+
+
+def test_threads_of_a_plain_dump() -> None:
+    """A plain dump gives its process, its threads with state, and lines to cite."""
+    (dump,) = dumps(pyspy.TEXT, PLAIN)
+
+    main, monitor = dump.threads
+    assert (dump.who.pid, dump.tool) == (4711, "py-spy")
+    assert dump.command == "/opt/venv/bin/python3 -u train.py"
+    assert (main.tid, main.name, main.active, main.holds_gil) == (4711, "MainThread", False, False)
+    assert (monitor.active, monitor.holds_gil, monitor.line) == (True, True, 8)
+    assert functions(main.frames) == ["all_reduce", "train", "<module>"]
+    assert (main.frames[0].file, main.frames[0].line) == (
+        "torch/distributed/distributed_c10d.py",
+        2806,
+    )
+    assert (dump.source.line, main.line) == (1, 4)
+
+
+def test_subprocesses_give_the_rank_to_its_workers() -> None:
+    """With --subprocesses in rank3.txt, the rank and its DataLoader worker are both of rank 3."""
+    rank, worker = dumps(pyspy.TEXT, PLAIN + WORKER, "rank3.txt")
+
+    assert (rank.who.pid, rank.who.rank, rank.who.trust) == (4711, 3, Trust.FILE_NAME)
+    assert (worker.who.pid, worker.who.rank) == (4800, 3)
+    assert functions(worker.threads[0].frames)[0] == "Data.__getitem__"
+
+
+def test_a_name_does_not_count_for_two_ranks() -> None:
+    """A file called rank0.txt that holds two ranks says of neither that it is rank 0."""
+    found = dumps(pyspy.TEXT, PLAIN + PLAIN.replace("4711", "4712"), "rank0.txt")
+
+    assert [dump.who.rank for dump in found] == [None, None]
+    assert [dump.who.pid for dump in found] == [4711, 4712]
+
+
+def test_children_of_torchrun_are_numbered_by_pid() -> None:
+    """Below a torchrun of one node, the order of pids gives ranks, said to be inferred."""
+    launcher = (
+        "Process 10: python torchrun --nproc-per-node 2 train.py\nPython v3.11.7 (python)\n\n"
+        'Thread 10 (idle): "MainThread"\n'
+        "    SimpleElasticAgent._invoke_run"
+        " (torch/distributed/elastic/agent/server/api.py:923)\n    <module> (torchrun:6)\n"
+    )
+    ranks = [
+        f"Process {pid}: python train.py\nPython v3.11.7 (python)\n"
+        "Parent Process 10: python torchrun --nproc-per-node 2 train.py\n\n"
+        f'Thread {pid} (idle): "MainThread"\n    f (train.py:1)\n    <module> (train.py:2)\n'
+        for pid in (12, 11)
+    ]
+
+    found = dumps(pyspy.TEXT, "\n----\n".join([launcher, *ranks]))
+
+    assert [(d.who.pid, d.who.rank, d.who.trust) for d in found] == [
+        (10, None, Trust.NONE),
+        (12, 1, Trust.INFERRED),
+        (11, 0, Trust.INFERRED),
+    ]
+
+
+def test_many_nodes_leave_only_local_ranks() -> None:
+    """Below a torchrun of several nodes, the order of pids gives local ranks only."""
+    text = (
+        "Process 10: python -m torch.distributed.run --nnodes 4 train.py\n"
+        'Thread 10 (idle): "MainThread"\n    run (torch/distributed/run.py:1)\n'
+        "Process 11: python train.py\nParent Process 10: python -m torch.distributed.run\n"
+        'Thread 11 (idle): "MainThread"\n    <module> (train.py:2)\n'
+    )
+
+    found = dumps(pyspy.TEXT, text)
+
+    assert (found[1].who.rank, found[1].who.local_rank) == (None, 0)
+
+
+def test_native_frames() -> None:
+    """Native frames are marked, keep their library, and lose their arguments."""
+    (dump,) = dumps(pyspy.TEXT, NATIVE)
+
+    frames = dump.threads[0].frames
+    assert [frame.native for frame in frames] == [True, True, True, False, False, True]
+    assert (frames[2].function, frames[2].file) == ("c10d::Work::wait", "libtorch_cpu.so")
+
+
+def test_locals_are_no_frames_and_tell_the_rank() -> None:
+    """Locals are skipped; ``rank`` of the job's own function counts, not that of torch."""
+    (dump,) = dumps(pyspy.TEXT, LOCALS)
+
+    assert functions(dump.threads[0].frames) == ["all_reduce", "train", "<module>"]
+    assert (dump.who.rank, dump.who.trust) == (2, Trust.CONTENT)
+
+
+def test_index_of_mp_spawn() -> None:
+    """The local ``i`` of torch's ``_wrap`` is the local rank of a spawned process."""
+    (dump,) = dumps(pyspy.TEXT, SPAWNED)
+
+    assert dump.who.local_rank == 3
+
+
+def test_thread_lines_that_share_a_stack() -> None:
+    """Several main threads above one stack are several processes that stand there."""
+    found = dumps(pyspy.TEXT, SHARED, "pyspy-node48.txt")
+
+    tops = [(dump.who.pid, dump.who.host, dump.threads[0].frames[0].function) for dump in found]
+    assert tops == [
+        (501, "node48", "broadcast"),
+        (502, "node48", "broadcast"),
+        (503, "node48", "get"),
+    ]
+
+
+def test_headings_between_dumps() -> None:
+    """Ranks in headings, counts of processes and lists of ranks are taken over."""
+    stack = 'Thread {} (idle): "MainThread"\n    f (a.py:1)\n    <module> (a.py:2)\n'
+    text = (
+        "=== Rank 3: http://node1:4711 ===\n" + stack.format(5)
+        + "\n6 processes are in:\n\n" + stack.format(7)
+        + "\nranks 0-2:\n" + stack.format(9)
+    )  # fmt: skip
+
+    found = dumps(pyspy.TEXT, text)
+
+    assert (found[0].who.rank, found[0].who.host, found[0].who.trust) == (3, "node1", Trust.CONTENT)
+    assert (found[1].copies, found[1].who.rank) == (6, None)
+    assert [dump.who.rank for dump in found[2:]] == [0, 1, 2]
+
+
+def test_ordinary_log_lines_are_no_headings() -> None:
+    """A log line that speaks of a rank in passing does not name the dump below it for sure."""
+    text = "2024-01-01 INFO rank 0 saved the checkpoint of step 12 to disk\n" + SHARED
+
+    found = dumps(pyspy.TEXT, text)
+
+    assert all(dump.who.trust <= Trust.INFERRED for dump in found)
+
+
+def test_lines_woven_together_by_srun() -> None:
+    """Dumps of several tasks, line by line with ``srun -l`` prefixes, are taken apart."""
+    one = PLAIN.splitlines()
+    other = PLAIN.replace("4711", "4712").replace("all_reduce", "barrier").splitlines()
+    text = "\n".join(
+        line for pair in zip(one, other, strict=True) for line in (f"0: {pair[0]}", f"1: {pair[1]}")
+    )
+
+    first, second = dumps(pyspy.TEXT, text)
+
+    assert (first.who.rank, first.who.trust, first.who.pid) == (0, Trust.PREFIX, 4711)
+    assert (second.who.rank, functions(second.threads[0].frames)[0]) == (1, "barrier")
+    assert second.source.line == 2
+
+
+def test_quoted_and_coloured_text() -> None:
+    """Text copied from a terminal or quoted in a thread is read like the original."""
+    coloured = PLAIN.replace("4711", "\x1b[1m\x1b[33m4711\x1b[0m").replace("\n", "\r\n")
+    quoted = "".join(f"> {line}\n" for line in PLAIN.splitlines())
+
+    for text in (coloured, quoted):
+        (dump,) = dumps(pyspy.TEXT, text)
+        assert functions(dump.threads[0].frames) == ["all_reduce", "train", "<module>"]
+
+
+def test_dump_in_the_tail_of_a_large_log() -> None:
+    """A dump behind megabytes of log lines is found, with its line number."""
+    log = "step 1 loss 0.5\n" * 200_000
+
+    (dump,) = dumps(pyspy.TEXT, log + PLAIN + "\nmore of the log\n", "job.log")
+
+    assert (dump.who.pid, dump.source.line) == (4711, 200_001)
+
+
+def test_titles_of_serving_processes() -> None:
+    """Process titles of sglang and vLLM are labels, not ranks."""
+    text = PLAIN.replace("/opt/venv/bin/python3 -u train.py", "sglang::scheduler_DP1_TP1")
+
+    (dump,) = dumps(pyspy.TEXT, text)
+
+    assert (dump.who.label, dump.who.rank) == ("DP1_TP1", None)
+
+
+def _thread(pid: int, tid: int, name: str, top: str) -> dict[str, object]:
+    return {
+        "pid": pid,
+        "thread_id": 139696296749952 + tid,
+        "thread_name": name,
+        "os_thread_id": tid,
+        "active": False,
+        "owns_gil": False,
+        "frames": [
+            {"name": top, "filename": "/a/train.py", "module": None, "line": 3, "locals": None},
+            {"name": "<module>", "filename": "/a/train.py", "module": None, "line": 9},
+        ],
+        "process_info": None,
+    }
+
+
+JSON_DUMP = [_thread(7, 8, "monitor", "run"), _thread(7, 7, "MainThread", "all_reduce")]
+
+
+def test_json_dump() -> None:
+    """JSON gives the same dump as text: main thread first, full file names."""
+    (dump,) = dumps(pyspy.JSON, json.dumps(JSON_DUMP, indent=2), "rank_1.json")
+
+    assert [thread.name for thread in dump.threads] == ["MainThread", "monitor"]
+    assert (dump.who.pid, dump.who.rank) == (7, 1)
+    assert str(dump.threads[0].frames[0]) == "all_reduce (/a/train.py:3)"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps([JSON_DUMP, [_thread(9, 9, "MainThread", "f")]]),
+        json.dumps(JSON_DUMP) + "\n" + json.dumps([_thread(9, 9, "MainThread", "f")]),
+        json.dumps({"rank 0": JSON_DUMP, "rank 1": [_thread(9, 9, "MainThread", "f")]}),
+        json.dumps([*JSON_DUMP, _thread(9, 9, "MainThread", "f")]),
+    ],
+    ids=["list of lists", "appended", "by rank", "one list"],
+)
+def test_json_of_several_processes(content: str) -> None:
+    """Lists of lists, appended lists and objects of lists hold several processes."""
+    assert [dump.who.pid for dump in dumps(pyspy.JSON, content)] == [7, 9]
+
+
+def test_json_cut_off() -> None:
+    """JSON that ends early is said to; a whole list before it is kept."""
+    whole = json.dumps(JSON_DUMP, indent=2)
+
+    found = facts(pyspy.JSON, whole + "\n" + whole[: len(whole) // 2])
+
+    assert [type(fact) for fact in found] == [StackDump, Gap]
+
+
+NO_NAME = "Error: Failed to get process executable name. Check that it runs.\n\nCaused by:\n    0: "
+STOPPED = """\
+Error: Failed to get stack traces
+
+Caused by:
+    0: Failed to suspend process
+    1: unexpected waitpid result PtraceEvent(Pid(7), SIGSTOP, 128) to 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("stderr", "why"),
+    [
+        (NO_NAME + "No such file or directory (os error 2)\n", "ended or is a zombie"),
+        ("Error: Failed to find python version from target process\n", "not a Python process"),
+        (STOPPED, "stopped or traced"),
+        ("Permission Denied: Try running again with elevated permissions by going 'sudo'", "may"),
+        (NO_NAME + "Permission denied (os error 13)\n", "may not attach"),
+        ("", "without a word"),
+        ("Error: something new\n\nStack backtrace:\n 0: main", "something new"),
+    ],
+)
+def test_failures_are_explained(stderr: str, why: str) -> None:
+    """What py-spy prints on failure becomes a reason and a remedy, its backtrace never shown."""
+    reason, remedy = pyspy.explain_failure(stderr)
+
+    assert why in reason
+    assert remedy
+    assert "backtrace" not in reason
+
+
+def test_command_never_mixes_native_and_nonblocking() -> None:
+    """py-spy refuses --native with --nonblocking, so a stopped process is asked without."""
+    command = pyspy.command(12, native=True, nonblocking=True, locals_=True)
+
+    assert command[1:] == ["dump", "--json", "--nonblocking", "--locals", "--pid", "12"]
+
+
+def test_command_runs_on_a_real_process() -> None:
+    """The command takes the stack of a live process, which the JSON reader reads."""
+    code = "import sys, time\ndef nap():\n print(flush=True)\n time.sleep(60)\nnap()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            done = subprocess.run(
+                pyspy.command(child.pid), capture_output=True, timeout=30, check=False
+            )
+        finally:
+            child.kill()
+    if done.returncode:
+        pytest.skip(pyspy.explain_failure(done.stderr.decode())[0])
+
+    (dump,) = dumps(pyspy.JSON, done.stdout)
+
+    assert dump.who.pid == child.pid
+    assert functions(dump.threads[0].frames) == ["nap", "<module>"]
+
+
+def test_other_text_is_declined() -> None:
+    """A training log and an empty document are not py-spy's."""
+    for text in ("step 1\nThread pool (8)\n", ""):
+        assert not pyspy.TEXT.sniff(document(text))
+        assert not pyspy.JSON.sniff(document(text))
+    assert os.fspath(pyspy.executable())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer import ledger_words as words
@@ -67,7 +67,10 @@ def find(scene: Scene) -> tuple[Finding, ...]:
     found += _unclosed(scene)
     found += [_deadlock(scene, c) for c in open_cycles if not c.members & explained]
     found += _ends(scene, explained, split)
-    return tuple(sorted(found, key=lambda f: (not f.cause, -len(f.affected), f.verdict.name)))
+    if any(finding.culprits for finding in found):
+        # Whoever left no record may well wait for those who are known to hold others up.
+        found = [replace(f, cause=f.verdict is not Verdict.WAITS_FOR_ABSENT) for f in found]
+    return tuple(sorted(found, key=lambda f: (not f.cause, not f.culprits, -len(f.affected))))
 
 
 def _all_completed(scene: Scene) -> tuple[Finding, ...]:
@@ -378,19 +381,23 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
 
 
 def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:
-    """Name the ranks that entered the groups in the rarer order, if it is the rarer one."""
-    first: dict[int, list[int]] = defaultdict(list)
-    for rank in sorted(cycle.members):
-        for head in scene.heads.of.get(rank, ())[:1]:
-            first[head.table].append(rank)
-    counts = Counter({table: len(ranks) for table, ranks in first.items()}).most_common()
-    if len(counts) != 2 or counts[0][1] == counts[1][1] or cycle.members - set(scene.heads.of):
-        return ()
-    one, other = (scene.book.tables[number] if number >= 0 else None for number, _ in counts)
-    both = set(one.members) & set(other.members) if one and other else set()
-    fewer = first[counts[1][0]]
-    # The order of two groups is only a choice for those who are in both of them.
-    return tuple(fewer) if cycle.members <= both else ()
+    """Name the ranks that entered two groups in the rarer order, among those who are in both."""
+    head_of = {
+        rank: heads[0].table
+        for rank, heads in scene.heads.of.items()
+        if rank in cycle.members and heads[0].table >= 0
+    }
+    entered: dict[tuple[int, int], set[int]] = defaultdict(set)  # first group, other group
+    for other in set(head_of.values()):
+        for rank in scene.book.tables[other].members:
+            if head_of.get(rank, other) != other:
+                entered[head_of[rank], other].add(rank)
+    culprits: set[int] = set()
+    for (one, other), ranks in entered.items():
+        opposite = entered.get((other, one), set())
+        if opposite and len(ranks) < len(opposite):
+            culprits |= ranks
+    return tuple(sorted(culprits))
 
 
 def _of_split(scene: Scene, cycle: Cycle, split: set[tuple[int, int]]) -> bool:

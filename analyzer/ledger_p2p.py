@@ -8,12 +8,12 @@ to a rank goes with the first unfinished receive of that rank from here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger_book import Book
 from whyhang.analyzer.ledger_heads import Head, Heads, refer, site_of
-from whyhang.analyzer.model import Call, CallState, Record
+from whyhang.analyzer.model import Call, CallState, Frame, Record
 
 _COUNTERPART = {"send": "recv", "recv": "send"}
 
@@ -80,8 +80,9 @@ def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
     does not listen, while another listens to it in vain, is.
     """
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
-    for odd in ({p.head.rank for p in lonely if _left_habit(book, p)}, _odd_offsets(found)):
-        wrong = {p.head.rank for p in lonely if p.head.rank in odd}
+    caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
+    for odd in ({rank for rank in caught if _left_habit(book, rank)}, _odd_offsets(found)):
+        wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
     listened_to = {(p.peer, p.head.rank) for p in lonely if p.call.op == "recv"}
@@ -130,38 +131,40 @@ def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
             )
 
 
-def _left_habit(book: Book, pairing: Pairing) -> bool:
-    """Tell whether a rank used to name other peers at this line of its code."""
-    if pairing.head.table < 0:
-        return False
-    own = book.tables[pairing.head.table].standings[pairing.head.rank]
-    site = site_of(pairing.call)
-    before = {
-        call.peer
-        for call in own.p2p
-        if call.state is CallState.COMPLETED
-        and call.op == pairing.call.op
-        and site_of(call) == site
-        and (call.order or 0) < (pairing.call.order or 0)
-    }
-    return bool(before) and pairing.call.peer not in before
+def _left_habit(book: Book, rank: int) -> bool:
+    """Tell whether the last peer a rank named at a line of its code is one it never named before.
+
+    Such a call may even have been answered, by a receive that was meant for another.
+    """
+    for table in book.tables:
+        standing = table.standings.get(rank)
+        if standing is None or not standing.p2p:
+            continue
+        peers: dict[tuple[str, Frame | None], list[int | None]] = defaultdict(list)
+        for call in standing.p2p:
+            peers[call.op, site_of(call)].append(call.peer)
+        for (_, site), named in peers.items():
+            before = set(named[:-1])
+            if site is not None and len(before) == 1 and named[-1] not in before:
+                return True
+    return False
 
 
 def _odd_offsets(found: Sequence[Pairing]) -> set[int]:
-    """Find ranks whose peer lies at another distance than that of most, per operation."""
+    """Find ranks whose peer lies at another distance than that of most, at one line of code."""
+    by_site: dict[tuple[str, Frame], dict[int, int]] = defaultdict(dict)
+    for pairing in found:
+        site = site_of(pairing.call)
+        if site is not None:
+            own = by_site[pairing.call.op, site]
+            own[pairing.head.rank] = pairing.peer - pairing.head.rank
+    size = 1 + max((max(p.head.rank, p.peer) for p in found), default=0)
     odd: set[int] = set()
-    for op in _COUNTERPART:
-        offsets: Mapping[int, int] = {
-            p.head.rank: p.peer - p.head.rank for p in found if p.call.op == op
-        }
-        size = max((*offsets, *(r + d for r, d in offsets.items())), default=0) + 1
+    for offsets in by_site.values():
         ring = {rank: offset % size for rank, offset in offsets.items()}
         for distances in (offsets, ring):
-            common = Counter(distances.values()).most_common(2)
-            if not common or len(distances) < 3:
-                continue
-            usual, count = common[0]
-            if count > len(distances) / 2 and count < len(distances):
+            usual, count = Counter(distances.values()).most_common(1)[0]
+            if len(distances) // 2 < count < len(distances) and len(distances) > 2:
                 odd.update(rank for rank, distance in distances.items() if distance != usual)
                 break
     return odd

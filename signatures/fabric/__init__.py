@@ -1,0 +1,1 @@
+"""NCCL, network fabric and GPUs: what their messages say about a hang."""

@@ -1,0 +1,56 @@
+"""The driver no longer reaches a GPU.
+
+nvidia-smi or NVML says that the GPU is lost or that its handle cannot be determined: it fell
+off the PCIe bus (Xid 79) because of power, heat, a riser or the board. New CUDA processes may
+fail on all GPUs of the host, while running ones on the others go on.
+
+The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
+"""
+
+from whyhang.analyzer.match_log import log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="gpu-lost",
+    category="gpu-fell-off-bus",
+    kind=Kind.CAUSE,
+    title="A GPU is lost",
+    when=log(
+        r"GPU is lost",
+        r"Unable to determine the device handle for (?:GPU|gpu)",
+    ),
+    means=(
+        "A GPU of this host does not answer any more. The rank on it cannot go on and every "
+        "other rank waits for it."
+    ),
+    confidence=0.95,
+    remedies=(
+        "Take the host out of the job and restart from the last checkpoint.",
+        (
+            "Power-cycle the host (a warm reboot may not be enough); check power, cooling, "
+            "seating; replace the board if it comes back."
+        ),
+    ),
+    next_steps=(
+        "dmesg -T | grep -E 'Xid|fallen off' on that host",
+        "nvidia-smi -L: which index is missing?",
+    ),
+    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
+    matches=(
+        "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error",
+        (
+            "Unable to determine the device handle for GPU 0000:1B:00.0: GPU is lost.  Reboot "
+            "the system to recover this GPU"
+        ),
+        (
+            "node3:99:140 [1] misc/nvmlwrap.cc:140 NCCL WARN nvmlDeviceGetHandleByIndex(3) "
+            "failed: GPU is lost"
+        ),
+        "pynvml.nvml.NVMLError_GpuIsLost: GPU is lost",
+    ),
+    misses=("|   0  NVIDIA H200     On  |   00000000:1B:00.0 Off |                    0 |",),
+    outranks=(
+        "cuda-unknown-error",
+        "launcher-exit-code",
+    ),
+)

@@ -1,0 +1,81 @@
+"""NCCL cannot connect because nothing listens at the peer's address any more.
+
+Refused means that the host answered and the port is closed: the process that announced the
+address has exited, or never came so far. During communicator set-up the address is that of the
+bootstrap root, rank 0 of the communicator.
+
+NCCL 2.24 and later try 34 times (about a minute) before this message. It is the peer that must
+be looked at, not the ranks that print it: what did rank 0 of that group say last?
+"""
+
+from whyhang.analyzer.match_log import log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="nccl-connect-refused",
+    category="init-master-unreachable",
+    kind=Kind.CAUSE,
+    title="Nobody listens at {peer} port {port}: NCCL's connections are refused",
+    when=log(
+        (
+            r"connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned Connection refused, exceeded "
+            r"error retry count"
+        ),
+        r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> failed ?: Connection refused",
+        r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned 111\(Connection refused\)",
+    ),
+    means=(
+        "The process that should answer at this address is gone or never started to listen. "
+        "The ranks that print this are waiting for it."
+    ),
+    confidence=0.8,
+    remedies=(
+        (
+            "Find the process that owned the address (rank 0 of the group while it is set up) "
+            "and read its own first error."
+        ),
+        (
+            "If that rank is merely late (loading a model, compiling), call a collective "
+            "later, or raise NCCL_SOCKET_RETRY_CNT."
+        ),
+    ),
+    next_steps=(
+        "ss -ltnp on the host of that address",
+        "Look for the 'Bootstrap: Using' line with that address: its pid is the peer",
+    ),
+    links=(
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    matches=(
+        (
+            "[2026-02-25 16:41:56] node3:2387398:2387398 [3] os/linux.cc:200 NCCL WARN "
+            "ncclOsSocketPollConnect: connect to 10.82.101.249<37857> returned Connection "
+            "refused, exceeded error retry count after 35 attempts"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:578 NCCL WARN socketPollConnect: connect to "
+            "10.8.1.2<54709> returned Connection refused, exceeded error retry count after 35 "
+            "attempts"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
+            "10.8.1.2<54709> failed : Connection refused"
+        ),
+    ),
+    misses=(
+        (
+            "node3:99:140 [1] NCCL INFO socketPollConnect: connect to 10.8.1.2<54709> returned "
+            "Connection refused, retrying (2/34) after sleep for 200 msec"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
+            "10.8.1.2<54709> failed : No route to host"
+        ),
+    ),
+    outranks=(
+        "nccl-proxy-operation-failed",
+        "nccl-connect-still-trying",
+        "launcher-exit-code",
+    ),
+)

@@ -1,0 +1,51 @@
+"""A GPU stopped and needs a reset.
+
+Xid 46 and 109 (time-outs of the GPU or of a context switch), 62 (power management unit halted),
+54 (auxiliary power missing), 110, 143, 151, 158, 160, 161 and 167 (PCIe time-out). A few of
+them, 109 most of all, can also follow from what the program does.
+
+The pid, if given, is of the host's namespace.
+"""
+
+from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.signature import Kind, Signature
+
+SIGNATURE = Signature(
+    id="xid-gpu-stopped",
+    category="gpu-hardware-xid",
+    kind=Kind.CAUSE,
+    title="GPU {pci} stopped working (Xid {xid})",
+    when=log(
+        (
+            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>46|54|62|109|110|143|"
+            r"151|158|160|161|167),(?: pid='?(?P<pid>\d+))?"
+        ),
+        blames=Blames.NAMED,
+    ),
+    means="The GPU stopped processing. The rank on it cannot go on and the others wait for it.",
+    confidence=0.85,
+    remedies=(
+        "Take the host out of the job; reset the GPU or reboot the host.",
+        (
+            "If it repeats on the same GPU, replace it; if it follows the job, look at the "
+            "kernels it runs."
+        ),
+    ),
+    next_steps=(
+        "dmesg -T | grep Xid: is there an earlier one on this GPU?",
+        "nvidia-smi -q -i INDEX",
+    ),
+    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
+    matches=(
+        (
+            "[12345.67] NVRM: Xid (PCI:0000:1b:00): 109, pid=48213, name=python3, Ch 00000012, "
+            "errorString CTX SWITCH TIMEOUT, Info 0x4c003"
+        ),
+        (
+            "[12345.67] NVRM: Xid (PCI:0000:1b:00): 62, pid='<unknown>', name=<unknown>, "
+            "2098(31c4) 8511ffff 00000000"
+        ),
+    ),
+    misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 43, pid=48213, name=python3, Ch 00000010",),
+    outranks=("launcher-exit-code",),
+)

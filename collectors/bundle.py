@@ -37,6 +37,9 @@ from whyhang.analyzer.reading import HEAD_BYTES, Document
 FORMAT = 1
 MANIFEST = "manifest.json"
 
+# What msgspec raises: broken UTF-8 and deep nesting come as errors of Python.
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 class Entry(Record):
     """One file of a bundle. ``rank`` is that of the process itself, ``owner_rank`` of its rank."""
@@ -102,7 +105,7 @@ def read_manifest(data: bytes) -> Manifest:
     """Read a manifest. Raises ``BundleError`` if it is none, or of a newer format."""
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+    except _DAMAGE as error:
         raise BundleError(f"this is no manifest of a bundle: {error}") from error
     if manifest.tool != "whyhang" or not 1 <= manifest.format <= FORMAT:
         raise BundleError(
@@ -187,14 +190,14 @@ class OwnFiles:
                 data = stream.read()
             content = msgspec.json.decode(data, type=_Facts)
             wanted = _TYPES[content.whyhang]
-        except (OSError, msgspec.DecodeError, KeyError) as error:
+        except (OSError, KeyError, *_DAMAGE) as error:
             yield _unreadable(document, error)
             return
         lines = [n for n, line in enumerate(data.splitlines(), 1) if line == b"    {"]
         for number, raw in enumerate(content.facts):
             try:
                 fact = msgspec.json.decode(raw, type=wanted)
-            except msgspec.DecodeError as error:
+            except _DAMAGE as error:
                 yield _unreadable(document, error)
                 continue
             line = lines[number] if len(lines) == len(content.facts) else None

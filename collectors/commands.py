@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import IO
+from types import FrameType
+from typing import IO, TypeAlias
 
 from whyhang.analyzer.model import Record
 
@@ -26,6 +29,8 @@ GRACE = 1.0
 
 MAX_OUTPUT = 64 << 20
 """Bytes kept of one program's output; the rest is read and dropped."""
+
+_Event: TypeAlias = tuple[selectors.SelectorKey, int]
 
 
 class Command(Record):
@@ -106,21 +111,65 @@ def run_all(
     On ``KeyboardInterrupt`` those under way may finish for ``GRACE`` seconds, then it is
     raised again. No program is left running, whatever happens.
     """
-    pool = _Pool(list(pids), plan, width or max(2, os.cpu_count() or 1))
-    try:
-        pool.run(done or (lambda _: None))
-    except BaseException:
-        pool.wind_up()
-        raise
-    finally:
-        pool.close()
+    with _Interrupts() as interrupts:
+        pool = _Pool(list(pids), plan, width or max(2, os.cpu_count() or 1), interrupts)
+        try:
+            pool.run(done or (lambda _: None))
+        except BaseException:
+            pool.wind_up()
+            raise
+        finally:
+            pool.close()
     return pool.outcomes
+
+
+class _Interrupts:
+    """Lets a Ctrl-C through only while waiting, so that no program is lost while it starts."""
+
+    def __init__(self) -> None:
+        self._noted = False
+        self._waiting = False
+        self._active = False
+
+    def __enter__(self) -> _Interrupts:  # noqa: PYI034 - typing.Self is of Python 3.11
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._note)
+            self._active = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._noted and error[0] is None:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._waiting:
+            self._waiting = False
+            raise KeyboardInterrupt
+        self._noted = True
+
+    def wait(self, selector: selectors.BaseSelector, pause: float) -> list[_Event]:
+        """Wait for output; raises ``KeyboardInterrupt``, also for one that came before."""
+        self._waiting = True
+        try:
+            if self._noted:
+                self._noted = False
+                raise KeyboardInterrupt
+            return selector.select(pause)
+        finally:
+            self._waiting = False
 
 
 class _Pool:
     """The programs that wait, that run and that are done."""
 
-    def __init__(self, pids: Sequence[int], plan: Plan, width: int) -> None:
+    def __init__(
+        self, pids: Sequence[int], plan: Plan, width: int, interrupts: _Interrupts
+    ) -> None:
+        self._interrupts = interrupts
         self._waiting = list(reversed(pids))
         self._running: set[_Running] = set()
         self._selector = selectors.DefaultSelector()
@@ -194,7 +243,7 @@ class _Pool:
                 self._selector.register(stream, selectors.EVENT_READ, (running, name))
 
     def _read(self, pause: float) -> None:
-        for key, _ in self._selector.select(pause):
+        for key, _ in self._interrupts.wait(self._selector, pause):
             running, name = key.data
             stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
             data = os.read(stream.fileno(), 1 << 16)

@@ -37,7 +37,7 @@ def places(data: bytes) -> set[tuple[str, int]]:
     """List the files and lines of user code in what ``py-spy dump --json`` printed."""
     try:
         threads = msgspec.json.decode(data, type=list[_Thread])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return set()
     frames = {(frame.filename, frame.line) for thread in threads for frame in thread.frames}
     return {(file, line) for file, line in frames if line > 0 and _is_own(file)}

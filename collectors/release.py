@@ -13,7 +13,7 @@ import time
 
 from whyhang.collectors.procfs import Proc
 
-WAIT = 0.2
+WAIT = 0.05
 """Seconds in which a stop that is on its way shows."""
 
 _SIGSTOP = 1 << (signal.SIGSTOP - 1)
@@ -34,7 +34,7 @@ def let_go(proc: Proc, pid: int) -> bool:
             return True
         if time.monotonic() > until:
             return False
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def _stopped(proc: Proc, pid: int) -> bool:

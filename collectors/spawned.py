@@ -49,7 +49,7 @@ def read_numbers(data: bytes) -> Numbers:
     """Take the numbers out of what ``py-spy dump --json --locals`` prints, and nothing else."""
     try:
         threads = msgspec.json.decode(data, type=list[_Thread])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Numbers()
     for thread in threads:
         for inner, frame in zip([None, *thread.frames], thread.frames, strict=False):

@@ -39,8 +39,10 @@ def _no_right(host: Host, pid: int) -> TargetError:
     name, owner = host.stats[pid].comm, host.proc.owner(pid)
     if owner == os.geteuid():
         return TargetError(
-            f"process {pid} ({name}) is protected: the kernel lets nobody look into it",
-            "Give the pid of a process of the training job: pgrep -af python.",
+            f"process {pid} ({name}) is protected: it has rights that whyhang has not, or it "
+            "forbids to be looked into",
+            "Run whyhang with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE), or give the "
+            "pid of a process of the training job: pgrep -af python.",
         )
     return TargetError(
         f"process {pid} ({name}) belongs to {_user_name(owner)}, and this user may not look into "

@@ -1,0 +1,390 @@
+"""Looking at live processes: each has its limit, none is left stopped, the rest goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.model import Claim, Excerpt, Fact, Gap, Process, Role
+from whyhang.collectors import pyspy, release
+from whyhang.collectors.bundle import Bundle, OwnFiles, documents_of
+from whyhang.collectors.capture import Capture, Options, capture
+from whyhang.collectors.commands import Command, Outcome, Plan, run_all
+from whyhang.collectors.excerpts import excerpts, places
+from whyhang.collectors.procfs import Proc
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"
+)
+
+ONCE = Options(looks=1, limit=5.0)
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+
+
+@contextlib.contextmanager
+def program(text: str, *, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Python program that prints a line when it stands where it shall stand."""
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            time.sleep(0.05)
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def quiet(_: str) -> None:
+    """Take progress and say nothing."""
+
+
+def facts(bundle: Bundle) -> list[Fact]:
+    """Read whyhang's own files of a bundle."""
+    reader = OwnFiles()
+    return [f for d in documents_of(bundle) if reader.sniff(d) for f in reader.read(d)]
+
+
+def only(bundle: Bundle, kind: type[Fact]) -> list[Fact]:
+    """Read the facts of one kind."""
+    return [fact for fact in facts(bundle) if isinstance(fact, kind)]
+
+
+def state_of(pid: int) -> str:
+    """Give the state of a process now."""
+    found = Proc().stat(pid)
+    return found.state if found is not None else "gone"
+
+
+@pytest.fixture
+def fake_pyspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a script in the place of py-spy; ``$pid`` is the process that it is asked for."""
+
+    def put(body: str) -> None:
+        path = tmp_path / "py-spy"
+        path.write_text(f"#!/bin/sh\nfor pid; do :; done\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setattr(pyspy, "executable", lambda: str(path))
+
+    return put
+
+
+def test_two_looks_at_one_program() -> None:
+    """Each look has the stack, what /proc tells, and counters around the dump."""
+    with program(SLEEP, env={"RANK": "0", "WORLD_SIZE": "1", "SECRET": "hunter2"}) as child:
+        bundle = capture(child.pid, Options(looks=2, interval=0.05), quiet).bundle()
+    looks = [fact for fact in only(bundle, Process) if fact.who.pid == child.pid]
+    assert [process.look for process in looks] == [0, 1]
+    for process in looks:
+        assert (process.state, process.who.rank, process.role) == ("S", 0, Role.RANK)
+        assert process.before is not None
+        assert process.after is not None
+        assert process.environ == {"RANK": "0", "WORLD_SIZE": "1"} | {
+            name: value
+            for name, value in process.environ.items()
+            if name not in ("RANK", "WORLD_SIZE")
+        }
+    assert looks[0].after == looks[1].before  # it slept: only the dump itself counts as movement
+    dumps = [entry for entry in bundle.manifest.files if entry.kind == "py-spy"]
+    assert [(entry.look, entry.pid, entry.rank) for entry in dumps] == [
+        (0, child.pid, 0),
+        (1, child.pid, 0),
+    ]
+    assert all(b'"<module>"' in bundle.files[entry.path] for entry in dumps)
+    assert b"hunter2" not in b"".join(bundle.files.values())
+    assert any("py-spy dump paused" in line for line in bundle.manifest.touched)
+
+
+def test_stopped_process_is_read_and_stays_stopped() -> None:
+    """A process in state T is read without pausing it, and is neither continued nor lost."""
+    with program(SLEEP) as child:
+        os.kill(child.pid, signal.SIGSTOP)
+        time.sleep(0.05)
+        bundle = capture(child.pid, ONCE, quiet).bundle()
+        assert state_of(child.pid) == "T"
+    assert [process.state for process in only(bundle, Process)] == ["T"]
+    assert any(entry.kind == "py-spy" for entry in bundle.manifest.files)
+    assert not any("paused" in line for line in bundle.manifest.touched)
+
+
+def test_process_in_uninterruptible_sleep(tmp_path: Path) -> None:
+    """State D is read without a tracer that would wait for ever, and is told as a gap."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    # the parent of a vfork waits in state D until the child runs its program
+    text = (
+        "import os; print('up', flush=True); "
+        f"os.posix_spawn('/bin/true', ['true'], {{}}, "
+        f"file_actions=[(os.POSIX_SPAWN_OPEN, 0, {str(fifo)!r}, os.O_RDONLY, 0)])"
+    )
+    with program(text) as child:
+        deadline = time.monotonic() + 5
+        while state_of(child.pid) != "D" and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if state_of(child.pid) != "D":
+            pytest.skip("this system does not wait for a vfork in state D")
+        began = time.monotonic()
+        bundle = capture(child.pid, ONCE, quiet).bundle()
+        took = time.monotonic() - began
+        os.close(os.open(fifo, os.O_WRONLY))
+    assert took < ONCE.limit
+    gaps = only(bundle, Gap)
+    assert [gap.who.pid for gap in gaps if isinstance(gap, Gap)] == [child.pid]
+    assert "uninterruptible sleep (state D" in str(gaps[0])
+    assert any(entry.pid == child.pid and entry.kind == "py-spy" for entry in bundle.manifest.files)
+
+
+def test_child_that_is_a_zombie_is_a_gap() -> None:
+    """A dead child below the target is named with its parent; the target is read."""
+    text = (
+        "import os, time\n"
+        "if os.fork() == 0: os._exit(1)\n"
+        "time.sleep(0.2); print('up', flush=True); time.sleep(600)"
+    )
+    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+        bundle = capture(child.pid, ONCE, quiet).bundle()
+    assert any(entry.pid == child.pid and entry.kind == "py-spy" for entry in bundle.manifest.files)
+
+
+def test_process_that_ends_between_looks_is_a_gap() -> None:
+    """The second look says that it is gone; the first is kept."""
+    with program(SLEEP) as child:
+        taking = Capture(child.pid, Options(looks=2, interval=0.3), quiet, Proc())
+        threading.Timer(0.2, child.kill).start()
+        taking.look_all()
+        bundle = taking.bundle()
+    gaps = [str(gap) for gap in only(bundle, Gap)]
+    assert len(gaps) == 1
+    assert "ended" in gaps[0]
+    assert len([entry for entry in bundle.manifest.files if entry.kind == "py-spy"]) == 1
+
+
+def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> None:
+    """What /proc tells is kept, and one gap says what would give the right, for all processes."""
+    fake_pyspy(
+        "echo 'Error: Permission Denied: Try running again with elevated permissions' >&2; exit 1"
+    )
+    text = (
+        "import os, time\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0: time.sleep(600)\n"
+        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
+    )
+    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+        bundle = capture(child.pid, ONCE, quiet).bundle()
+    gaps = only(bundle, Gap)
+    assert len(gaps) == 1
+    assert "stacks of 6 processes, of ranks 0 among them" in str(gaps[0])
+    assert "ptrace_scope" in str(gaps[0])
+    ranks = [p for p in only(bundle, Process) if isinstance(p, Process) and p.role is Role.RANK]
+    assert [(p.who.rank, p.state) for p in ranks] == [(0, "S")]
+
+
+def test_py_spy_that_hangs_is_cut_off(fake_pyspy: Callable[[str], None]) -> None:
+    """Each dump has its limit; the others go on meanwhile, and the hung one is a gap."""
+    fake_pyspy("sleep 600")
+    text = (
+        "import os, time\n"
+        "for _ in range(7):\n"
+        "    if os.fork() == 0: time.sleep(600)\n"
+        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
+    )
+    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+        began = time.monotonic()
+        bundle = capture(child.pid, Options(looks=1, limit=1.5), quiet).bundle()
+        took = time.monotonic() - began
+    # eight dumps, two at a time: a hung one holds its place for half a second only
+    assert took < 6
+    assert "did not come back within 1.5 s" in str(only(bundle, Gap)[0])
+
+
+def test_process_left_stopped_by_a_killed_tracer_goes_on(fake_pyspy: Callable[[str], None]) -> None:
+    """If py-spy is cut off while it holds its target, the target is continued, and that is told."""
+    fake_pyspy("kill -STOP $pid; sleep 600")
+    with program(SLEEP) as child:
+        bundle = capture(child.pid, Options(looks=1, limit=0.3), quiet).bundle()
+        time.sleep(0.05)
+        assert state_of(child.pid) == "S"
+    assert any(f"sent SIGCONT to process {child.pid}" in line for line in bundle.manifest.touched)
+
+
+def test_release_leaves_a_running_process_alone() -> None:
+    """Nothing is sent to a process that is not stopped."""
+    with program(SLEEP) as child:
+        assert not release.let_go(Proc(), child.pid)
+
+
+def test_stop_that_is_still_pending_is_taken_back() -> None:
+    """A SIGSTOP that has not been taken in yet is seen in the pending signals."""
+
+    class Pending(Proc):
+        def status(self, pid: int, tid: int | None = None):  # type: ignore[no-untyped-def]
+            found = super().status(pid, tid)
+            return found and type(found)(
+                uid=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
+            )
+
+    with program(SLEEP) as child:
+        assert release.let_go(Pending(), child.pid)
+
+
+@pytest.mark.parametrize("moment", [0.002, 0.01, 0.02, 0.05])
+def test_ctrl_c_leaves_nothing_stopped_and_no_child(moment: float) -> None:
+    """Whenever the person interrupts, the targets run on and no py-spy is left behind."""
+    text = (
+        "import os, time\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0: time.sleep(600)\n"
+        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
+    )
+    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+        taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet, Proc())
+        timer = threading.Timer(moment, signal.raise_signal, [signal.SIGINT])
+        with pytest.raises(KeyboardInterrupt):
+            _started(timer, taking.look_all)
+        mine = [s for s in Proc().table().values() if s.ppid == os.getpid()]
+        assert [s.pid for s in mine if s.comm == "py-spy"] == []
+        states = {member.pid: state_of(member.pid) for member in taking.job.members}
+        assert set(states.values()) == {"S"}
+
+
+def _started(timer: threading.Timer, work: Callable[[], None]) -> None:
+    timer.start()
+    work()
+
+
+def test_native_stacks_are_part_of_the_last_look() -> None:
+    """They are taken on request, under names of their own, and say that they are native."""
+    with program(SLEEP) as child:
+        taking = capture(child.pid, ONCE, quiet)
+        taking.native_stacks([child.pid, 1])
+        bundle = taking.bundle()
+    native = [entry for entry in bundle.manifest.files if entry.kind == "py-spy-native"]
+    assert [(entry.pid, entry.look) for entry in native] == [(child.pid, 0)]
+    assert b"clock_nanosleep" in bundle.files[native[0].path]
+
+
+def test_progress_is_told_in_words() -> None:
+    """A person who waits hears what is being done."""
+    said: list[str] = []
+    with program(SLEEP) as child:
+        capture(child.pid, ONCE, said.append)
+    assert said[0] == f"finding the job of process {child.pid}"
+    assert said[1] == "look 1 of 1: 1 rank"
+
+
+def test_process_that_is_gone_is_an_error() -> None:
+    """There is nothing to look at, and the person is told so."""
+    with program(SLEEP) as child:
+        pass
+    with pytest.raises(TargetError):
+        capture(child.pid, ONCE, quiet)
+
+
+def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
+    """Lines around each place are read, joined where they overlap, and cleaned of secrets."""
+    source = tmp_path / "train.py"
+    lines = [f"line {number}" for number in range(1, 41)]
+    lines[9] = "api_key = 'hunter2'"
+    source.write_text("\n".join(lines))
+    library = ["/x/site-packages/torch/a.py", "/usr/lib/python3.11/threading.py", "<string>"]
+    stand = [(str(source), 10), (str(source), 12), (str(source), 40), *((f, 3) for f in library)]
+    dump = json.dumps([{"frames": [{"filename": file, "line": line} for file, line in stand]}])
+    found = dict.fromkeys(places(dump.encode()), os.getpid())
+    assert set(found) == {(str(source), 10), (str(source), 12), (str(source), 40)}
+    shown = excerpts(Proc(), found, {})
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
+    assert shown[0].lines[4] == "api_key = '[redacted]'"
+
+
+@pytest.mark.parametrize("content", [b"\0binary", None])
+def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: bytes | None) -> None:
+    """A source that is gone or no text is no error."""
+    source = tmp_path / "t.py"
+    if content is not None:
+        source.write_bytes(content)
+    assert excerpts(Proc(), {(str(source), 1): os.getpid()}, {}) == []
+    assert places(b"not json") == set()
+
+
+class Shells(Plan):
+    """Runs one line of shell for each number."""
+
+    def __init__(self, lines: dict[int, str], limit: float = 5.0) -> None:
+        self.lines = lines
+        self.limit = limit
+        self.ended: list[int] = []
+        self.cut_off: list[int] = []
+
+    def begin(self, pid: int) -> Command | None:
+        """Run the line, if there is one."""
+        line = self.lines[pid]
+        return Command(pid=pid, arguments=("sh", "-c", line), limit=self.limit) if line else None
+
+    def after(self, pid: int) -> None:
+        """Take note."""
+        self.ended.append(pid)
+
+    def killed(self, pid: int) -> None:
+        """Take note."""
+        self.cut_off.append(pid)
+
+
+def test_programs_run_beside_each_other() -> None:
+    """Output, errors and code come back for each; large output does not block anyone."""
+    plan = Shells({1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 3: "", 4: "sleep 0.1"})
+    told: list[Outcome] = []
+    found = {o.command.pid: o for o in run_all([1, 2, 3, 4], plan, width=4, done=told.append)}
+    assert sorted(found) == [1, 2, 4]
+    assert len(found[1].output) == 300000
+    assert (found[2].code, found[2].errors) == (3, "bad\n")
+    assert sorted(plan.ended) == [1, 2, 4]
+    assert len(told) == 3
+
+
+def test_program_that_is_not_there() -> None:
+    """A missing tool is an outcome that names it."""
+
+    class Missing(Plan):
+        def begin(self, pid: int) -> Command:
+            return Command(pid=pid, arguments=("/no/such/tool",), limit=1.0)
+
+    (outcome,) = run_all([1], Missing())
+    assert (outcome.code, outcome.errors) == (None, "/no/such/tool: No such file or directory")
+
+
+def test_late_program_is_killed_and_told() -> None:
+    """The limit of one program does not hold the others up."""
+    plan = Shells({1: "sleep 600", 2: "echo hi"}, limit=0.3)
+    began = time.monotonic()
+    found = {o.command.pid: o for o in run_all([1, 2], plan, width=1)}
+    assert time.monotonic() - began < 2
+    assert found[1].timed_out
+    assert (found[2].output, plan.cut_off) == (b"hi\n", [1])
+
+
+def test_claims_and_excerpts_come_back_as_facts() -> None:
+    """What capture concludes about the job is read back like everything else."""
+    with program(SLEEP, env={"RANK": "1", "WORLD_SIZE": "4"}) as child:
+        bundle = capture(child.pid, ONCE, quiet).bundle()
+    claims = {c.about: c.value for c in only(bundle, Claim) if isinstance(c, Claim)}
+    assert claims["world_size"] == "4"
+    assert only(bundle, Excerpt) == []  # its code is a string

@@ -92,18 +92,19 @@ class Job(Record):
     claims: tuple[Claim, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
+    by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host
 
     def member_of(self, who: Who) -> Member | None:
         """Find the member that a fact is about, or None where it cannot be told."""
-        for member in self.members:
-            if who.rank is not None and member.rank == who.rank:
-                return member
-            if (
-                who.rank is None
-                and who.pid is not None
-                and member.pid == who.pid
-                and (who.host is None or member.host is None or who.host == member.host)
-            ):
+        if who.rank is not None:
+            found = self.by_rank.get(who.rank)
+            return self.members[found] if found is not None else None
+        if who.pid is None:
+            return None
+        for number in self.by_pid.get(who.pid, ()):
+            member = self.members[number]
+            if who.host is None or member.host is None or who.host == member.host:
                 return member
         return None
 

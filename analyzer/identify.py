@@ -70,6 +70,7 @@ class _Registry:
         self._by_pid: dict[tuple[str | None, int], _Entity] = {}
         self._by_rank: dict[int, list[_Entity]] = defaultdict(list)
         self._by_label: dict[tuple[str | None, str], _Entity] = {}
+        self._pids: dict[int, list[_Entity]] = defaultdict(list)
         self._pid_ranks = pid_ranks
 
     def entity(self, who: Who, *, alone: object = None) -> _Entity:
@@ -86,9 +87,15 @@ class _Registry:
         found.learn(who)
         if found.pid is not None:
             self._by_pid.setdefault((found.host, found.pid), found)
+            if found not in self._pids[found.pid]:
+                self._pids[found.pid].append(found)
         if found.rank is not None and found not in self._by_rank[found.rank]:
             self._by_rank[found.rank].append(found)
         return found
+
+    def known(self, who: Who) -> _Entity | None:
+        """Give the entity with this pid, if there is one."""
+        return self._find(Who(host=who.host, pid=who.pid)) if who.pid is not None else None
 
     def mention(self, who: Who) -> None:
         """Note that something was said of a rank; a bare pid makes no new member."""
@@ -125,7 +132,7 @@ class _Registry:
         return None
 
     def _only_pid(self, pid: int) -> _Entity | None:
-        same = [entity for (_, other), entity in self._by_pid.items() if other == pid]
+        same = self._pids[pid]
         return same[0] if len(same) == 1 else None
 
 
@@ -227,9 +234,8 @@ def _place_dump(
 
 def _is_new_pid(registry: _Registry, who: Who) -> bool:
     """Tell whether no process record already says what this pid is."""
-    return who.pid is None or not any(
-        entity.pid == who.pid and entity.processes for entity in registry.all
-    )
+    found = registry.known(who)
+    return found is None or not found.processes
 
 
 def _job(facts: _Sorted, registry: _Registry) -> Job:
@@ -268,7 +274,17 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         claims=tuple(facts.claims),
         excerpts=tuple(facts.excerpts),
         gaps=tuple(facts.gaps),
+        by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
+        by_pid=_by_pid(members),
     )
+
+
+def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
+    found: dict[int, tuple[int, ...]] = {}
+    for member in members:
+        if member.pid is not None:
+            found[member.pid] = (*found.get(member.pid, ()), member.id)
+    return found
 
 
 def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:

@@ -28,7 +28,8 @@ class LeftLoop(Record):
         standing = {Standing.WAITING, Standing.MAYBE, Standing.BLOCKED}
         stands = [s for s in case.stands if s.standing in standing and s.place is not None]
         inside = _in_step(stands)
-        outside = [s for s in stands if s not in inside]
+        step = {s.member for s in inside}
+        outside = [s for s in stands if s.member not in step]
         if not inside or not outside or len(outside) >= len(inside):
             return ()
         sure = [_past(case, stand, inside[0]) for stand in outside]

@@ -133,7 +133,8 @@ def _where(stand: Stand) -> tuple[object, ...]:
 
 def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
     members = tuple(stand.member for stand in stands)
-    affected = tuple(number for number in waiters if number not in members)
+    late_ones = set(members)
+    affected = tuple(number for number in waiters if number not in late_ones)
     evidence = [piece for stand in stands for piece in evidence_of(case, stand)]
     for meeting in case.picture.meetings:
         evidence += evidence_of(case, case.stands[meeting.members[0]])[:1]
@@ -396,8 +397,8 @@ class Moving(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if the waiting ranks had answers, or the late ones were seen to move."""
         picture = case.picture
-        waiters = [s for s in case.stands if s.member in waiters_for(case) and _always(s, WAITERS)]
-        behind = [s for s in case.stands if s.member in picture.roots and _always(s, OWN)]
+        waiters = [s for s in case.stands if _always(s, WAITERS)]
+        behind = [case.stands[n] for n in picture.roots if _always(case.stands[n], OWN)]
         moves = [s for s in behind if s.standing is Standing.MOVING]
         if not behind or not waiters or not (picture.progress or moves):
             return ()

@@ -215,7 +215,9 @@ class Store:
                         inside + clean(member.name) if member.name else item.path, member.why
                     )
                     continue
-                shown = item.path if member.name is None else inside + clean(member.name)
+                shown = item.path
+                if member.name is not None:
+                    shown = inside + clean(member.name).removeprefix("./")
                 if self._count >= self.limits.members:
                     yield _gap(item.path, f"it holds more than {self.limits.members} files")
                     return

@@ -245,11 +245,9 @@ def _on_hosts(dumps: Sequence[StackDump]) -> Iterator[StackDump]:
 def _same_process(one: StackDump, other: StackDump) -> bool:
     if one.command is not None and other.command is not None and one.command != other.command:
         return False
-    own = {thread.tid for thread in one.threads}
-    its = {thread.tid for thread in other.threads}
-    if len(own) < 2 or len(its) < 2:
-        return True
-    return 2 * len(own & its) >= min(len(own), len(its))
+    own = {thread.tid for thread in one.threads if thread.tid != one.who.pid}
+    its = {thread.tid for thread in other.threads if thread.tid != other.who.pid}
+    return not own or not its or 2 * len(own & its) >= min(len(own), len(its))
 
 
 def _with_looks(dumps: Iterable[StackDump]) -> Iterator[StackDump]:

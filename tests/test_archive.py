@@ -1,0 +1,276 @@
+"""Archives and folders: everything readable is read, nothing is written outside, all is bounded."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whyhang.analyzer.model import Gap
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.archive import Item, Limits, Store
+
+MIB = 1 << 20
+
+
+def tar_of(*members: tuple[str, bytes], extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for info in extra:
+            archive.addfile(info, io.BytesIO(b"x" * info.size))
+    return data.getvalue()
+
+
+def zip_of(*members: tuple[str, bytes]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def found(path: Path, limits: Limits | None = None) -> tuple[dict[str, bytes], list[str]]:
+    """Give every document's bytes by its path, and why the rest was not read."""
+    contents: dict[str, bytes] = {}
+    troubles: list[str] = []
+    with Store(limits) as store:
+        for item in list(store.find(path)):
+            made = store.document(item) if isinstance(item, Item) else item
+            if isinstance(made, Document):
+                with made.open() as stream:
+                    contents[made.path] = stream.read()
+                assert made.size == len(contents[made.path])
+                assert contents[made.path].startswith(made.head)
+            else:
+                assert isinstance(made, Gap)
+                troubles.append(f"{made.what}: {made.why}")
+    return contents, troubles
+
+
+MEMBERS = (("rank0.txt", b"zero"), ("logs/rank1.txt", b"one"))
+CONTENTS = dict(MEMBERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.tar", tar_of(*MEMBERS)),
+        ("a.tar.gz", gzip.compress(tar_of(*MEMBERS))),
+        ("a.tar.zst", zstd(tar_of(*MEMBERS))),
+        ("a.tar.xz", lzma.compress(tar_of(*MEMBERS))),
+        ("a.tar.bz2", bz2.compress(tar_of(*MEMBERS))),
+        ("a.zip", zip_of(*MEMBERS)),
+        ("no-suffix", gzip.compress(tar_of(*MEMBERS))),
+    ],
+)
+def test_archives(tmp_path: Path, name: str, data: bytes) -> None:
+    """Archives are told by their bytes; members have their own paths when one is named."""
+    (tmp_path / name).write_bytes(data)
+
+    assert found(tmp_path / name) == (CONTENTS, [])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd, lzma.compress, bz2.compress])
+def test_compressed_files(tmp_path: Path, pack: object) -> None:
+    """A compressed file keeps its name and is plain inside; frames that follow are joined."""
+    assert callable(pack)
+    (tmp_path / "rank3.log.x").write_bytes(pack(b"first ") + pack(b"second"))
+
+    assert found(tmp_path) == ({"rank3.log.x": b"first second"}, [])
+
+
+def test_nested_archives(tmp_path: Path) -> None:
+    """Archives in archives in a folder are read, and their paths lead to them."""
+    inner = gzip.compress(tar_of(("deep.txt", b"deep")))
+    (tmp_path / "all.tar.zst").write_bytes(zstd(tar_of(("x.zip", zip_of(("in.tgz", inner))))))
+
+    assert found(tmp_path) == ({"all.tar.zst/x.zip/in.tgz/deep.txt": b"deep"}, [])
+
+
+def test_what_archives_must_not_do(tmp_path: Path) -> None:
+    """Links, devices and names that lead outside are refused; the rest is read."""
+    link, device, outside, absolute = (
+        tarfile.TarInfo(name) for name in ("link", "device", "../../evil", "/etc/evil")
+    )
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    device.type = tarfile.CHRTYPE
+    outside.size = absolute.size = 3
+    folder = tmp_path / "deep" / "deeper"
+    folder.mkdir(parents=True)
+    data = tar_of(*MEMBERS, extra=(link, device, outside, absolute))
+    (folder / "a.tar").write_bytes(data)
+
+    contents, troubles = found(folder / "a.tar")
+
+    assert contents == CONTENTS
+    assert len(troubles) == 4
+    assert not (tmp_path / "evil").exists()
+    assert [entry.name for entry in folder.iterdir()] == ["a.tar"]
+
+
+def test_temporary_files_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was unpacked is gone when the store is closed."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "a.tar").write_bytes(tar_of(("big.log", os.urandom(9 * MIB)), *MEMBERS))
+
+    contents, _ = found(tmp_path / "a.tar")
+
+    assert len(contents["big.log"]) == 9 * MIB
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_large_members_are_files(tmp_path: Path) -> None:
+    """A large member lies on disk for readers that map it; so does a plain file."""
+    (tmp_path / "a.tar").write_bytes(tar_of(("big.log", b"x" * (9 * MIB)), ("small", b"x")))
+    with Store() as store:
+        items = [item for item in store.find(tmp_path / "a.tar") if isinstance(item, Item)]
+        big, small = (store.document(item) for item in items)
+
+        assert isinstance(big, Document)
+        assert isinstance(small, Document)
+        assert big.local is not None
+        assert Path(big.local).stat().st_size == 9 * MIB
+        assert small.local is None
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.95])
+def test_cut_archives(tmp_path: Path, cut: float) -> None:
+    """A cut archive gives the members before the cut, and a trouble."""
+    data = gzip.compress(tar_of(*((f"{n}.txt", os.urandom(4000)) for n in range(50))))
+    (tmp_path / "a.tar.gz").write_bytes(data[: int(len(data) * cut)])
+
+    contents, troubles = found(tmp_path / "a.tar.gz")
+
+    assert len(contents) >= int(50 * cut) - 2
+    assert any("cut off" in trouble for trouble in troubles)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd, lzma.compress])
+def test_cut_compressed_files(tmp_path: Path, pack: object) -> None:
+    """What stands before the cut of a compressed log is read, and the cut is said."""
+    assert callable(pack)
+    data = pack(os.urandom(400_000))
+    (tmp_path / "rank0.log.gz").write_bytes(data[: len(data) // 2])
+
+    contents, troubles = found(tmp_path / "rank0.log.gz")
+
+    assert len(contents["rank0.log.gz"]) > 100_000
+    assert "cut off" in troubles[0]
+
+
+def test_bombs(tmp_path: Path) -> None:
+    """A stream that grows without end is left out, however it is nested."""
+    limits = Limits(ratio_free_bytes=2 * MIB, ratio=100)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\0" * (20 * MIB)))
+    (tmp_path / "bomb.tar").write_bytes(
+        tar_of(("b.gz", gzip.compress(b"\0" * (20 * MIB))), ("rank0.txt", b"zero"))
+    )
+
+    contents, troubles = found(tmp_path, limits)
+
+    assert contents == {"bomb.tar/rank0.txt": b"zero"}
+    assert len(troubles) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (Limits(members=3), "more than 3 files"),
+        (Limits(total_bytes=3000), "unpacks to more than"),
+        (Limits(member_bytes=500), "unpacks to more than"),
+        (Limits(depth=0), "nested deeper"),
+    ],
+)
+def test_limits(tmp_path: Path, limits: Limits, why: str) -> None:
+    """Each limit ends the unpacking with a trouble of its own."""
+    (tmp_path / "a.tar").write_bytes(tar_of(*((f"{n}.txt", b"x" * 1000) for n in range(10))))
+
+    contents, troubles = found(tmp_path / "a.tar", limits)
+
+    assert len(contents) < 10 or all(len(data) <= 500 for data in contents.values())
+    assert any(why in trouble for trouble in troubles)
+
+
+def test_a_tar_with_an_endless_name(tmp_path: Path) -> None:
+    """A long-name record of gigabytes does not fill the memory."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 4 << 30
+    (tmp_path / "a.tar").write_bytes(info.tobuf() + b"x" * 4096)
+
+    contents, troubles = found(tmp_path / "a.tar")
+
+    assert contents == {}
+    assert troubles
+
+
+def test_folders(tmp_path: Path) -> None:
+    """A folder is read in natural order; links are not followed, pipes are not opened."""
+    inside = tmp_path / "inside"
+    (inside / "sub").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret")
+    for name in ("rank10.txt", "rank9.txt", "sub/x.txt", "model.pt"):
+        (inside / name).write_text(name)
+    (inside / "again.txt").symlink_to(inside / "rank9.txt")
+    (inside / "out.txt").symlink_to(tmp_path / "secret.txt")
+    (inside / "loop").symlink_to(inside)
+    os.mkfifo(inside / "pipe")
+
+    contents, troubles = found(inside)
+
+    assert list(contents) == ["rank9.txt", "rank10.txt", "sub/x.txt"]
+    assert len(troubles) == 2
+
+
+def test_unreadable_targets(tmp_path: Path) -> None:
+    """A path that is not there, and one that is no file, are troubles."""
+    os.mkfifo(tmp_path / "pipe")
+
+    for name in ("missing", "pipe", "nul\0byte"):
+        assert len(found(tmp_path / name)[1]) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_damaged_archives_never_raise(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Archives with bytes changed, cut out or appended give what they give, without an error."""
+    whole = data.draw(st.sampled_from(ARCHIVES))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    junk = data.draw(st.binary(max_size=40))
+    gone = data.draw(st.integers(0, 60))
+    path = tmp_path_factory.mktemp("fuzz") / "a.bin"
+    path.write_bytes(whole[:at] + junk + whole[at + gone :])
+
+    contents, troubles = found(path, Limits(total_bytes=4 * MIB, members=50))
+
+    assert len(contents) + len(troubles) <= 200
+
+
+ARCHIVES = [
+    tar_of(*MEMBERS),
+    gzip.compress(tar_of(*MEMBERS)),
+    zstd(tar_of(*MEMBERS)),
+    lzma.compress(tar_of(*MEMBERS)),
+    zip_of(*MEMBERS, ("in.zip", zip_of(*MEMBERS))),
+    bz2.compress(b"text"),
+]

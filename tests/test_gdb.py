@@ -1,0 +1,150 @@
+"""Back traces of gdb, with and without Python's own."""
+
+from __future__ import annotations
+
+from stack_docs import dumps, functions
+
+from whyhang.collectors import gdb
+
+READER = gdb.READER
+
+APPLY_ALL = """\
+[New LWP 4720]
+Using host libthread_db library "/lib/x86_64-linux-gnu/libthread_db.so.1".
+0x00007f2b in __GI___poll (fds=0x7f2b, nfds=1) at ../sysdeps/unix/sysv/linux/poll.c:29
+
+Thread 2 (Thread 0x7f38d0 (LWP 4720) "pt_gloo_runloop"):
+#0  __futex_wait (private=0) at ./nptl/futex-internal.c:57
+#1  0x00007f38e0 in c10d::ProcessGroupGloo::runLoop(int) () from /lib/libtorch_cpu.so
+#2  0x00007f38e1 in ?? () from /lib/libstdc++.so.6
+
+Thread 1 (Thread 0x7f38f1 (LWP 4711) "python3"):
+#0  0x00007f38f1 in __GI___poll (fds=0x7f2b, nfds=1) at ../sysdeps/unix/sysv/linux/poll.c:29
+#1  0x00007f38e0 in c10d::Work::wait(std::chrono::duration<long>) () from /lib/libtorch_cpu.so
+#2  0x00007f38f2 in method_vectorcall (func=0x7f, args=0x7f) at Objects/descrobject.c:364
+#3  0x00007f38f2 in _PyEval_EvalFrameDefault (tstate=<optimized out>) at Python/ceval.c:4769
+#4  Py_RunMain () at Modules/main.c:680
+[Inferior 1 (process 4711) detached]
+"""
+
+PYTHON = """\
+
+Thread 2 (Thread 0x7f38d0 (LWP 4720) "pt_gloo_runloop"):
+Unable to locate python frame
+
+Thread 1 (Thread 0x7f38f1 (LWP 4711) "python3"):
+Traceback (most recent call first):
+  <built-in method poll of select.poll object at remote 0x7f2b>
+  File "/lib/python3.11/selectors.py", line 415, in select
+    fd_event_list = self._selector.poll(timeout)
+  File "/job/train.py", line 29, in <module>
+    main()
+"""
+
+WHERE = """\
+(gdb) where
+#0  0x00002b9dc9f3e113 in poll () from /lib/libc.so.6
+#1  0x00000000009b0768 in
+ompi_coll_tuned_allreduce_intra ()
+#2  0x00000000009a0785 in PMPI_Comm_dup ()
+#3  0x00000000004c0dc4 in sub_init (id=..., build=...)
+at sub_init.f90:62
+(gdb) quit
+"""
+
+
+def test_native_threads() -> None:
+    """Each thread keeps its kernel id and name; thread 1 is the main thread, its LWP the pid."""
+    (dump,) = dumps(READER, APPLY_ALL, "rank2.txt")
+
+    loop, main = dump.threads
+    assert (dump.who.pid, dump.who.rank, dump.who.host) == (4711, 2, None)
+    assert (loop.tid, loop.name, main.tid, main.name) == (
+        4720,
+        "pt_gloo_runloop",
+        4711,
+        "MainThread",
+    )
+    assert functions(loop.frames) == ["__futex_wait", "c10d::ProcessGroupGloo::runLoop", "??"]
+    assert functions(main.frames) == ["__GI___poll", "c10d::Work::wait", "Py_RunMain"]
+    assert str(main.frames[0]) == "__GI___poll (../sysdeps/unix/sysv/linux/poll.c:29)"
+    assert main.frames[1].file == "/lib/libtorch_cpu.so"
+    assert all(frame.native for frame in main.frames)
+
+
+def test_python_and_native_frames_are_joined() -> None:
+    """With bt and py-bt of one thread, the native frames end where the Python ones begin."""
+    text = APPLY_ALL.replace("[Inferior 1 (process 4711) detached]\n", PYTHON)
+
+    (dump,) = dumps(READER, text)
+
+    assert functions(dump.threads[1].frames) == [
+        "__GI___poll",
+        "c10d::Work::wait",
+        "select",
+        "<module>",
+    ]
+
+
+def test_python_frames_alone() -> None:
+    """``thread apply all py-bt`` gives the threads that have Python frames."""
+    (dump,) = dumps(READER, PYTHON)
+
+    (main,) = dump.threads
+    assert (main.name, main.tid, functions(main.frames)) == (
+        "MainThread",
+        4711,
+        ["select", "<module>"],
+    )
+
+
+def test_wrapped_lines() -> None:
+    """Frames that a mail program wrapped are whole again."""
+    (dump,) = dumps(READER, WHERE)
+
+    frames = dump.threads[0].frames
+    assert functions(frames) == [
+        "poll",
+        "ompi_coll_tuned_allreduce_intra",
+        "PMPI_Comm_dup",
+        "sub_init",
+    ]
+    assert (frames[3].file, frames[3].line) == ("sub_init.f90", 62)
+    assert dump.main_only
+
+
+def test_frames_that_name_python() -> None:
+    """An interpreter frame that gdb prints with its Python frame becomes that frame."""
+    text = (
+        "#0  0x00007f in do_futex_wait () from /lib/libc.so.6\n"
+        "#1  0x00007f in _PyEval_EvalFrameDefault (f=Frame 0x7f01, for file /job/data.py,"
+        " line 12, in __getitem__ (self=<Data>, i=3), throwflag=0) at Python/ceval.c:3000\n"
+    )
+
+    (dump,) = dumps(READER, text)
+
+    assert [str(frame) for frame in dump.threads[0].frames] == [
+        "do_futex_wait (/lib/libc.so.6)",
+        "__getitem__ (/job/data.py:12)",
+    ]
+
+
+def test_processes_one_after_the_other() -> None:
+    """A loop over pids gives a dump for each, whether gdb says goodbye in between or not."""
+    second = APPLY_ALL.replace("4711", "5711").replace("4720", "5720")
+    quiet = "".join(
+        line for line in (APPLY_ALL + second).splitlines(keepends=True) if "Inferior" not in line
+    )
+
+    for text in (APPLY_ALL + second, quiet):
+        found = dumps(READER, text)
+        assert [(dump.who.pid, len(dump.threads)) for dump in found] == [(4711, 2), (5711, 2)]
+
+
+def test_waiting_for_the_gil() -> None:
+    """py-bt says which thread waits for the GIL."""
+    text = PYTHON.replace("  <built-in method poll", "  Waiting for the GIL\n  <built-in poll")
+
+    (dump,) = dumps(READER, text)
+
+    assert dump.threads[0].holds_gil is False

@@ -1,0 +1,178 @@
+"""No text makes a stack reader raise, hang, or lose a dump that is whole."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stack_docs import document
+
+from whyhang.analyzer.model import Gap, StackDump
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors import faulthandler, gdb, handwritten, pyspy, pystack, traceback
+from whyhang.collectors.folder import read_documents
+
+READERS: tuple[Reader, ...] = (
+    pyspy.JSON,
+    pyspy.TEXT,
+    faulthandler.READER,
+    gdb.READER,
+    pystack.READER,
+    traceback.READER,
+    handwritten.READER,
+)
+
+SAMPLES = {
+    "py-spy": """\
+Process 4711: python train.py
+Python v3.11.7 (/opt/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    c10d::Work::wait(std::chrono::duration<long>) (libtorch_cpu.so)
+    all_reduce (torch/distributed/distributed_c10d.py:2806)
+        Arguments:
+            rank: 2
+    <module> (train.py:29)
+Parent Process 10: torchrun train.py
+6 processes are in:
+ranks 0-2, 4:
+""",
+    "faulthandler": """\
+Thread 0x00007f38c96fe6c0 (most recent call first):
+  File "/lib/threading.py", line 327 in wait
+
+Current thread 0x00007f38f1a3bb80 (most recent call first):
+  File "/job/train.py", line 29 in <module>
+""",
+    "gdb": """\
+Thread 1 (Thread 0x7f38f1 (LWP 4711) "python3"):
+#0  0x00007f38f1 in __GI___poll (fds=0x7f2b, nfds=1) at ../sysdeps/poll.c:29
+#1  0x00007f38e0 in c10d::Work::wait(long) () from /lib/libtorch_cpu.so
+Traceback (most recent call first):
+  File "/job/train.py", line 29, in <module>
+[Inferior 1 (process 4711) detached]
+""",
+    "pystack": """\
+Traceback for thread 123 (python3) [Has the GIL] (most recent call last):
+    (Python) File "/job/train.py", line 28, in <module>
+    (C) File "???", line 0, in poll (/lib/libc.so.6)
+""",
+    "traceback": """\
+Traceback (most recent call last):
+  File "/job/train.py", line 10, in <module>
+    main()
+  File "/job/train.py", line 7, in main
+KeyboardInterrupt
+""",
+    "summary": """\
+DP0,1:  broadcast (torch/distributed/distributed_c10d.py:2841)
+DP2:    prepare (worker.py:163)
+node03
+    broadcast
+""",
+}
+JSON_SAMPLE = json.dumps(
+    [
+        {
+            "pid": 7,
+            "os_thread_id": 7,
+            "thread_name": "MainThread",
+            "frames": [{"name": "f", "filename": "/a.py", "line": 3}],
+        }
+    ]
+)
+LINES = sorted({line for text in SAMPLES.values() for line in text.splitlines()})
+PREFIXES = ("", "", "[rank3]: ", "[default1]:", "0: ", "> ", "\x1b[32m", "[1,2]<stderr>:", "    ")
+
+
+def read_all(content: str | bytes) -> list[StackDump]:
+    """Read with every stack reader; no reader may fail."""
+    found = list(read_documents([document(content, "rank3.log")], readers=READERS))
+    assert not [fact for fact in found if isinstance(fact, Gap) and "reader failed" in str(fact)]
+    return [fact for fact in found if isinstance(fact, StackDump)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(PREFIXES), st.sampled_from(LINES)).map("".join),
+            st.text(max_size=40),
+        ),
+        max_size=60,
+    )
+)
+def test_shuffled_lines(lines: list[str]) -> None:
+    """Lines of all tools, in any order and with any prefix, are survived."""
+    read_all("\n".join(lines))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_damaged_dumps(data: st.DataObject) -> None:
+    """Dumps cut anywhere, with bytes in them that are no text, are survived."""
+    samples = [*SAMPLES.values(), JSON_SAMPLE]
+    texts = data.draw(st.lists(st.sampled_from(samples), min_size=1, max_size=4))
+    whole = "".join(texts).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    junk = data.draw(st.binary(max_size=30))
+
+    damaged = whole
+    for cut in cuts:
+        damaged = damaged[:cut] + junk + damaged[cut + len(junk) :]
+
+    read_all(damaged)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=3000))
+def test_binary(data: bytes) -> None:
+    """Bytes that are no text at all give no stack and no error."""
+    assert read_all(data) == []
+
+
+GARBAGE = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_characters='\n\r"(#'), max_size=60), max_size=8
+)
+
+
+@pytest.mark.parametrize("tool", sorted(SAMPLES.keys() - {"summary"}))
+@settings(max_examples=25, deadline=None)
+@given(before=GARBAGE, behind=GARBAGE)
+def test_a_dump_with_garbage_around_it(tool: str, before: list[str], behind: list[str]) -> None:
+    """A whole dump is found whatever lines stand before and behind it."""
+    around = "\n".join(before) + "\n\n" + SAMPLES[tool] + "\n" + "\n".join(behind)
+
+    assert tool in {dump.tool for dump in read_all(around)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Thread 1 (idle): " * 60_000,
+        'Thread 1 (idle): "MainThread"\n' * 20_000,
+        "Thread 1 (Thread 0x7f (LWP 1)):\n#0  f (" + "(" * 300_000,
+        "#0  f () " + "at a " * 100_000,
+        '  File "' * 100_000,
+        '  File "/a.py", line 3, in f\n' * 50_000,
+        "(most recent call first):" * 40_000,
+        "Traceback for thread 1 " * 40_000,
+        "[" * 500_000 + '"frames" "thread_id"',
+        '{"frames":' * 100_000 + '"thread_id"',
+        "node" + "1" * 500_000 + "\n#0  x\n",
+        "\r" * 500_000 + "(idle)",
+        "DP0: " + "a" * 200_000 + " (a.py:1)",
+        "(" + "a" * 300_000 + " pid=1 (idle)",
+    ],
+    ids=range(14),
+)
+def test_hostile_texts_take_no_time(content: str) -> None:
+    """Long lines and endless repetitions are read in time linear in their size."""
+    started = time.process_time()
+
+    read_all(content)
+
+    assert time.process_time() - started < 6

@@ -1,0 +1,231 @@
+"""From a few lines of a log to the diagnosis: lines of real gloo and torchrun runs, cut down."""
+
+from __future__ import annotations
+
+import functools
+import io
+
+import pytest
+from small_jobs import report_of
+
+from whyhang import signatures
+from whyhang.analyzer.match_log import patterns_of
+from whyhang.analyzer.model import NOBODY, Trust, Who
+from whyhang.analyzer.reading import Document
+from whyhang.analyzer.report import Report
+from whyhang.collectors.log_scan import LogReader
+
+MISSED = (
+    "[E1121 02:08:47.48 ProcessGroupGloo.cpp:67] "
+    "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms"
+)
+ECHO = (
+    "RuntimeError: Rank {} successfully reached monitoredBarrier, but received errors while "
+    "waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+    " Original exception:\n"
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:129] "
+    "Timed out waiting 4000ms for send operation to complete"
+)
+RESET = (
+    "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] "
+    "Read error [127.0.0.1]:2203: Connection reset by peer. This is typically caused by a "
+    "remote worker hanging or bugs in the application."
+)
+KEY = "torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//cpu//0/{}"
+JOINED = (
+    "torch.distributed.DistStoreError: "
+    "Timed out after 5 seconds waiting for clients. 2/3 clients joined."
+)
+SHAPE = (
+    "RuntimeError: [1]: params[0] in this process with sizes [5, 4] "
+    "appears not to match sizes of the same param in process 0."
+)
+NCCL_ID = (
+    "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving "
+    "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: "
+    "wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
+)
+REMOTE = (
+    "[rank0]:[E722 08:55:15.724116323 ProcessGroupNCCL.cpp:1605] [PG ID 0 PG GUID 0(default_pg) "
+    "Rank 0] Process group watchdog thread terminated with exception: NCCL error: remote process "
+    "exited or there was a network error, NCCL version 2.22.3\n"
+)
+CRASHED = "[node1:1 :0:98] Caught signal 11 (Segmentation fault: Sent by the kernel)"
+ELASTIC = "torch/distributed/elastic/multiprocessing/api.py"
+TORCHRUN = (
+    f"W1121 02:13:03.592000 17493 {ELASTIC}:1028] Sending process 17505 closing signal SIGTERM\n"
+    f"E1121 02:13:03.595000 17493 {ELASTIC}:1002] failed (exitcode: {{code}}) local_rank: 1 "
+    "(pid: 17506) of binary: /opt/env/bin/python3\n"
+    """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Failures:
+[1]:
+  time      : 2026-11-21_02:13:03
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 17505)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 17505
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_02:13:03
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code} (pid: 17506)
+  error_file: <N/A>
+"""
+)
+CHECKPOINT = (
+    "torch.distributed.checkpoint.api.CheckpointException: CheckpointException "
+    "ranks:dict_keys([1])\nOSError: [Errno 28] No space left on device"
+)
+SLURM_OOM = (
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=194.0. "
+    "Some of the step tasks have been OOM Killed.\n"
+)
+NOISE = """\
+W1121 02:12:57.3 17467 run.py:874] Setting OMP_NUM_THREADS environment variable for each process
+[W1121 02:10:07.4 socket.cpp:764] The hostname of the client socket cannot be retrieved. err=-3
+[c10d] The client socket has failed to connect to [::1]:29500 (errno: 97 - Address
+[rank0]:[W1121 02:09:20.5 reducer.cpp:1529] Warning: find_unused_parameters=True was specified in
+DDP constructor, but did not find any unused parameters in the forward pass.
+huggingface/tokenizers: The current process just got forked, after parallelism has already been
+used. Disabling parallelism to avoid deadlocks...
+epoch 3 step 100 loss 2.41
+Warning: WARNING: destroy_process_group() was not called before program exit, which can leak
+UserWarning: resource_tracker: There appear to be 12 leaked semaphore objects to clean up
+"""
+
+
+@functools.cache
+def reader() -> LogReader:
+    """Make a log reader that looks for all signatures."""
+    both = [matcher for s in signatures.load() for matcher in (s.when, s.unless)]
+    return LogReader(pattern for matcher in both for pattern in patterns_of(matcher))
+
+
+def diagnosed(logs: dict[int | None, str]) -> Report:
+    """Diagnose one log for each rank; ``None`` is a log of the launcher or of all ranks."""
+    facts = []
+    for rank, text in logs.items():
+        data = text.encode()
+        who = NOBODY if rank is None else Who(rank=rank, trust=Trust.FILE_NAME)
+        document = Document(
+            path=f"rank{rank}.log",
+            head=data,
+            size=len(data),
+            open=functools.partial(io.BytesIO, data),
+            who=who,
+        )
+        facts += list(reader().read(document))
+    return report_of(facts)
+
+
+CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
+    "the rank that rank 0 misses in a monitored barrier, though it has no log": (
+        {0: MISSED},
+        "monitored-barrier-missing-rank",
+        (1,),
+    ),
+    "the same, where the others only echo it": (
+        {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},
+        "monitored-barrier-missing-rank",
+        (1,),
+    ),
+    "rank 0, if all others reached the barrier and nobody is named": (
+        {1: ECHO.format(1), 2: ECHO.format(2)},
+        "monitored-barrier-rank-zero-absent",
+        (0,),
+    ),
+    "the rank whose address never appeared in the store": (
+        {0: KEY.format(2), 1: KEY.format(2)},
+        "gloo-rank-never-came",
+        (2,),
+    ),
+    "nobody, if rank 0 itself waits for clients": (
+        {0: JOINED, 1: KEY.format(0)},
+        "store-clients-missing",
+        None,
+    ),
+    "the rank whose model differs, and not the one that lost it": (
+        {0: RESET, 1: SHAPE},
+        "ddp-parameter-shape-differs",
+        (1,),
+    ),
+    "rank 0, if it never published the NCCL id of the default group": (
+        {1: NCCL_ID},
+        "nccl-id-of-rank-zero-missing",
+        (0,),
+    ),
+    "nobody, if a rank crashed only after its peer had gone": (
+        {0: REMOTE + CRASHED},
+        "communicator-aborted",
+        None,
+    ),
+    "the rank that the launcher saw killed, and not its siblings": (
+        {None: TORCHRUN.format(code=-9)},
+        "launcher-saw-sigkill",
+        (1,),
+    ),
+    "the rank that crashed, by the launcher's table": (
+        {None: TORCHRUN.format(code=-11)},
+        "launcher-saw-crash",
+        (1,),
+    ),
+    "nobody by name, where Slurm says why a process was killed": (
+        {None: SLURM_OOM + TORCHRUN.format(code=-9)},
+        "slurm-out-of-memory",
+        None,
+    ),
+    "the rank of the prefix, whose DataLoader worker was killed": (
+        {None: "[rank3]: RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. "},
+        "dataloader-worker-killed",
+        (3,),
+    ),
+    "the rank that lost its GPU memory": (
+        {
+            2: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 2 has",
+            0: RESET,
+            1: RESET,
+        },
+        "cuda-out-of-memory",
+        (2,),
+    ),
+    "a failed checkpoint's rank, though all ranks raise": (
+        {0: CHECKPOINT, 1: CHECKPOINT},
+        "distributed-checkpoint-failed",
+        (1,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_log_blames(name: str) -> None:
+    """The first finding is the cause, and it blames the right rank and no other."""
+    logs, expected, culprits = CASES[name]
+
+    report = diagnosed(logs)
+
+    first, *others = report.findings
+    assert (first.signature, first.culprit_ranks) == (expected, culprits)
+    innocent = [
+        finding
+        for finding in others
+        if finding.caused_by is None
+        and finding.confidence >= 0.5
+        and set(finding.culprit_ranks or ()) - set(culprits or finding.culprit_ranks or ())
+    ]
+    assert innocent == []
+
+
+def test_effects_stand_under_their_cause() -> None:
+    """A connection that was lost because a peer failed points at that failure."""
+    report = diagnosed({0: RESET, 1: SHAPE})
+
+    effects = {f.signature: f.caused_by for f in report.findings[1:]}
+    assert effects == {"gloo-peer-gone": 0}
+
+
+def test_scary_lines_of_a_healthy_job_are_no_finding() -> None:
+    """Warnings that every job prints do not become a cause or an effect."""
+    assert diagnosed({None: NOISE}).findings == ()

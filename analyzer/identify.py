@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Child, Job, Member
+from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
@@ -145,7 +146,7 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    sorted_facts = _Sorted(facts)
+    sorted_facts = _Sorted(numbered(list(facts)))
     registry = _Registry(_claimed_ranks(sorted_facts.claims))
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)

@@ -211,9 +211,11 @@ def together(paths: Sequence[str]) -> list[Who]:
 
     A bare number ("stack_3.txt") is a rank where the files beside it count from 0 without a
     hole, a local rank where several folders each do so, else it is dropped. "worker-7" is
-    dropped where a master stands beside it: Kubeflow's worker 0 is then rank 1.
+    dropped where a master stands beside it: Kubeflow's worker 0 is then rank 1. Of several log
+    folders of torchrun each is that of one node, and is called by its own name.
     """
     found = [from_path(path) for path in paths]
+    _tell_agents_apart(paths, found)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     leaders: set[str] = set()
     for number, (path, who) in enumerate(zip(paths, found, strict=True)):
@@ -234,6 +236,18 @@ def together(paths: Sequence[str]) -> list[Who]:
         for n in numbers:
             found[n] = _without_rank(found[n], paths[n], local=settled)
     return found
+
+
+def _tell_agents_apart(paths: Sequence[str], found: list[Who]) -> None:
+    """Put the name of torchrun's log folder for the host, where there are several of them."""
+    agents = {
+        number: path[: torchrun.start()]
+        for number, path in enumerate(paths)
+        if found[number].host is None and (torchrun := _TORCHRUN.search(path))
+    }
+    if len(set(agents.values())) > 1:
+        for number, agent in agents.items():
+            found[number] = replace(found[number], host=agent.rpartition("/")[2] or None)
 
 
 def _without_rank(who: Who, path: str, *, local: bool) -> Who:

@@ -24,7 +24,7 @@ PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
 WHOLE_BYTES = 1 << 20  # up to here a file is taken whole
 SEARCHED_BYTES = 64 << 20  # larger ones are searched at their beginning and end only
-TAIL_BYTES = 16 << 20
+TAIL_BYTES = 6 << 20
 BEFORE_BYTES = 2 << 10  # a heading stands before a dump
 BEHIND_BYTES = 64 << 10  # and a stack behind its heading
 NAME_LENGTH = 300  # pybind11 makes names of 4 KB

@@ -98,6 +98,17 @@ def test_bare_numbers_in_several_folders_are_local_ranks() -> None:
     ]
 
 
+def test_log_folders_of_several_agents() -> None:
+    """Local rank 0 in two log folders of torchrun is two processes; attempts of one are one."""
+    paths = [f"logs/{run}/attempt_{n}/0/stderr.log" for run, n in (("r_a", 0), ("r_a", 1))]
+
+    one = naming.together(paths)
+    two = naming.together([*paths, "logs/r_b/attempt_0/0/stderr.log"])
+
+    assert [(who.host, who.local_rank) for who in one] == [(None, 0), (None, 0)]
+    assert [who.host for who in two] == ["r_a", "r_a", "r_b"]
+
+
 def test_workers_beside_a_master() -> None:
     """worker-0 may be rank 0, but not where a master, rank 0 by Kubeflow's rule, is beside it."""
     alone = naming.together(["worker-0.log", "worker-7.log"])

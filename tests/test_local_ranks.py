@@ -1,0 +1,51 @@
+"""Local ranks become global ones only where that follows."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.local_ranks import numbered
+from whyhang.analyzer.model import Claim, Fact, LogLine, Source, StackDump, Trust, Who
+
+SOURCE = Source(file="job.log")
+
+
+def dump(local_rank: int, host: str | None = None) -> StackDump:
+    who = Who(local_rank=local_rank, host=host)
+    return StackDump(who=who, tool="faulthandler", threads=(), source=SOURCE)
+
+
+def ranks(facts: list[Fact]) -> list[int | None]:
+    return [fact.who.rank for fact in numbered(facts) if isinstance(fact, StackDump)]
+
+
+def test_one_node() -> None:
+    """Local ranks 0 to 3 of one host, and no sign of more, are the ranks."""
+    found = numbered([dump(n) for n in range(4)])
+
+    assert [fact.who for fact in found if isinstance(fact, StackDump)] == [
+        Who(rank=n, trust=Trust.INFERRED, local_rank=n) for n in range(4)
+    ]
+
+
+def test_lines_that_name_both() -> None:
+    """A line of the same host that names local and global rank gives the offset."""
+    line = LogLine(
+        who=Who(rank=11, trust=Trust.PREFIX, local_rank=3, host="b"), text="x", source=SOURCE
+    )
+
+    assert ranks([line, dump(0, "b"), dump(0, "a")]) == [8, None]
+
+
+def test_no_conclusion() -> None:
+    """Two hosts, a larger world, a rank beyond, or a hole: the local rank stays one."""
+    four: list[Fact] = [dump(n) for n in range(4)]
+    world = Claim(about="world_size", value="8", who=Who(), source=SOURCE)
+    beyond = LogLine(who=Who(rank=7, trust=Trust.PREFIX), text="x", source=SOURCE)
+
+    for facts in (
+        [dump(0, "a"), dump(1, "a"), dump(0, "b"), dump(1, "b")],
+        [*four, world],
+        [*four, beyond],
+        [dump(0), dump(2)],
+        [dump(0)],
+    ):
+        assert set(ranks(facts)) == {None}

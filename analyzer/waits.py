@@ -30,6 +30,7 @@ from whyhang.analyzer.waitkinds import (
     WaitKind,
     WaitRule,
     last_name,
+    names,
     scope_of,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "WaitRule",
     "classify",
     "last_name",
+    "names",
     "place_of",
     "places_of",
     "scope_of",

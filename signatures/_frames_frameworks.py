@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule
+from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule, names
 
 _PIPE = "in the pipeline's sends and receives"
 _SAVING, _LOADING = "saving a checkpoint", "loading a checkpoint"
@@ -15,24 +15,11 @@ DEEPSPEED: tuple[WaitRule, ...] = (
         for rule in (
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
-                functions=(
-                    "all_reduce",
-                    "all_reduce_coalesced",
-                    "broadcast",
-                    "broadcast_object_list",
-                    "reduce",
-                    "all_gather",
-                    "all_gather_object",
-                    "all_gather_coalesced",
-                    "all_gather_into_tensor",
-                    "gather",
-                    "scatter",
-                    "reduce_scatter",
-                    "reduce_scatter_tensor",
-                    "all_to_all",
-                    "all_to_all_single",
-                    "barrier",
-                    "monitored_barrier",
+                functions=names(
+                    "all_reduce all_reduce_coalesced broadcast broadcast_object_list reduce "
+                    "all_gather all_gather_object all_gather_coalesced all_gather_into_tensor "
+                    "gather scatter reduce_scatter reduce_scatter_tensor all_to_all "
+                    "all_to_all_single barrier monitored_barrier"
                 ),
                 file=file,
                 op="=",
@@ -45,7 +32,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
-                functions=("allgather_fn", "all_gather_base"),
+                functions=names("allgather_fn all_gather_base"),
                 file=file,
                 op="all_gather_into_tensor",
             ),
@@ -57,20 +44,20 @@ DEEPSPEED: tuple[WaitRule, ...] = (
             ),
             WaitRule(
                 kind=WaitKind.P2P,
-                functions=("send", "recv", "isend", "irecv"),
+                functions=names("send recv isend irecv"),
                 file=file,
                 op="=",
             ),
             WaitRule(
                 kind=WaitKind.GROUP,
-                functions=("new_group", "initialize_mesh_device", "init_device_mesh"),
+                functions=names("new_group initialize_mesh_device init_device_mesh"),
                 file=file,
                 op="new_group",
                 says="creating a process group",
             ),
             WaitRule(
                 kind=WaitKind.INIT,
-                functions=("init_distributed", "init_deepspeed_backend", "init_process_group"),
+                functions=names("init_distributed init_deepspeed_backend init_process_group"),
                 file=file,
                 op="init_process_group",
                 says="in deepspeed.init_distributed",
@@ -79,20 +66,20 @@ DEEPSPEED: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.P2P,
-        functions=("send", "recv"),
+        functions=names("send recv"),
         file="deepspeed/runtime/pipe/p2p.py",
         op="=",
         says=_PIPE,
     ),
     WaitRule(
         kind=WaitKind.P2P,
-        functions=("wait", "send_obj", "recv_obj"),
+        functions=names("wait send_obj recv_obj"),
         file="deepspeed/runtime/pipe/p2p.py",
         says=_PIPE,
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("fetch_sub_module", "_fetch_sub_module_impl", "__all_gather_params_"),
+        functions=names("fetch_sub_module _fetch_sub_module_impl __all_gather_params_"),
         file="deepspeed/runtime/zero/partitioned_param_coordinator.py",
         op="all_gather_into_tensor",
         says="in ZeRO-3's gathering of parameters",
@@ -100,7 +87,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("wait", "_allgather_params_coalesced", "_all_gather_coalesced"),
+        functions=names("wait _allgather_params_coalesced _all_gather_coalesced"),
         file="deepspeed/runtime/zero/partition_parameters.py",
         op="all_gather_into_tensor",
         says="in ZeRO-3's gathering of parameters",
@@ -108,7 +95,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.FILE,
-        functions=("synchronize_reads", "synchronize_writes", "swap_in", "swap_out"),
+        functions=names("synchronize_reads synchronize_writes swap_in swap_out"),
         file="deepspeed/runtime/swap_tensor/partitioned_param_swapper.py",
         says="swapping parameters from or to disk",
     ),
@@ -120,7 +107,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.FILE,
-        functions=("save", "load"),
+        functions=names("save load"),
         file="deepspeed/runtime/checkpoint_engine/torch_checkpoint_engine.py",
         says="reading or writing a checkpoint",
     ),
@@ -130,21 +117,11 @@ MEGATRON: tuple[WaitRule, ...] = (
     *(
         WaitRule(
             kind=WaitKind.P2P,
-            functions=(
-                "_communicate",
-                "_communicate_shapes",
-                "_p2p_ops",
-                "_batched_p2p_ops",
-                "_ring_exchange_wrapper",
-                "recv_forward",
-                "recv_backward",
-                "send_forward",
-                "send_backward",
-                "send_forward_recv_backward",
-                "send_backward_recv_forward",
-                "send_forward_recv_forward",
-                "send_backward_recv_backward",
-                "send_forward_backward_recv_forward_backward",
+            functions=names(
+                "_communicate _communicate_shapes _p2p_ops _batched_p2p_ops "
+                "_ring_exchange_wrapper recv_forward recv_backward send_forward send_backward "
+                "send_forward_recv_backward send_backward_recv_forward send_forward_recv_forward "
+                "send_backward_recv_backward send_forward_backward_recv_forward_backward"
             ),
             file=file,
             says=_PIPE,
@@ -159,7 +136,7 @@ MEGATRON: tuple[WaitRule, ...] = (
     *(
         WaitRule(
             kind=WaitKind.COLLECTIVE,
-            functions=("finish_grad_sync", "finish_param_sync"),
+            functions=names("finish_grad_sync finish_param_sync"),
             file=file,
             says="finishing the reduction of gradients or the gathering of parameters",
             scope=Scope.MAYBE,
@@ -173,7 +150,7 @@ MEGATRON: tuple[WaitRule, ...] = (
     *(
         WaitRule(
             kind=WaitKind.GROUP,
-            functions=("initialize_model_parallel", "create_group"),
+            functions=names("initialize_model_parallel create_group"),
             file=file,
             op="new_group",
             says="creating the process groups of model parallelism",
@@ -183,7 +160,7 @@ MEGATRON: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.CHECKPOINT,
-        functions=("save", "load", "save_preprocess"),
+        functions=names("save load save_preprocess"),
         file="megatron/core/dist_checkpointing/serialization.py",
         layer=Layer.CONTEXT,
         says="saving or loading a checkpoint",
@@ -199,7 +176,7 @@ HOROVOD: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("barrier", "broadcast"),
+        functions=names("barrier broadcast"),
         file="horovod/torch/mpi_ops.py",
         op="=",
     ),
@@ -227,7 +204,7 @@ HOROVOD: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("broadcast_parameters", "broadcast_optimizer_state", "broadcast_object"),
+        functions=names("broadcast_parameters broadcast_optimizer_state broadcast_object"),
         file="horovod/torch/functions.py",
         op="broadcast",
     ),
@@ -257,14 +234,14 @@ HOROVOD: tuple[WaitRule, ...] = (
 OTHERS: tuple[WaitRule, ...] = (
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("rendezvous", "wait_device_ops"),
+        functions=names("rendezvous wait_device_ops"),
         file="torch_xla/core/xla_model.py",
         op="barrier",
         says="in an XLA rendezvous",
     ),
     WaitRule(
         kind=WaitKind.FUTURE,
-        functions=("get", "wait", "get_objects"),
+        functions=names("get wait get_objects"),
         file="ray/_private/worker.py",
         says="waiting for a Ray object",
         scope=Scope.LOCAL,
@@ -277,20 +254,20 @@ OTHERS: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.IDLE,
-        functions=("dequeue", "acquire_read", "acquire_write", "worker_busy_loop"),
+        functions=names("dequeue acquire_read acquire_write worker_busy_loop"),
         file="vllm/distributed/device_communicators/shm_broadcast.py",
         says="waiting for the engine's next message",
     ),
     WaitRule(
         kind=WaitKind.DATASET,
-        functions=("load_dataset", "load_dataset_builder", "load_from_disk"),
+        functions=names("load_dataset load_dataset_builder load_from_disk"),
         file="datasets/load.py",
         layer=Layer.CONTEXT,
         says="loading a dataset",
     ),
     WaitRule(
         kind=WaitKind.CHECKPOINT,
-        functions=("from_pretrained", "_load_pretrained_model", "load_state_dict"),
+        functions=names("from_pretrained _load_pretrained_model load_state_dict"),
         file="transformers/modeling_utils.py",
         layer=Layer.CONTEXT,
         says="loading a pretrained model",
@@ -298,19 +275,13 @@ OTHERS: tuple[WaitRule, ...] = (
     WaitRule(
         # By name in any file: most projects have a function of their own for it.
         kind=WaitKind.CHECKPOINT,
-        functions=(
-            "save_checkpoint",
-            "_save_checkpoint",
-            "save_state",
-            "save_model",
-            "dump_checkpoint",
-        ),
+        functions=names("save_checkpoint _save_checkpoint save_state save_model dump_checkpoint"),
         layer=Layer.CONTEXT,
         says=_SAVING,
     ),
     WaitRule(
         kind=WaitKind.CHECKPOINT,
-        functions=("load_checkpoint", "_load_checkpoint", "_load_from_checkpoint", "load_state"),
+        functions=names("load_checkpoint _load_checkpoint _load_from_checkpoint load_state"),
         layer=Layer.CONTEXT,
         says=_LOADING,
     ),

@@ -1,4 +1,4 @@
-"""Native frames (C and C++) that mean waiting: c10d, gloo, NCCL, CUDA, MPI, CPython, libc.
+"""Native frames (C and C++): c10d, gloo, NCCL, CUDA.
 
 py-spy prints them without arguments, gdb with; leading underscores and glibc's marks are left
 out here. What is in a torch library was looked up in the symbols of its wheels; static
@@ -7,7 +7,7 @@ functions (most of NCCL's) have no symbol there and come from its source.
 
 from __future__ import annotations
 
-from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule
+from whyhang.analyzer.waits import Scope, WaitKind, WaitRule, names
 
 _GROUPS = (
     "c10d::ProcessGroup",
@@ -24,18 +24,17 @@ _SETS_UP = "setting up an NCCL communicator"
 C10D: tuple[WaitRule, ...] = (
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=("c10d::Work::wait", "c10d::ProcessGroupNCCL::WorkNCCL::wait"),
+        functions=names("c10d::Work::wait c10d::ProcessGroupNCCL::WorkNCCL::wait"),
         native=True,
         says="waiting for an asynchronous operation",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=(
-            "c10d::ProcessGroupNCCL::WorkNCCL::synchronizeInternal",
-            "c10d::nccl2::ProcessGroupNCCL::waitForNcclOperation",
-            "c10d::nccl2::waitForNcclCompletion",
-            "c10d::ProcessGroupMPI::AsyncWork::wait",
-            "c10d::ProcessGroupUCC::WorkUCC::wait",
+        functions=names(
+            "c10d::ProcessGroupNCCL::WorkNCCL::synchronizeInternal "
+            "c10d::nccl2::ProcessGroupNCCL::waitForNcclOperation "
+            "c10d::nccl2::waitForNcclCompletion c10d::ProcessGroupMPI::AsyncWork::wait "
+            "c10d::ProcessGroupUCC::WorkUCC::wait"
         ),
         native=True,
         says="waiting for an asynchronous operation",
@@ -48,13 +47,17 @@ C10D: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.P2P,
-        functions=("c10d::ProcessGroupGloo::RecvWork::wait", "c10d::ProcessGroupGloo::RecvWork::*"),
+        functions=names(
+            "c10d::ProcessGroupGloo::RecvWork::wait c10d::ProcessGroupGloo::RecvWork::*"
+        ),
         native=True,
         op="recv",
     ),
     WaitRule(
         kind=WaitKind.P2P,
-        functions=("c10d::ProcessGroupGloo::SendWork::wait", "c10d::ProcessGroupGloo::SendWork::*"),
+        functions=names(
+            "c10d::ProcessGroupGloo::SendWork::wait c10d::ProcessGroupGloo::SendWork::*"
+        ),
         native=True,
         op="send",
     ),
@@ -122,23 +125,13 @@ C10D: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.STORE,
-        functions=(
-            "c10d::TCPStore::doWait",
-            "c10d::TCPStore::doGet",
-            "c10d::TCPStore::get",
-            "c10d::TCPStore::wait",
-            "c10d::TCPStore::multiGet",
-            "c10d::TCPStore::add",
-            "c10d::TCPStore::set",
-            "c10d::TCPStore::compareSet",
-            "c10d::TCPStore::check",
-            "c10d::TCPStore::barrier",
-            "c10d::FileStore::wait",
-            "c10d::FileStore::get",
-            "c10d::HashStore::wait",
-            "c10d::HashStore::get",
-            "c10d::PrefixStore::wait",
-            "c10d::PrefixStore::get",
+        functions=names(
+            "c10d::TCPStore::doWait c10d::TCPStore::doGet c10d::TCPStore::get "
+            "c10d::TCPStore::wait c10d::TCPStore::multiGet c10d::TCPStore::add "
+            "c10d::TCPStore::set c10d::TCPStore::compareSet c10d::TCPStore::check "
+            "c10d::TCPStore::barrier c10d::FileStore::wait c10d::FileStore::get "
+            "c10d::HashStore::wait c10d::HashStore::get c10d::PrefixStore::wait "
+            "c10d::PrefixStore::get"
         ),
         native=True,
         says="waiting for a key of the store",
@@ -157,28 +150,22 @@ C10D: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.GROUP,
-        functions=(
-            "c10d::ProcessGroupGloo::ProcessGroupGloo",
-            "c10d::ProcessGroupGloo::connectContexts",
-            "gloo::rendezvous::Context::connectFullMesh",
-            "gloo::transport::tcp::Context::createAndConnectAllPairs",
+        functions=names(
+            "c10d::ProcessGroupGloo::ProcessGroupGloo c10d::ProcessGroupGloo::connectContexts "
+            "gloo::rendezvous::Context::connectFullMesh "
+            "gloo::transport::tcp::Context::createAndConnectAllPairs"
         ),
         native=True,
         says="connecting gloo to all ranks of a group",
     ),
     WaitRule(
         kind=WaitKind.TEARDOWN,
-        functions=(
-            "c10d::ProcessGroupNCCL::shutdown",
-            "c10d::ProcessGroupNCCL::abort",
-            "c10d::ProcessGroupNCCL::abortCommsFromMap",
-            "c10d::ProcessGroupNCCL::waitForPendingWorks",
-            "c10d::nccl2::ProcessGroupNCCL::shutdown",
-            "c10d::nccl2::ProcessGroupNCCL::abort",
-            "c10d::nccl2::ProcessGroupNCCL::finalize",
-            "ncclCommAbort",
-            "ncclCommDestroy",
-            "ncclCommFinalize",
+        functions=names(
+            "c10d::ProcessGroupNCCL::shutdown c10d::ProcessGroupNCCL::abort "
+            "c10d::ProcessGroupNCCL::abortCommsFromMap "
+            "c10d::ProcessGroupNCCL::waitForPendingWorks c10d::nccl2::ProcessGroupNCCL::shutdown "
+            "c10d::nccl2::ProcessGroupNCCL::abort c10d::nccl2::ProcessGroupNCCL::finalize "
+            "ncclCommAbort ncclCommDestroy ncclCommFinalize"
         ),
         native=True,
         says="shutting a communicator down",
@@ -186,33 +173,24 @@ C10D: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.IDLE,
-        functions=(
-            "c10d::ProcessGroupNCCL::Watchdog::runLoop",
-            "c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop",
-            "c10d::ProcessGroupNCCL::heartbeatMonitor",
-            "c10d::ProcessGroupNCCL::watchdogHandler",
-            "c10d::ProcessGroupNCCL::ncclCommWatchdog",
-            "c10d::ProcessGroupNCCL::workCleanupLoop",
-            "c10d::nccl2::ProcessGroupNCCL::timeoutWatchdog",
-            "c10d::ProcessGroupGloo::runLoop",
-            "gloo::transport::tcp::Loop::run",
-            "c10d::detail::LibUVStoreDaemon::run",
-            "c10d::detail::TCPStoreMasterDaemon::run",
-            "ncclProxyProgress",
-            "ncclProxyService",
-            "ncclProxyServiceUDS",
-            "ncclRasMain",
-            "rasThreadMain",
+        functions=names(
+            "c10d::ProcessGroupNCCL::Watchdog::runLoop "
+            "c10d::ProcessGroupNCCL::HeartbeatMonitor::runLoop "
+            "c10d::ProcessGroupNCCL::heartbeatMonitor c10d::ProcessGroupNCCL::watchdogHandler "
+            "c10d::ProcessGroupNCCL::ncclCommWatchdog c10d::ProcessGroupNCCL::workCleanupLoop "
+            "c10d::nccl2::ProcessGroupNCCL::timeoutWatchdog c10d::ProcessGroupGloo::runLoop "
+            "gloo::transport::tcp::Loop::run c10d::detail::LibUVStoreDaemon::run "
+            "c10d::detail::TCPStoreMasterDaemon::run ncclProxyProgress ncclProxyService "
+            "ncclProxyServiceUDS ncclRasMain rasThreadMain"
         ),
         native=True,
         says="a thread that watches or serves",
     ),
     WaitRule(
         kind=WaitKind.BACKWARD,
-        functions=(
-            "torch::autograd::Engine::execute",
-            "torch::autograd::Engine::execute_with_graph_task",
-            "torch::autograd::python::PythonEngine::execute",
+        functions=names(
+            "torch::autograd::Engine::execute torch::autograd::Engine::execute_with_graph_task "
+            "torch::autograd::python::PythonEngine::execute"
         ),
         native=True,
     ),
@@ -221,32 +199,17 @@ C10D: tuple[WaitRule, ...] = (
 NCCL: tuple[WaitRule, ...] = (
     WaitRule(
         kind=WaitKind.NCCL_INIT,
-        functions=(
-            "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID",
-            "c10d::ProcessGroupNCCL::allgatherUniqueNCCLIDs",
-            "c10d::ProcessGroupNCCL::initNCCLComm",
-            "c10d::ProcessGroupNCCL::getNCCLComm",
-            "c10d::ProcessGroupNCCL::eagerConnectSingleDevice",
-            "c10d::nccl2::ProcessGroupNCCL::eagerConnectSingleDevice",
-            "c10d::nccl2::ProcessGroupNCCL::initNcclResources",
-            "c10d::nccl2::waitForNcclChildComm",
-            "c10d::NCCLComm::create*",
-            "c10d::NCCLComm::split",
-            "c10d::NCCLComm::waitReady",
-            "ncclCommInit*",
-            "ncclCommSplit*",
-            "bootstrapInit",
-            "bootstrapAllGather",
-            "bootstrapRecv",
-            "bootstrapRoot",
-            "socketRingConnect",
-            "initTransportsRank",
-            "ncclTransportP2pSetup",
-            "ncclTransportRingConnect",
-            "ncclTransportTreeConnect",
-            "ncclCollPreconnectFunc",
-            "ncclP2PPreconnectFunc",
-            "ncclPreconnectFunc",
+        functions=names(
+            "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID "
+            "c10d::ProcessGroupNCCL::allgatherUniqueNCCLIDs c10d::ProcessGroupNCCL::initNCCLComm "
+            "c10d::ProcessGroupNCCL::getNCCLComm c10d::ProcessGroupNCCL::eagerConnectSingleDevice "
+            "c10d::nccl2::ProcessGroupNCCL::eagerConnectSingleDevice "
+            "c10d::nccl2::ProcessGroupNCCL::initNcclResources c10d::nccl2::waitForNcclChildComm "
+            "c10d::NCCLComm::create* c10d::NCCLComm::split c10d::NCCLComm::waitReady "
+            "ncclCommInit* ncclCommSplit* bootstrapInit bootstrapAllGather bootstrapRecv "
+            "bootstrapRoot socketRingConnect initTransportsRank ncclTransportP2pSetup "
+            "ncclTransportRingConnect ncclTransportTreeConnect ncclCollPreconnectFunc "
+            "ncclP2PPreconnectFunc ncclPreconnectFunc"
         ),
         native=True,
         says=_SETS_UP,
@@ -271,13 +234,9 @@ NCCL: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
-        functions=(
-            "ncclGroupEnd",
-            "ncclGroupEndInternal",
-            "groupLaunch",
-            "ncclEnqueueCheck",
-            "waitWorkFifoAvailable",
-            "ncclLocalOpAppend",
+        functions=names(
+            "ncclGroupEnd ncclGroupEndInternal groupLaunch ncclEnqueueCheck waitWorkFifoAvailable "
+            "ncclLocalOpAppend"
         ),
         native=True,
         says="launching an NCCL operation",
@@ -285,338 +244,31 @@ NCCL: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
-        functions=(
-            "cudaStreamSynchronize*",
-            "cudaEventSynchronize*",
-            "cudaDeviceSynchronize*",
-            "cudaMemcpy*",
-            "cudaFree*",
-            "cudaHostAlloc*",
-            "cudaMalloc*",
-            "cuStreamSynchronize*",
-            "cuEventSynchronize*",
-            "cuCtxSynchronize*",
-            "cuMemcpy*",
-            "cuMemFree*",
-            "cuMemAlloc*",
-            "hipStreamSynchronize*",
-            "hipEventSynchronize*",
-            "hipDeviceSynchronize*",
-            "hipMemcpy*",
-            "at::native::_local_scalar_dense_cuda",
-            "c10::cuda::CUDAStream::synchronize",
-            "c10::cuda::device_synchronize",
-            "THCPStream_synchronize",
-            "THCPEvent_synchronize",
-            "THCPModule_cudaSynchronize",
+        functions=names(
+            "cudaStreamSynchronize* cudaEventSynchronize* cudaDeviceSynchronize* cudaMemcpy* "
+            "cudaFree* cudaHostAlloc* cudaMalloc* cuStreamSynchronize* cuEventSynchronize* "
+            "cuCtxSynchronize* cuMemcpy* cuMemFree* cuMemAlloc* hipStreamSynchronize* "
+            "hipEventSynchronize* hipDeviceSynchronize* hipMemcpy* "
+            "at::native::_local_scalar_dense_cuda c10::cuda::CUDAStream::synchronize "
+            "c10::cuda::device_synchronize THCPStream_synchronize THCPEvent_synchronize "
+            "THCPModule_cudaSynchronize"
         ),
         native=True,
         says="waiting for the GPU",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
-        functions=("cudaLaunchKernel*", "cuLaunchKernel*", "hipLaunchKernel*", "hipModuleLaunch*"),
+        functions=names("cudaLaunchKernel* cuLaunchKernel* hipLaunchKernel* hipModuleLaunch*"),
         native=True,
         says="launching a kernel (the GPU's queue is full or it hangs)",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
-        functions=("cuInit", "cuDevicePrimaryCtxRetain", "cuCtxCreate*", "cuModuleLoad*"),
+        functions=names("cuInit cuDevicePrimaryCtxRetain cuCtxCreate* cuModuleLoad*"),
         native=True,
         says="setting up the GPU",
         scope=Scope.LOCAL,
     ),
 )
 
-_MPI_OPS = (
-    ("Barrier", "barrier"),
-    ("Bcast", "broadcast"),
-    ("Allreduce", "allreduce"),
-    ("Reduce", "reduce"),
-    ("Allgather", "allgather"),
-    ("Allgatherv", "allgatherv"),
-    ("Gather", "gather"),
-    ("Gatherv", "gatherv"),
-    ("Scatter", "scatter"),
-    ("Scatterv", "scatterv"),
-    ("Alltoall", "alltoall"),
-    ("Alltoallv", "alltoallv"),
-    ("Alltoallw", "alltoallw"),
-    ("Reduce_scatter", "reduce_scatter"),
-    ("Reduce_scatter_block", "reduce_scatter_block"),
-    ("Scan", "scan"),
-    ("Exscan", "exscan"),
-    ("Ibarrier", "ibarrier"),
-    ("Comm_dup", "comm_dup"),
-    ("Comm_split", "comm_split"),
-    ("Comm_split_type", "comm_split_type"),
-    ("Comm_create", "comm_create"),
-    ("Comm_create_group", "comm_create_group"),
-    ("Comm_free", "comm_free"),
-    ("Comm_connect", "comm_connect"),
-    ("Comm_accept", "comm_accept"),
-    ("Comm_spawn", "comm_spawn"),
-    ("Intercomm_create", "intercomm_create"),
-    ("Win_create", "win_create"),
-    ("Win_allocate", "win_allocate"),
-    ("Win_fence", "win_fence"),
-    ("Win_lock", "win_lock"),
-    ("Win_unlock", "win_unlock"),
-    ("Win_free", "win_free"),
-    ("File_open", "file_open"),
-    ("File_close", "file_close"),
-    ("File_read_all", "file_read_all"),
-    ("File_write_all", "file_write_all"),
-    ("Send", "send"),
-    ("Ssend", "ssend"),
-    ("Bsend", "bsend"),
-    ("Rsend", "rsend"),
-    ("Recv", "recv"),
-    ("Sendrecv", "sendrecv"),
-    ("Sendrecv_replace", "sendrecv_replace"),
-    ("Probe", "probe"),
-    ("Mprobe", "mprobe"),
-    ("Mrecv", "mrecv"),
-    ("Wait", "wait"),
-    ("Waitall", "waitall"),
-    ("Waitany", "waitany"),
-    ("Waitsome", "waitsome"),
-    ("Init", "init"),
-    ("Init_thread", "init"),
-    ("Finalize", "finalize"),
-)
-
-MPI: tuple[WaitRule, ...] = (
-    *(
-        WaitRule(
-            kind=WaitKind.MPI,
-            functions=(f"PMPI_{name}", f"MPI_{name}", f"PMPI_{name}_c", f"MPI_{name}_c"),
-            native=True,
-            op=op,
-            says=f"in MPI_{name}",
-        )
-        for name, op in _MPI_OPS
-    ),
-    *(
-        WaitRule(kind=WaitKind.MPI, functions=functions, native=True, op=op, says=f"in MPI {op}")
-        for functions, op in (
-            (("ompi_coll_base_barrier*", "ompi_coll_tuned_barrier*"), "barrier"),
-            (("ompi_coll_base_allreduce*", "ompi_coll_tuned_allreduce*"), "allreduce"),
-            (("ompi_coll_base_bcast*", "ompi_coll_tuned_bcast*"), "broadcast"),
-            (("ompi_coll_base_allgather*", "ompi_coll_tuned_allgather*"), "allgather"),
-            (("ompi_coll_base_alltoall*", "ompi_coll_tuned_alltoall*"), "alltoall"),
-            (("ompi_coll_base_reduce*", "ompi_coll_tuned_reduce*"), "reduce"),
-            (("ompi_coll_base_gather*", "ompi_coll_tuned_gather*"), "gather"),
-            (("ompi_coll_base_scatter*", "ompi_coll_tuned_scatter*"), "scatter"),
-            (("ompi_comm_dup*",), "comm_dup"),
-            (("ompi_comm_split*",), "comm_split"),
-        )
-    ),
-    WaitRule(
-        kind=WaitKind.MPI,
-        functions=("PMPI_*", "ompi_mpi_init", "ompi_comm_nextcid", "MPIDI_*", "MPIR_*"),
-        native=True,
-        says="in an MPI call",
-    ),
-)
-
-CPYTHON: tuple[WaitRule, ...] = (
-    WaitRule(
-        kind=WaitKind.GIL,
-        functions=("take_gil",),
-        native=True,
-        says="waiting for the GIL",
-    ),
-    *(
-        WaitRule(
-            kind=kind,
-            functions=functions,
-            native=True,
-            layer=Layer.MECHANISM,
-            says=says,
-            op=op,
-            scope=scope,
-        )
-        for kind, functions, says, op, scope in (
-            (WaitKind.SLEEP, ("time_sleep", "pysleep"), "sleeping", None, None),
-            (
-                WaitKind.LOCK,
-                (
-                    "lock_PyThread_acquire_lock",
-                    "lock_acquire",
-                    "rlock_acquire",
-                    "lock___enter__",
-                    "rlock___enter__",
-                    "acquire_timed",
-                    "PyMutex_LockTimed",
-                    "semlock_acquire",
-                    "_multiprocessing_SemLock_acquire*",
-                ),
-                "waiting for a lock",
-                None,
-                None,
-            ),
-            (
-                WaitKind.QUEUE,
-                ("_queue_SimpleQueue_get*", "simplequeue_get"),
-                "waiting for an item of a queue",
-                None,
-                None,
-            ),
-            (
-                WaitKind.INPUT,
-                (
-                    "builtin_input",
-                    "PyOS_Readline",
-                    "PyOS_StdioReadline",
-                    "my_fgets",
-                    "call_readline",
-                    "readline_until_enter_or_signal",
-                ),
-                "waiting for input",
-                None,
-                None,
-            ),
-            (
-                WaitKind.NETWORK,
-                ("sock_call_ex", "sock_recv*", "sock_accept", "sock_connect", "internal_connect"),
-                "waiting on a socket",
-                None,
-                None,
-            ),
-            (
-                WaitKind.NETWORK,
-                ("getaddrinfo", "gethostbyname_r", "res_nsend", "res_nsearch"),
-                "resolving a host name",
-                None,
-                None,
-            ),
-            (
-                WaitKind.LOCK,
-                ("fcntl_flock*", "fcntl_lockf*", "flock"),
-                "waiting for a file lock",
-                "file-lock",
-                None,
-            ),
-            (
-                WaitKind.SUBPROCESS,
-                ("os_waitpid*", "os_wait*", "waitpid", "wait4", "waitid", "os_system*"),
-                "waiting for a child process",
-                None,
-                None,
-            ),
-            (
-                WaitKind.FILE,
-                (
-                    "os_open*",
-                    "os_fsync*",
-                    "fsync",
-                    "fdatasync",
-                    "openat*",
-                    "open64",
-                    "fopen*",
-                    "os_stat*",
-                    "os_listdir*",
-                    "os_scandir*",
-                    "fstatat64",
-                    "statx",
-                    "pread64",
-                    "pwrite64",
-                    "getdents64",
-                ),
-                "in file I/O",
-                None,
-                None,
-            ),
-            (
-                WaitKind.FILE,
-                ("Py_write", "Py_read", "os_read*", "os_write*", "_io_FileIO_read*", "readall"),
-                "reading or writing a file, pipe or terminal",
-                None,
-                Scope.LOCAL,
-            ),
-            (
-                WaitKind.FILE,
-                ("_io_FileIO_write*", "bufferedreader_raw_read", "bufferedwriter_raw_write"),
-                "reading or writing a file, pipe or terminal",
-                None,
-                Scope.LOCAL,
-            ),
-        )
-    ),
-)
-
-LIBC: tuple[WaitRule, ...] = (
-    *(
-        WaitRule(
-            kind=kind,
-            functions=functions,
-            native=True,
-            layer=Layer.MECHANISM,
-            says=says,
-            scope=scope,
-        )
-        for kind, functions, says, scope in (
-            (
-                WaitKind.SLEEP,
-                ("nanosleep", "clock_nanosleep", "usleep"),
-                "sleeping",
-                Scope.MAYBE,
-            ),
-            (
-                WaitKind.POLL,
-                ("poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "pause"),
-                "waiting for a file descriptor",
-                Scope.MAYBE,
-            ),
-            (
-                WaitKind.POLL,
-                ("read", "write", "recv", "recvfrom", "recvmsg", "send", "sendmsg", "accept*"),
-                "waiting on a pipe, socket or file",
-                Scope.MAYBE,
-            ),
-            (
-                WaitKind.POLL,
-                (
-                    "futex_wait*",
-                    "futex_abstimed_wait*",
-                    "do_futex_wait",
-                    "pthread_cond_wait",
-                    "pthread_cond_timedwait",
-                    "pthread_cond_clockwait",
-                    "std::condition_variable::wait",
-                    "std::__condvar::wait",
-                    "pthread_join",
-                    "pthread_clockjoin_ex",
-                    "sem_wait",
-                    "sem_timedwait",
-                    "sem_clockwait",
-                    "sem_wait_slow64",
-                    "PyThread_acquire_lock_timed",
-                ),
-                "waiting in native code",
-                Scope.MAYBE,
-            ),
-            (
-                WaitKind.LOCK,
-                ("pthread_mutex_lock", "lll_lock_wait", "pthread_rwlock_rdlock", "gomp_*_wait"),
-                "waiting for a lock in native code",
-                Scope.LOCAL,
-            ),
-            (
-                WaitKind.POLL,
-                ("gomp_team_barrier_wait*", "gomp_barrier_wait*", "kmp_*barrier*", "__kmp_*"),
-                "waiting for OpenMP threads",
-                Scope.LOCAL,
-            ),
-            (
-                WaitKind.POLL,
-                ("sigwait", "sigtimedwait", "sigsuspend"),
-                "waiting for a signal",
-                None,
-            ),
-        )
-    ),
-)
-
-NATIVE: tuple[WaitRule, ...] = (*C10D, *NCCL, *MPI, *CPYTHON, *LIBC)
+NATIVE: tuple[WaitRule, ...] = (*C10D, *NCCL)

@@ -191,6 +191,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "is": "are" if many else "is",
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
+        "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, stands),
         "does": _does(case, stands),
         "where": _site(place),

@@ -140,6 +140,8 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
         evidence += evidence_of(case, case.stands[meeting.members[0]])[:1]
     certain = all(stand.place is None or stand.place.certain for stand in stands)
     strength = 1.0 if certain and affected else 0.8
+    if _contradicted(case, members):
+        strength *= 0.5
     if _too_many(case, members, waiters):
         strength *= 0.55
     return Hit(
@@ -152,6 +154,13 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
         location=location_of(case, stands[0]),
         fields=subject_fields(case, stands, affected),
     )
+
+
+def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
+    """Tell whether the ledger knows these ranks, and blames others."""
+    blamed = {rank for finding in case.ledger.findings for rank in finding.culprits}
+    ranks = set(case.ranks(members))
+    return bool(blamed) and ranks <= case.ledger.spots.keys() and not ranks & blamed
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
@@ -397,8 +406,8 @@ class Moving(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if the waiting ranks had answers, or the late ones were seen to move."""
         picture = case.picture
-        waiters = [s for s in case.stands if _always(s, WAITERS)]
-        behind = [case.stands[n] for n in picture.roots if _always(case.stands[n], OWN)]
+        waiters = [s for s in case.stands if _mostly(s, WAITERS)]
+        behind = [s for s in case.stands if _mostly(s, OWN)]
         moves = [s for s in behind if s.standing is Standing.MOVING]
         if not behind or not waiters or not (picture.progress or moves):
             return ()
@@ -422,9 +431,13 @@ class Moving(Record):
 OWN = {Standing.BLOCKED, Standing.RUNNING, Standing.MOVING}
 
 
-def _always(stand: Stand, standings: set[Standing]) -> bool:
-    """Tell whether a member stood so at every look."""
-    return stand.standing in standings and all(was in standings for was in stand.earlier)
+def _mostly(stand: Stand, standings: set[Standing]) -> bool:
+    """Tell whether a member stood so at most looks: at all of two, at three of five."""
+    looks = (*stand.earlier, stand.standing)
+    return sum(was in standings for was in looks) > MOST * len(looks)
+
+
+MOST = 0.55
 
 
 def moving() -> Moving:

@@ -70,17 +70,28 @@ class Capture:
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
         for number in range(self.options.looks):
-            if number:
-                time.sleep(self.options.interval)
-            self._tell(f"look {number + 1} of {self.options.looks}: {_count(self.job)}")
-            look = self._new_look(number, native=self.options.native)
-            self._looks.append(look)
-            look.take(self.job.members, self._known, worth_reading(self.job.members))
-            if number == 0 and self.job.family is not None:
-                self._settle(look)
-            if number + 1 < self.options.looks:
-                look.settle()
+            self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
+
+    def look_more(self, count: int) -> None:
+        """Take further looks, where the first ones left open whether the job moves."""
+        if self._looks:
+            self._looks[-1].settle()
+        for number in range(count):
+            self._look(last=number + 1 == count)
+
+    def _look(self, *, last: bool) -> None:
+        number = len(self._looks)
+        if number:
+            time.sleep(self.options.interval)
+        self._tell(f"look {number + 1}: {_count(self.job)}")
+        look = self._new_look(number, native=self.options.native)
+        self._looks.append(look)
+        look.take(self.job.members, self._known, worth_reading(self.job.members))
+        if number == 0 and self.job.family is not None:
+            self._settle(look)
+        if not last:
+            look.settle()
 
     def native_stacks(self, pids: Iterable[int]) -> None:
         """Take native stacks of some processes, about a second each, as part of the last look."""

@@ -288,7 +288,7 @@ def test_progress_is_told_in_words() -> None:
     with program(SLEEP) as child:
         capture(child.pid, ONCE, said.append)
     assert said[0] == f"finding the job of process {child.pid}"
-    assert said[1] == "look 1 of 1: 1 rank"
+    assert said[1] == "look 1: 1 rank"
 
 
 def test_process_that_is_gone_is_an_error() -> None:

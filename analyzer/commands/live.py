@@ -6,12 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from whyhang.analyzer.case import Case
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
     from whyhang.collectors.bundle import Bundle
     from whyhang.collectors.capture import Capture
 
 NATIVE = ("auto", "always", "never")
+MORE_LOOKS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,21 +93,29 @@ def _capture(pid: int, options: argparse.Namespace, progress: Progress) -> Captu
         native=options.native == "always",
     )
     taken = capture(pid, look, progress.say)
+    case = _aligned(taken)
+    if options.looks > 1 and case.picture.progress and case.picture.roots:
+        taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
+        case = _aligned(taken)
     if options.native == "auto":
-        open_questions = _undecided(_read(taken.bundle()))
+        open_questions = _undecided(case)
         if open_questions:
             taken.native_stacks(open_questions)
     return taken
 
 
-def _undecided(found: list[Fact]) -> list[int]:
-    """List the pids whose Python stack leaves open what they wait for."""
+def _aligned(taken: Capture) -> Case:
     from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
     from whyhang.analyzer.identify import identify  # noqa: PLC0415
-    from whyhang.analyzer.waits import undecided  # noqa: PLC0415
     from whyhang.signatures.frames import TABLE  # noqa: PLC0415
 
-    case = align(identify(found), TABLE)
+    return align(identify(_read(taken.bundle())), TABLE)
+
+
+def _undecided(case: Case) -> list[int]:
+    """List the pids whose Python stack leaves open what they wait for."""
+    from whyhang.analyzer.waits import undecided  # noqa: PLC0415 - not for `--help`
+
     pids = []
     for stand in case.stands:
         member = case.member(stand.member)

@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     id="slow-not-hung",
     category="slow-not-hung",
     kind=Kind.CAUSE,
-    title="The job still moves; {others} wait for {who}, which {does}{at}",
+    title="The job still moves; {others} {wait} for {who} ({does}{at})",
     when=moving(),
     means=(
         "Ranks went on between the looks, so this is not a hang. {who} is behind the others "

@@ -2,7 +2,9 @@
 
 Of several that fail within a moment, from one timeout for instance, it names the one that it
 looked at first, so this line alone is weak. The exception printed by that process is the real
-evidence. With several hosts, each launcher names its own.
+evidence. Where some process lost its connection or ran into a timeout, the one that the
+launcher names may be a victim, so nothing is said then. With several hosts, each launcher names
+its own.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -21,6 +23,8 @@ SIGNATURE = Signature(
     unless=log(
         r"[Ww]atchdog caught collective operation timeout",
         r"Timed out waiting \d+ms for (?:recv|send) operation",
+        r"torch\.distributed\.Dist\w+Error: ",
+        r"Connection (?:closed|reset) by (?:remote )?peer ",
     ),
     means=(
         "The launcher saw this process end with an error first and then ended its siblings. The "

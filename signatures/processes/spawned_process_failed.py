@@ -23,6 +23,9 @@ SIGNATURE = Signature(
     ),
     unless=log(
         r"[Ww]atchdog caught collective operation timeout",
+        r"Timed out waiting \d+ms for (?:recv|send) operation",
+        r"torch\.distributed\.Dist\w+Error: ",
+        r"Connection (?:closed|reset) by (?:remote )?peer ",
     ),
     means=(
         "The parent of the job saw process {rank} fail and ended the others. The lines that "

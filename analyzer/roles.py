@@ -18,7 +18,11 @@ MARKS: tuple[tuple[str, Role], ...] = (
 
 
 def main_thread(dump: StackDump) -> Thread | None:
-    """Find the main thread: its id is the pid, it is called so, or it is the only one."""
+    """Find the main thread: its id is the pid, it is called so, or it runs the program.
+
+    Tools that print neither (faulthandler) still show the program's ``<module>`` as the
+    outermost frame, and other Python threads as started by ``threading``.
+    """
     pid = dump.who.pid
     for thread in dump.threads:
         if pid is not None and thread.tid == pid:
@@ -26,7 +30,21 @@ def main_thread(dump: StackDump) -> Thread | None:
     for thread in dump.threads:
         if thread.name == "MainThread":
             return thread
+    for is_main in (_runs_program, _not_started_by_python):
+        for thread in dump.threads:
+            if is_main(thread):
+                return thread
     return dump.threads[0] if dump.threads else None
+
+
+def _runs_program(thread: Thread) -> bool:
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and python[-1].function in {"<module>", "_run_module_as_main"}
+
+
+def _not_started_by_python(thread: Thread) -> bool:
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and not python[-1].file.endswith("threading.py")
 
 
 def role_of_dump(dump: StackDump) -> Role:

@@ -1,6 +1,6 @@
 """A log in blocks: whole lines, with some text before and behind them to look at.
 
-Reading into a buffer instead of mapping the file costs a tenth more time and lives through what
+Reading into memory instead of mapping the file costs a tenth more time and lives through what
 logs do: they are rotated, truncated and still being written while they are read. (A mapped
 file that shrinks ends the process with SIGBUS.)
 """
@@ -8,11 +8,12 @@ file that shrinks ends the process with SIGBUS.)
 from __future__ import annotations
 
 import bisect
+import io
 import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-READ = 2 << 20  # bytes at once: stays in the processor's cache
+READ = 2 << 20  # bytes at once
 BEHIND = 64 << 10  # bytes kept before the lines of a block
 AHEAD = 256 << 10  # bytes seen behind them
 OVERLAP = 8 << 10  # of two blocks within one endless line
@@ -23,29 +24,33 @@ COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 class Block:
     """Lines ``data[start:stop]`` that begin at byte ``base + start`` of the file.
 
-    What stands before ``start`` and behind ``stop`` belongs to other blocks, and is there to
-    be looked at. Within a line too long for one block, blocks overlap: what ends at or before
-    ``known`` was in the block before.
+    What stands before ``start`` and behind ``stop`` (up to ``end``) belongs to other blocks, and
+    is there to be looked at. Within a line too long for one block, blocks overlap: what ends at
+    or before ``known`` was in the block before. ``line`` is the number of the line at ``start``,
+    to be set before ``line_at`` is asked. After ``release`` the data is no longer this block's.
     """
 
     def __init__(
-        self, data: bytearray, *, start: int, stop: int, known: int, base: int, line: int
+        self, data: bytes | bytearray, *, start: int, stop: int, end: int, known: int, base: int
     ) -> None:
         self.data = data
         self.start = start
         self.stop = stop
+        self.end = end
         self.known = known
         self.base = base
+        self.line = 1
+        self.release: Callable[[], None] = _nothing
         self._counted = start
-        self._line = line
+        self._breaks = 0
 
     def line_at(self, offset: int) -> int:
         """Give the 1-based number of the line at an offset; cheap if the offsets rise."""
         if offset < self._counted:
-            return self._line - self.data.count(b"\n", offset, self._counted)
-        self._line += self.data.count(b"\n", self._counted, offset)
+            return self.line + self._breaks - self.data.count(b"\n", offset, self._counted)
+        self._breaks += self.data.count(b"\n", self._counted, offset)
         self._counted = offset
-        return self._line
+        return self.line + self._breaks
 
     def file_offset(self, offset: int) -> int:
         """Give the place in the file of a place in the block."""
@@ -68,8 +73,33 @@ class Block:
 
     def bounds(self, offset: int) -> tuple[int, int]:
         """Give the start and end of the line that holds the byte at ``offset``."""
-        end = self.data.find(b"\n", offset)
-        return self.data.rfind(b"\n", 0, offset) + 1, end if end >= 0 else len(self.data)
+        end = self.data.find(b"\n", offset, self.end)
+        return self.data.rfind(b"\n", 0, offset) + 1, end if end >= 0 else self.end
+
+
+def _nothing() -> None:
+    """Release nothing."""
+
+
+class _Buffers:
+    """Buffers that are used again: fresh memory costs as much as reading."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free: list[bytearray] = []
+
+    def take(self) -> bytearray:
+        return self._free.pop() if self._free else bytearray(self._size)
+
+    def giver(self, buffer: bytearray) -> Callable[[], None]:
+        """Make what gives a buffer back, once."""
+        given: list[bytearray] = [buffer]
+
+        def give() -> None:
+            if given:
+                self._free.append(given.pop())
+
+        return give
 
 
 def blocks(
@@ -77,43 +107,55 @@ def blocks(
 ) -> Iterator[Block]:
     """Cut a stream into blocks; ``told`` hears of every number of bytes read.
 
-    A block is only valid until the next one is asked for. Raises what the stream raises, after
-    the blocks that came before have been given.
+    Raises what the stream raises, after the blocks that came before have been given.
     """
-    data = bytearray()
-    start = known = base = 0
-    line = 1
+    buffers = _Buffers(BEHIND + AHEAD + 2 * read + OVERLAP)
+    data = buffers.take()
+    start = known = base = end = 0
     more = True
     failure: Exception | None = None
-    while more or start < len(data):
+    while more or start < end:
         if more:
             try:
-                chunk = stream.read(read)
+                got = _read(stream, data, end, read)
             except Exception as error:  # noqa: BLE001 - any decompressor's; raised again below
-                chunk, failure = b"", error
-            more = bool(chunk)
-            told(len(chunk))
-            data += chunk
-        stop = _stop(data, start, more=more, read=read)
+                got, failure = 0, error
+            more = got > 0
+            end += got
+            told(got)
+        stop = _stop(data, start, end, more=more, read=read)
         if stop <= start:
             continue
-        block = Block(data, start=start, stop=stop, known=known, base=base, line=line)
-        yield block
-        line = block.line_at(stop)
+        block = Block(data, start=start, stop=stop, end=end, known=known, base=base)
+        block.release = buffers.giver(data)
+        following = buffers.take()
         known = stop
         start = stop if not more or data[stop - 1] == NEWLINE else max(start, stop - OVERLAP)
         gone = max(0, start - BEHIND)
-        del data[:gone]
-        start, known, base = start - gone, known - gone, base + gone
+        with memoryview(following) as target, memoryview(data) as rest:
+            target[: end - gone] = rest[gone:end]
+        yield block
+        data = following
+        start, known, base, end = start - gone, known - gone, base + gone, end - gone
     if failure is not None:
         raise failure
 
 
-def _stop(data: bytearray, start: int, *, more: bool, read: int) -> int:
+def _read(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
+    """Read up to ``size`` bytes into ``data`` from ``at`` on, and give how many there were."""
+    if isinstance(stream, io.BufferedIOBase | io.RawIOBase):
+        with memoryview(data) as view, view[at : at + size] as free:
+            return stream.readinto(free) or 0
+    chunk = stream.read(size)
+    data[at : at + len(chunk)] = chunk
+    return len(chunk)
+
+
+def _stop(data: bytearray, start: int, end: int, *, more: bool, read: int) -> int:
     """Choose where a block ends: at a line break with enough text behind it."""
     if not more:
-        return len(data)
-    latest = len(data) - AHEAD
+        return end
+    latest = end - AHEAD
     if latest <= start:
         return start
     stop = data.rfind(b"\n", start, latest) + 1
@@ -128,20 +170,23 @@ class PlainBlock(Block):
     def __init__(self, block: Block) -> None:
         cuts: list[tuple[int, int]] = []  # place behind each cut, and all bytes cut up to there
         removed = 0
-        for found in COLOUR.finditer(block.data):
+        data = bytes(block.data[: block.end])
+        for found in COLOUR.finditer(data):
             removed += found.end() - found.start()
             cuts.append((found.end() - removed, removed))
         self._cuts = cuts
+        plain = COLOUR.sub(b"", data)
         super().__init__(
-            bytearray(COLOUR.sub(b"", block.data)),
-            start=len(COLOUR.sub(b"", block.data[: block.start])),
-            stop=len(COLOUR.sub(b"", block.data[: block.stop])),
-            known=len(COLOUR.sub(b"", block.data[: block.known])),
+            plain,
+            start=len(COLOUR.sub(b"", data[: block.start])),
+            stop=len(COLOUR.sub(b"", data[: block.stop])),
+            end=len(plain),
+            known=len(COLOUR.sub(b"", data[: block.known])),
             base=block.base,
-            line=block.line_at(block.start),
         )
+        self.line = block.line
 
     def file_offset(self, offset: int) -> int:
         """Give the place in the file of a place in the block."""
-        at = bisect.bisect_right(self._cuts, (offset, len(self.data) << 1)) - 1
+        at = bisect.bisect_right(self._cuts, (offset, self.end << 8)) - 1
         return self.base + offset + (self._cuts[at][1] if at >= 0 else 0)

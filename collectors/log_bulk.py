@@ -7,12 +7,14 @@ from typing import Protocol
 
 from whyhang.analyzer.model import Fact
 from whyhang.collectors.log_blocks import Block
+from whyhang.collectors.log_coll import MARK as COLL
+from whyhang.collectors.log_coll import CollReader
 from whyhang.collectors.log_fingerprint import MARK as FINGERPRINT
 from whyhang.collectors.log_fingerprint import FingerprintReader
 from whyhang.collectors.log_found import FileView
 
-MARKS = (b"\x1b[", b": opCount ", FINGERPRINT)
-"""What the scanner reports once per block: colours, then the lines of each bulk reader."""
+MARKS = (COLL, FINGERPRINT)
+"""What the scanner reports once per block: one mark for the lines of each bulk reader."""
 
 
 class BulkReader(Protocol):
@@ -27,4 +29,4 @@ class BulkReader(Protocol):
 
 def bulk_readers(file: FileView) -> dict[int, BulkReader]:
     """Make the readers for one file, by the number of their mark."""
-    return {2: FingerprintReader(file)}
+    return {0: CollReader(file), 1: FingerprintReader(file)}

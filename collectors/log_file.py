@@ -13,6 +13,7 @@ from whyhang.collectors.log_fold import Fold
 from whyhang.collectors.log_found import FileView, Found, Handler, LineReader
 from whyhang.collectors.log_line import clean, take_apart
 from whyhang.collectors.log_ops import op_of
+from whyhang.collectors.log_pipeline import searched
 from whyhang.collectors.log_readers import line_readers
 from whyhang.collectors.log_search import Hit, Searcher
 
@@ -25,7 +26,7 @@ PATTERN_SECONDS = 0.2  # that one pattern may take for one line
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
-COLOUR_MARK = 0  # the first mark is the start of a colour
+ESCAPE = b"\x1b"
 
 Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
 """Gives for a pattern's number its text, whether lines are wanted for it, and it compiled."""
@@ -52,8 +53,12 @@ class FileScan:
         """Read the file to its end, or as far as it can be read, and give what it says."""
         try:
             with self.file.document.open() as stream:
-                for block in blocks(stream, told=told):
-                    self._block(block)
+                line = 1
+                for block, (hits, marks) in searched(blocks(stream, told=told), self.searcher):
+                    block.line = line
+                    self._block(block, hits, marks)
+                    line = block.line_at(block.stop)
+                    block.release()
         except Exception as error:  # noqa: BLE001 - whatever a decompressor raises: a gap
             self._note(
                 "end",
@@ -65,8 +70,8 @@ class FileScan:
             yield from self._facts_of(reader)
         for bulk in self.bulk.values():
             yield from self._facts_of(bulk)
-        for line in self.fold.lines():
-            yield replace(line, who=self.file.resolve(line.who))
+        for kept in self.fold.lines():
+            yield replace(kept, who=self.file.resolve(kept.who))
         if self.fold.dropped:
             self._note(
                 "dropped",
@@ -95,26 +100,22 @@ class FileScan:
             remedy="report this with the line, it is a mistake of whyhang",
         )
 
-    def _block(self, block: Block) -> None:
-        hits, marks = self._search(block)
-        if COLOUR_MARK in marks:  # colours may stand within what is looked for
+    def _block(self, block: Block, hits: list[Hit], marks: set[int]) -> None:
+        if (
+            block.data.find(ESCAPE, block.start, block.stop) >= 0
+        ):  # colours may stand within what is looked for
             block = PlainBlock(block)
-            hits, _ = self._search(block)
+            hits, marks = self.searcher.search(block)
         for mark in marks:
-            if mark in self.bulk:
-                self.bulk[mark].feed(block)
+            self.bulk[mark].feed(block)
         if hits:
             self._hits(block, hits)
-
-    def _search(self, block: Block) -> tuple[list[Hit], set[int]]:
-        with memoryview(block.data) as data, data[block.start : block.stop] as view:
-            return self.searcher.search(view)
 
     def _hits(self, block: Block, hits: Sequence[Hit]) -> None:
         """Take the lines apart in which something was found, in order, each once."""
         wanted: set[int] = set()
         start = end = -1
-        for offset, number in sorted(self._thinned(hits)):
+        for offset, number in sorted(self._thinned(block, hits)):
             at = block.start + offset - 1  # the last byte of what was found
             if at < block.known:
                 continue
@@ -127,7 +128,7 @@ class FileScan:
         if wanted:
             self._line(block, start, end, wanted)
 
-    def _thinned(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def _thinned(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Of a pattern that is found everywhere, look at the first and last few of the block."""
         counts = Counter(number for _, number in hits)
         self.hits.update(counts)
@@ -137,9 +138,15 @@ class FileScan:
             return hits
         kept = [hit for hit in hits if hit[1] not in storms]
         for number in storms:
-            places = sorted(hit for hit in hits if hit[1] == number)
-            self.fold.more(self.matcher(number)[0], len(places) - few)
-            kept += places[:STORM_FIRST] + places[-STORM_LAST:]
+            places = self.searcher.exact(block, number)
+            if places is None:
+                kept += [hit for hit in hits if hit[1] == number]
+            elif len(places) <= few:
+                kept += places
+            else:
+                places.sort()
+                self.fold.more(self.matcher(number)[0], len(places) - few)
+                kept += places[:STORM_FIRST] + places[-STORM_LAST:]
         return kept
 
     def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:

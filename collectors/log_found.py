@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from whyhang.analyzer.model import Fact, Source, Trust, Who, replace
+from whyhang.analyzer.model import Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.log_line import Line, Voice, clean, take_apart
 from whyhang.collectors.log_time import time_of
@@ -71,7 +71,7 @@ class Found:
         Lines of other ranks in between, as their prefixes tell, are left out.
         """
         block, at, number = self._block, self._end + 1, self.number
-        while limit > 0 and at < len(block.data):
+        while limit > 0 and at < block.end:
             start, end = block.bounds(at)
             number += 1
             at = end + 1
@@ -98,6 +98,14 @@ class Found:
             limit -= 1
 
 
+class Comm(Record):
+    """An NCCL communicator as one process names it. ``rank`` counts within it."""
+
+    group: Group
+    rank: int
+    size: int
+
+
 class FileView:
     """One file while it is read: what all readers of its lines learn together."""
 
@@ -107,6 +115,13 @@ class FileView:
         self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
         self.one_host: bool | None = None  # of the whole job; None: not told
+        self.launchers: set[str] = set()
+        self.comms: dict[tuple[str | None, int, str], Comm] = {}  # by host, pid, pointer
+
+    @property
+    def tasks_are_nodes(self) -> bool:
+        """Tell whether srun started a launcher on each node instead of the ranks themselves."""
+        return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
 
     def resolve(self, who: Who) -> Who:
         """Fill in a rank that the file told elsewhere, at its end when all is known."""

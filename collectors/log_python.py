@@ -1,8 +1,8 @@
 """Python tracebacks: which rank raised what, and where in the user's code.
 
 Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
-Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that is
-neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
+Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
+is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
 within a call of ``torch.distributed``; ``cause``, the exception that led to this one;
 ``launcher`` is "yes" for the launcher's own exception, which no rank raised; ``worker`` is the
 number of the DataLoader worker in which it was raised.
@@ -48,6 +48,7 @@ _WRAPPERS = frozenset(
 )
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
+_TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 _INNER = "Original Traceback (most recent call last):"
 _OF_LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
@@ -150,9 +151,11 @@ def _speaker(found: Found) -> Who:
     who = found.who
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who
-    for text in found.preceding(2):
-        if spawned := _SPAWNED.search(text):
+    for distance, text in enumerate(found.preceding(4)):
+        if distance < 2 and (spawned := _SPAWNED.search(text)):
             return replace(who, rank=int(spawned["index"]), trust=Trust.INFERRED)
+        if table := _TABLE_RANK.match(text):
+            return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
     return who
 
 
@@ -164,8 +167,10 @@ def _read_chain(found: Found) -> list[_Traceback]:
     """
     chain = [_Traceback()]
     chained = False
-    for number, line in found.following(MAX_LINES):
+    indent = re.compile(f" {{0,{len(found.text) - len(found.text.lstrip())}}}")
+    for number, indented in found.following(MAX_LINES):
         current = chain[-1]
+        line = replace(indented, text=indent.sub("", indented.text, count=1))
         if current.end is None:
             if not _read_frame(current, number, line):
                 break

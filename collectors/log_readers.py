@@ -7,9 +7,12 @@ import io
 from whyhang.analyzer.model import NOBODY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.log_desync import DesyncReader
+from whyhang.collectors.log_exits import ExitReader
 from whyhang.collectors.log_fingerprint import MismatchReader
 from whyhang.collectors.log_found import FileView, LineReader
+from whyhang.collectors.log_job import JobReader
 from whyhang.collectors.log_line import Voice
+from whyhang.collectors.log_nccl import NcclReader
 from whyhang.collectors.log_python import TracebackReader
 from whyhang.collectors.log_watchdog import WatchdogReader
 
@@ -19,6 +22,9 @@ NOTHING = Document(path="", head=b"", size=0, open=io.BytesIO, who=NOBODY)
 def line_readers(file: FileView) -> tuple[LineReader, ...]:
     """Make the readers for one file."""
     return (
+        JobReader(file),  # first: what it learns resolves the ranks of the others
+        NcclReader(file),  # likewise
+        ExitReader(file),
         WatchdogReader(file),
         DesyncReader(file),
         MismatchReader(file),

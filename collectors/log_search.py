@@ -11,26 +11,43 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Gap
+from whyhang.collectors.log_blocks import Block
 from whyhang.collectors.log_syntax import UntranslatableError, hyperscan_form, required_words
 
 if TYPE_CHECKING:
     import hyperscan
 
 LEAST_WORD = 3  # shorter words stand in nearly every line
+LONG_WORD = 8  # from here on a word is rare enough to be looked for instead of its pattern
+WORD_PART = 16  # bytes of it that are
 
 Hit = tuple[int, int]
 """Where a match may end (offset in the block, just behind it), and the pattern's number."""
 
 
-class Searcher(Protocol):
-    """Finds many patterns at once."""
+Searched = tuple[list[Hit], set[int]]
+"""The hits in a block, in no order, and the numbers of the marks that occur in it."""
 
-    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
-        """Give the hits, in no order, and the numbers of the marks that occur."""
+
+class Searcher(Protocol):
+    """Finds many patterns at once. ``threaded``: several blocks can be searched side by side."""
+
+    threaded: bool
+
+    def search(self, block: Block) -> Searched:
+        """Search the lines of a block."""
+
+    def search_some(self, block: Block, most: int) -> Searched | None:
+        """Search a block, but give up (None) at more than ``most`` hits."""
+
+    def exact(self, block: Block, number: int) -> list[Hit] | None:
+        """Search for one pattern more exactly, if that can be done (else None)."""
 
 
 def searcher(
@@ -74,6 +91,8 @@ def unsearchable(patterns: Iterable[tuple[str, str]]) -> tuple[Gap, ...]:
 class WordSearcher:
     """Searches with the standard library for words that matches must contain."""
 
+    threaded = False
+
     def __init__(self, patterns: Sequence[str], marks: Sequence[bytes]) -> None:
         self.marks = tuple(marks)
         self.unsearchable: list[tuple[str, str]] = []
@@ -94,9 +113,18 @@ class WordSearcher:
             else:
                 self._exact.setdefault(word, []).append(number)
 
-    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
+    def search_some(self, block: Block, most: int) -> Searched | None:
+        """Search a block, but give up at more than ``most`` hits."""
+        found = self.search(block)
+        return found if len(found[0]) <= most else None
+
+    def exact(self, block: Block, number: int) -> list[Hit] | None:  # noqa: ARG002 - an interface
+        """Words cannot be looked for more exactly."""
+        return None
+
+    def search(self, block: Block) -> Searched:
         """Look for each word in turn: many quick passes over a block that stays in the cache."""
-        data = bytes(block)
+        data = bytes(block.data[block.start : block.stop])
         marks = {number for number, mark in enumerate(self.marks) if mark in data}
         hits = list(_find_words(data, self._exact))
         if self._caseless:
@@ -141,23 +169,50 @@ def longest_plain_run(pattern: str) -> list[str]:
 class HyperscanSearcher:
     """Searches with a compiled Hyperscan database."""
 
-    def __init__(self, database: hyperscan.Database, mark_count: int) -> None:
-        self._database = database
-        self._marks = mark_count
+    threaded = True
 
-    def search(self, block: memoryview) -> tuple[list[Hit], set[int]]:
+    def __init__(self, database: hyperscan.Database, patterns: Sequence[str], marks: int) -> None:
+        self._database = database
+        self._patterns = patterns
+        self._marks = marks
+        self._own = threading.local()
+        self._exact: dict[int, HyperscanSearcher | None] = {}
+
+    def exact(self, block: Block, number: int) -> list[Hit] | None:
+        """Search for a whole pattern, where the first search only looked for a word of it."""
+        if number not in self._exact:
+            self._exact[number] = _exact_searcher(self._patterns[number])
+        found = self._exact[number]
+        return None if found is None else [(end, number) for end, _ in found.search(block)[0]]
+
+    def search(self, block: Block) -> Searched:
         """Look for everything in one pass."""
+        found = self.search_some(block, sys.maxsize)
+        assert found is not None
+        return found
+
+    def search_some(self, block: Block, most: int) -> Searched | None:
+        """Look for everything in one pass, but give up at more than ``most`` hits."""
+        import hyperscan  # noqa: PLC0415
+
         hits: list[Hit] = []
         marks: set[int] = set()
         limit = self._marks
 
-        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> bool:
             if number < limit:
                 marks.add(number)
             else:
                 hits.append((end, number - limit))
+            return len(hits) > most
 
-        self._database.scan(block, match_event_handler=found)  # type: ignore[type-var]  # any buffer
+        if not hasattr(self._own, "scratch"):  # each thread needs one
+            self._own.scratch = hyperscan.Scratch(self._database)
+        with memoryview(block.data) as data, data[block.start : block.stop] as view:
+            try:
+                self._database.scan(view, match_event_handler=found, scratch=self._own.scratch)  # type: ignore[type-var]  # any buffer
+            except hyperscan.ScanTerminated:
+                return None
         return hits, marks
 
 
@@ -175,14 +230,14 @@ def hyperscan_searcher(
     name = log_cache.name(str(getattr(hyperscan, "__version__", "")), patterns, marks)
     database = log_cache.load(name)
     if database is not None:
-        return HyperscanSearcher(database, len(marks)), ()
+        return HyperscanSearcher(database, patterns, len(marks)), ()
     try:
         database, lost = _compiled(patterns, marks, suspicious=False)
     except hyperscan.HyperscanError:
         database, lost = _compiled(patterns, marks, suspicious=True)
     if not lost:
         log_cache.save(name, database)
-    return HyperscanSearcher(database, len(marks)), unsearchable(lost)
+    return HyperscanSearcher(database, patterns, len(marks)), unsearchable(lost)
 
 
 def _compiled(
@@ -208,17 +263,44 @@ def _compiled(
 def _expressions(
     pattern: str, lost: list[tuple[str, str]], *, suspicious: bool
 ) -> list[tuple[bytes, bool]]:
-    """Write a pattern for Hyperscan, or else its words; the flag says: letter case is ignored."""
-    with contextlib.suppress(UntranslatableError):
-        code, caseless = hyperscan_form(pattern)
-        if not suspicious or compiles(code):
-            return [(code, caseless)]
+    """Write a pattern for Hyperscan; the flag says: letter case is ignored.
+
+    The beginning of a long word that every match contains is found twice as fast as the whole
+    pattern, and is rare enough in most logs. Else the pattern is loosened.
+    """
     try:
         words, caseless = words_of(pattern)
     except UntranslatableError as error:
+        if (exact := _loosened(pattern, suspicious=suspicious)) is not None:
+            return [exact]
         lost.append((pattern, str(error)))
         return []
-    return [(literal(word), caseless) for word in words]
+    if min(len(word) for word in words) >= LONG_WORD:
+        return [(literal(word[:WORD_PART]), caseless) for word in sorted(words)]
+    exact = _loosened(pattern, suspicious=suspicious)
+    return [exact] if exact else [(literal(word), caseless) for word in sorted(words)]
+
+
+def _loosened(pattern: str, *, suspicious: bool) -> tuple[bytes, bool] | None:
+    with contextlib.suppress(UntranslatableError):
+        code, caseless = hyperscan_form(pattern)
+        if not suspicious or compiles(code):
+            return code, caseless
+    return None
+
+
+def _exact_searcher(pattern: str) -> HyperscanSearcher | None:
+    """Make a searcher for one pattern as a whole; None if Hyperscan cannot look for it."""
+    import hyperscan  # noqa: PLC0415
+
+    found = _loosened(pattern, suspicious=True)
+    if found is None:
+        return None
+    code, caseless = found
+    flag = hyperscan.HS_FLAG_CASELESS if caseless else 0
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(expressions=[code], ids=[0], elements=1, flags=[flag])
+    return HyperscanSearcher(database, [pattern], 0)
 
 
 def literal(word: bytes) -> bytes:

@@ -102,7 +102,7 @@ class WatchdogReader:
         self._works: dict[tuple[Who, int, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
         self._statuses: dict[tuple[Who, str, str | None], _Status] = {}
-        self._first: tuple[int, Found] | None = None
+        self._first: Claim | None = None
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
@@ -149,7 +149,9 @@ class WatchdogReader:
     def on_first_rank(self, found: Found, match: regex.Match[str]) -> None:
         """Note which rank was the first to give up (a waiter, rarely the culprit)."""
         if self._first is None:
-            self._first = (int(match["rank"]), found)
+            self._first = Claim(
+                about="timed_out_first", value=match["rank"], who=found.who, source=found.source
+            )
 
     def facts(self) -> Iterator[Fact]:
         """Give a track per rank and group, and which rank timed out first."""
@@ -172,10 +174,7 @@ class WatchdogReader:
         for (who, _, _), calls in rest.items():
             yield self._track(who, calls[0].group or DEFAULT_GROUP, calls[0].source, calls, None)
         if self._first is not None:
-            rank, found = self._first
-            yield Claim(
-                about="timed_out_first", value=str(rank), who=found.who, source=found.source
-            )
+            yield self._first
 
     def _place(self, works: list[_Work]) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""

@@ -53,6 +53,8 @@ class Passage:
 def holds(document: Document, marks: Sequence[bytes]) -> bool:
     """Tell whether one of the marks is in the document (in a huge one: near an end)."""
     head = document.head
+    if head.startswith(b"\x80"):  # a pickle; no text in UTF-8 begins so
+        return False
     if any(mark in head for mark in marks):
         return True
     if document.size <= len(head):

@@ -175,7 +175,7 @@ class _Reading:
                 who=Who(pid=pid) if pid is not None else NOBODY,
                 threads=named,
                 line=parts[0].line,
-                main_only=len(named) == 1,
+                main_only=len(named) == 1 and named[0].name == stack_owner.MAIN,
                 copies=self._heading.copies,
                 ranks=self._heading.ranks,
             )
@@ -244,7 +244,7 @@ def _body(text: str) -> _Body:
         elif python and line.startswith((" ", "\t")):
             waits = waits or "Waiting for the GIL" in line
         elif open_ is not None and not _END.match(line):
-            open_ += (" " if open_[-1:] != "" else "") + line.strip()
+            open_ += " " + line.strip(" \t>|")
         elif line.strip() and (native or python or open_ is not None):
             rest = "\n".join(lines[number:])
             break

@@ -73,13 +73,19 @@ class _Building:
             who = join(Who(pid=self.pid), launched.told_by_command(self.command or ""), who)
         return Found(
             who=who,
-            threads=tuple(self.threads),
+            threads=self._named(),
             line=self.line,
             parent=self.parent,
             command=self.command,
             copies=self.heading.copies,
             ranks=self.heading.ranks,
         )
+
+    def _named(self) -> tuple[Thread, ...]:
+        """Name the main thread where neither a name nor the pid tells it (py-spy before 0.3)."""
+        if any(thread.name is not None or thread.tid == self.pid for thread in self.threads):
+            return tuple(self.threads)
+        return stack_owner.name_main(self.threads)
 
 
 def _sections(passage: Passage) -> Iterator[tuple[Who, list[Found]]]:

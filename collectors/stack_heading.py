@@ -17,6 +17,9 @@ _RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d
 _PID = re.compile(
     r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
 )
+# ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
+_RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
+_MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
 _URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
 _HOST = re.compile(
     r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
@@ -75,6 +78,8 @@ def above(text: str) -> list[Heading]:
 
 def read(line: str) -> Heading | None:
     """Read one line; None where it says nothing about a process."""
+    if found := _RAY.match(line):
+        return Heading(who=Who(pid=int(found[1])))
     line = line.strip()
     if len(line) > LONGEST or not any(char.isalpha() for char in line):
         return None
@@ -105,8 +110,13 @@ def _who(line: str) -> Who:
     ranks = {rank for local, rank in told if not local}
     local_ranks = {rank for local, rank in told if local}
     pid = _PID.search(line)
-    host = _URL.search(line) or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
+    # Only the debug server's pages: gdb greets with the address of its manual.
+    host = _URL.search(line) if told else None
+    host = host or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
     lone = None if host or told else _LONE_NAME.match(line)
+    is_mesh = lone is not None and _MESH.match(lone[1]) is not None
+    if lone is not None and not is_mesh:
+        host = lone  # "=== train-worker-3 ===": equal pids below other such lines are others
     rank = ranks.pop() if len(ranks) == 1 else None
     trust = Trust.CONTENT if len(line.split()) <= FEW_WORDS else Trust.INFERRED
     return Who(
@@ -115,5 +125,5 @@ def _who(line: str) -> Who:
         local_rank=local_ranks.pop() if len(local_ranks) == 1 else None,
         pid=int(pid[1]) if pid else None,
         host=host[1] if host else None,
-        label=lone[1] if lone else None,
+        label=lone[1] if lone is not None and is_mesh else None,
     )

@@ -141,6 +141,20 @@ def test_processes_one_after_the_other() -> None:
         assert [(dump.who.pid, len(dump.threads)) for dump in found] == [(4711, 2), (5711, 2)]
 
 
+def test_greetings_and_quotes() -> None:
+    """The greeting of gdb names no host; a trace quoted in a thread is read like the original."""
+    greeting = (
+        "Find the GDB manual and other documentation resources online at:\n"
+        "    <http://www.gnu.org/software/gdb/documentation/>.\nAttaching to process 4711\n"
+    )
+    quoted = "".join(f"> {line}\n" for line in (greeting + WHERE).splitlines())
+
+    (dump,) = dumps(READER, quoted)
+
+    assert (dump.who.pid, dump.who.host) == (4711, None)
+    assert functions(dump.threads[0].frames)[-1] == "sub_init"
+
+
 def test_waiting_for_the_gil() -> None:
     """py-bt says which thread waits for the GIL."""
     text = PYTHON.replace("  <built-in method poll", "  Waiting for the GIL\n  <built-in poll")

@@ -219,6 +219,34 @@ def test_headings_between_dumps() -> None:
     assert [dump.who.rank for dump in found[2:]] == [0, 1, 2]
 
 
+def test_ray_stack_of_an_old_pyspy() -> None:
+    """``ray stack`` with a py-spy that named no threads: the pid is in ps's line above."""
+    text = "".join(
+        f"Stack dump for ray     {pid}  0.1  0.1 1751908 151888 pts/0  Sl   12:48 ray\n"
+        "Thread 0x7F4AA36D9700 (active)\n\t flush (ray/profiling.py:97)\n"
+        "\t _bootstrap (threading.py:884)\nThread 0x7F4AACDE7700 (active)\n"
+        "\t main_loop (ray/worker.py:1005)\n\t <module> (ray/default_worker.py:105)\n\n"
+        for pid in (20768, 20769)
+    )
+
+    found = dumps(pyspy.TEXT, text)
+
+    assert [dump.who.pid for dump in found] == [20768, 20769]
+    assert [thread.name for thread in found[1].threads] == [None, "MainThread"]
+
+
+def test_equal_pids_below_the_names_of_pods() -> None:
+    """Lines with the name of a pod keep apart processes that are all pid 1."""
+    text = "".join(f"=== train-worker-{n} ===\n" + PLAIN.replace("4711", "1") for n in (0, 1))
+
+    found = dumps(pyspy.TEXT, text)
+
+    assert [(dump.who.host, dump.who.pid) for dump in found] == [
+        ("train-worker-0", 1),
+        ("train-worker-1", 1),
+    ]
+
+
 def test_ordinary_log_lines_are_no_headings() -> None:
     """A log line that speaks of a rank in passing does not name the dump below it for sure."""
     text = "2024-01-01 INFO rank 0 saved the checkpoint of step 12 to disk\n" + SHARED

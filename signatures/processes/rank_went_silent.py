@@ -1,0 +1,26 @@
+"""A rank's log just stops, while the others report that a peer is gone.
+
+A process that is killed (a node that goes down, kill -9, a deleted pod) prints nothing more.
+The survivors name an address at best. The rank whose own log ends in the middle of its work
+is the one that went.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, went_silent
+
+SIGNATURE = Signature(
+    id="rank-went-silent",
+    category="rank-died",
+    kind=Kind.CAUSE,
+    title="The log of {who} just stops, while {others} report a lost peer",
+    when=went_silent(),
+    means=(
+        "{who} printed no error: its log ends in the middle of its work. {others} lost their "
+        "connection to a peer. Most likely the process or its node was killed."
+    ),
+    confidence=0.65,
+    remedies=(
+        "Look at the host of {who}: was the node, the pod or the process ended?",
+        "Check dmesg for the OOM killer and the scheduler for a node failure.",
+    ),
+    next_steps=("dmesg -T | grep -iE 'oom|killed process'; last -x reboot",),
+)

@@ -43,6 +43,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
         candidates += [Candidate(signature=signature, hit=hit) for hit in hits]
+    candidates = _without_last_resorts(candidates)
     findings = _findings(case, candidates)
     verdict = _verdict(case, findings, candidates)
     return Report(
@@ -56,6 +57,14 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         notes=tuple(notes),
         tool_version=__version__,
     )
+
+
+def _without_last_resorts(candidates: list[Candidate]) -> list[Candidate]:
+    """Drop what only counts where nothing else was found, if something was."""
+    telling = [
+        c for c in candidates if not c.signature.last_resort and c.signature.kind is not Kind.NOISE
+    ]
+    return telling or candidates
 
 
 def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:

@@ -14,7 +14,7 @@ from typing import cast
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match_environ import differs, same_rank
-from whyhang.analyzer.match_exit import raised, went_silent
+from whyhang.analyzer.match_exit import quiet_logs, raised, went_silent
 from whyhang.analyzer.match_ledger import ledger
 from whyhang.analyzer.match_log import Blames, Log, log
 from whyhang.analyzer.match_loop import left_loop
@@ -80,6 +80,7 @@ __all__ = [
     "log",
     "moving",
     "parted",
+    "quiet_logs",
     "raised",
     "same_rank",
     "waits_for_lock_of_its_own",

@@ -170,3 +170,26 @@ class WentSilent(Record):
 def went_silent() -> WentSilent:
     """Ask for ranks whose log stops while others report a lost peer; see ``WentSilent``."""
     return WentSilent()
+
+
+class QuietLogs(Record):
+    """Logs were read, and nothing in them is left open: no call, no exception, no bad end."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        ends = [claim for claim in case.job.claims if claim.about == "log-end"]
+        inside = any(spot.inside for spot in case.ledger.spots.values())
+        raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
+        looked_at = any(member.dumps or member.processes for member in case.job.members)
+        if not ends or inside or raised_any or looked_at or case.job.exits:
+            return ()
+        quotes = [
+            Evidence(source=c.source.file, line=c.source.line, rank=c.who.rank, quote=c.value)
+            for c in ends[:MAX_QUOTES]
+        ]
+        return (Hit(evidence=tuple(quotes), names_culprit=False),)
+
+
+def quiet_logs() -> QuietLogs:
+    """Ask whether the logs that were read tell of nothing wrong."""
+    return QuietLogs()

@@ -76,5 +76,6 @@ class Signature(Record):
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     outranks: tuple[str, ...] = ()
+    last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # the module's docstring, filled in by the loader
     runbook: str | None = None

@@ -1,0 +1,24 @@
+"""The logs tell of nothing wrong.
+
+They were read to their ends: no error, no timeout, no call that was begun and not ended; what
+looks bad in them is known to be harmless. A job that hangs without a word leaves such logs
+too, so this is said only where there is no other evidence, and not as a certainty.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, quiet_logs
+
+SIGNATURE = Signature(
+    id="quiet-log",
+    category="healthy",
+    kind=Kind.CAUSE,
+    title="The logs tell of nothing wrong",
+    when=quiet_logs(),
+    means=(
+        "No cause of a hang and none of its consequences was found in the logs. If the job does "
+        "not move all the same, its logs do not say why."
+    ),
+    confidence=0.6,
+    remedies=("If the job hangs, look at it while it does: whyhang PID.",),
+    next_steps=("whyhang PID  # any process of the job",),
+    last_resort=True,
+)

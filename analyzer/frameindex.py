@@ -11,6 +11,7 @@ from whyhang.analyzer.waitkinds import Layer, WaitRule, last_name
 
 _LIBC = re.compile(r"^_*(?:GI_+)?_*(?:libc_|new_)?")
 _TAIL = re.compile(r"(?:@|\.(?:constprop|isra|cold|part|lto_priv)\b).*$")
+_WIDE = re.compile(r"(?:_time)?64$")
 # Order of the rules of one frame: what it is for, then what it is part of, then how it waits.
 _ORDER = {Layer.PURPOSE: 0, Layer.CONTEXT: 1, Layer.MECHANISM: 2}
 
@@ -76,13 +77,14 @@ def index_of(rules: tuple[WaitRule, ...]) -> FrameIndex:
 def symbol(function: str) -> str:
     """Reduce a native name to what rules are written in.
 
-    ``__GI___poll``, ``poll@@GLIBC_2.2.5`` and ``__libc_poll`` are ``poll``; arguments and the
-    template parameters at the end go, as do marks of the compiler (``.constprop.0``).
+    ``__GI___poll``, ``poll@@GLIBC_2.2.5`` and ``__libc_poll`` are ``poll``, ``open64`` is
+    ``open``; arguments and template parameters at the end go, as do marks of the compiler
+    (``.constprop.0``).
     """
     name = function.partition("(")[0] if not function.startswith("(") else function
     name = _TAIL.sub("", name).rstrip()
     if "::" not in name:
-        return _LIBC.sub("", name) or name
+        return _WIDE.sub("", _LIBC.sub("", name)) or name
     return name.partition("<")[0] or name
 
 

@@ -137,10 +137,17 @@ _WCHAN: tuple[_Kernel, ...] = (
         scope=_MAYBE,
     ),
     _Kernel(
-        names=("pipe_read", "anon_pipe_read", "fifo_pipe_read", "pipe_wait", "wait_for_partner"),
+        names=("pipe_read", "anon_pipe_read", "fifo_pipe_read", "pipe_wait"),
         kind=WaitKind.POLL,
         says="reading from a pipe",
         scope=_LOCAL,
+    ),
+    _Kernel(
+        names=("wait_for_partner",),
+        kind=WaitKind.FILE,
+        says="opening a named pipe whose other end nobody has open",
+        scope=_LOCAL,
+        firm=True,
     ),
     _Kernel(
         names=("pipe_write", "anon_pipe_write", "fifo_pipe_write"),

@@ -28,30 +28,35 @@ FRAMEWORKS = _words(
 # Packages that people install and do not debug, by their top-level package or module.
 LIBRARIES = _words(
     """
-    absl aiobotocore aiofiles aiohttp aiosignal albumentations anyio arrow attr attrs av azure
-    bitsandbytes blobfile boto boto3 botocore braceexpand certifi cffi charset_normalizer
-    clearml click cloudpickle comet_ml coverage cupy cv2 cython dask debugpy decord dill einops
-    fasteners faster_fifo filelock fire flash_attn fsspec functorch gcsfs git google
-    googleapiclient grpc h5py hf_transfer hf_xet httpcore httplib2 httpx huggingface_hub hydra
-    idna imageio intel_extension_for_pytorch ipdb ipykernel IPython jax jaxlib jinja2 joblib
-    jsonargparse jsonschema jupyter_client jupyter_core kombu librosa lightgbm lightning_sdk
-    lmdb loguru lz4 markupsafe matplotlib mlflow more_itertools mpi4py mpmath msgpack msgspec
-    multidict multipart multiprocess mypyc neptune networkx ninja nltk numba numpy nvidia nvtx
-    oauthlib omegaconf onnx onnxruntime openai opentelemetry orjson oss2 packaging pandas
-    paramiko pathos pathspec petastorm pexpect pika PIL pip pkg_resources platformdirs pluggy
-    polars portalocker prefect prometheus_client prompt_toolkit propcache psutil psycopg2
-    ptpython pudb py4j pyarrow pybind11 pycocotools pydantic pydantic_core _pydev_bundle
+    absl aiobotocore aiofiles aiohttp aiosignal albumentations anyio arrow asttokens attr attrs
+    av azure backoff bitsandbytes blobfile blosc blosc2 boto boto3 botocore braceexpand
+    cachetools certifi cffi charset_normalizer clearml click cloudpathlib cloudpickle
+    coloredlogs comet_ml coverage cudf cugraph cupy curio cv2 cython dask datatrove debugpy
+    decord deepspeed_kernels dill einops executing faiss fasteners faster_fifo ffrecord filelock
+    fire flash_attn fsspec functorch gcsfs gdown git google googleapiclient grpc h11 h2 h5py
+    hf_transfer hf_xet hpack httpcore httpcore2 httplib2 httpx httpx2 huggingface_hub
+    humanfriendly hydra hyperframe idna imageio indexed_gzip intel_extension_for_pytorch ipdb
+    ipykernel IPython jax jaxlib jedi jinja2 joblib jsonargparse jsonschema jupyter_client
+    jupyter_core kaggle_hub kombu librosa lightgbm lightning_sdk lmdb loguru lz4 markupsafe
+    matplotlib matplotlib_inline ml_dtypes mlflow mmap_ninja more_itertools mpi4py mpmath
+    msgpack msgspec multidict multipart multiprocess mypyc neptune nest_asyncio networkx ninja
+    nltk numba numcodecs numpy nvidia nvtx oauthlib omegaconf onnx onnxruntime openai
+    opentelemetry optree orjson oss2 outcome packaging pandas paramiko parso pathos pathspec
+    petastorm pexpect pika PIL pip pkg_resources platformdirs pluggy polars portalocker prefect
+    prometheus_client prompt_toolkit propcache psutil psycopg2 ptpython pudb pure_eval py4j
+    pyarrow pyarrow_hotfix pybind11 pycocotools pydantic pydantic_core _pydev_bundle
     pydev_ipython _pydev_runfiles pydevconsole pydevd _pydevd_bundle pydevd_bundle
-    _pydevd_frame_eval pygments pymongo pymysql pynvml pyspark _pytest pytest pytz redis regex
-    requests requests_oauthlib rich s3fs s3torchconnector s3transfer sacremoses safetensors
-    scipy seaborn selenium sentencepiece sentry_sdk setproctitle setuptools simplejson six
-    skimage sklearn smart_open sniffio socks soundfile sqlalchemy starlette swanlab sympy tblib
-    tensorboard tensorboard_data_server tensorboardX tensorflow tensorrt tensorstore termcolor
-    tiktoken tokenizers toolz torch torch_geometric torch_npu torch_xla torchao torchaudio
-    torchcomms torchdata torchelastic torchgen torchmetrics torchrec torchsnapshot torchtext
-    torchvision torchx tornado tqdm triton typeguard typer typing_extensions ujson urllib3
-    uvicorn uvloop wandb watchfiles webdataset websocket websockets werkzeug wrapt xarray
-    xformers xgboost xxhash yaml yarl zarr zmq zstandard
+    _pydevd_frame_eval pygments pymongo pymysql pynvml pyspark _pytest pytest pytz ratelimit
+    redis regex requests requests_oauthlib retrying rich rmm s3fs s3torchconnector s3transfer
+    sacremoses safetensors scipy seaborn selenium sentencepiece sentry_sdk setproctitle
+    setuptools simplejson simsimd six skimage sklearn smart_open sniffio socks soundfile
+    sqlalchemy stack_data starlette swanlab sympy tblib tenacity tensorboard
+    tensorboard_data_server tensorboardX tensorflow tensorrt tensorstore termcolor tiktoken
+    tokenizers toolz torch torch_geometric torch_npu torch_xla torchao torchaudio torchcomms
+    torchdata torchelastic torchgen torchmetrics torchrec torchsnapshot torchtext torchvision
+    torchx torio tornado tqdm traitlets trio triton truststore tvm typeguard typer
+    typing_extensions ucp ujson urllib3 uvicorn uvloop wandb watchfiles webdataset websocket
+    websockets werkzeug wrapt xarray xformers xgboost xxhash yaml yarl zarr zmq zstandard zstd
     """
 )
 

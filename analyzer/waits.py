@@ -130,16 +130,18 @@ def _kernel_state(
     thread: Thread, dump: StackDump, process: Process | None
 ) -> tuple[str, str | None]:
     """Give the thread's state letter and the kernel function it sleeps in, where known."""
+    guess = {None: "", True: "R", False: "S"}[thread.active]
+    letter, wchan = "", None
     if process is not None:
-        for state in process.threads:
-            if state.tid == thread.tid:
-                return _letter(state.state), state.wchan
         is_main = thread.tid in {None, process.who.pid, dump.who.pid} or len(dump.threads) == 1
-        if is_main and process.state is not None:
-            return _letter(process.state), process.wchan
-    if thread.active is None:
-        return "", None
-    return ("R" if thread.active else "S"), None
+        known = next((s for s in process.threads if s.tid == thread.tid), None)
+        if known is not None:
+            letter, wchan = _letter(known.state), known.wchan
+        elif is_main and process.state is not None:
+            letter, wchan = _letter(process.state), process.wchan
+    if letter == "R" and guess == "S":
+        return "", None  # seen on the CPU once and off it once: it does both
+    return letter or guess, wchan
 
 
 def _letter(state: str) -> str:
@@ -190,10 +192,11 @@ def _with_gil_holder(found: Place, main: Thread, dump: StackDump) -> Place:
     """
     holder = next((t for t in dump.threads if t.holds_gil and t is not main), None)
     if holder is None:
-        return found
+        # Threads that run take turns at it: one look at such a wait proves nothing.
+        return replace(found, certain=False) if found.kind is WaitKind.GIL else found
     through = f'which thread "{holder.name or holder.tid}" holds'
     if found.kind is WaitKind.GIL:
-        return replace(found, through=through)
+        return replace(found, through=through, certain=holder.active is False)
     if holder.active is False and (not found.certain or found.kind in _NEEDS_GIL):
         return replace(
             found,

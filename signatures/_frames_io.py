@@ -68,6 +68,8 @@ NETWORK: tuple[WaitRule, ...] = (
             ("urllib3/", _HTTP),
             ("httpx/", _HTTP),
             ("httpcore/", _HTTP),
+            ("httpx2/", _HTTP),
+            ("httpcore2/", _HTTP),
             ("aiohttp/", _HTTP),
             ("httplib2/", _HTTP),
             ("botocore/", _STORAGE),

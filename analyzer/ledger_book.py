@@ -17,7 +17,7 @@ from whyhang.analyzer.model import Call, CallState, Group, Record, Source, Track
 SPACES = {
     "flight-recorder": "torch",
     "watchdog": "torch",
-    "fingerprint": "torch",
+    "fingerprint": "fingerprint",  # counted by a wrapper, from 0
     "nccl-coll": "nccl",
     "ras": "nccl",
     "stack": "stack",
@@ -283,7 +283,9 @@ def _standing(rank: int, tracks: Sequence[Track]) -> Standing:
     if enqueued is None and calls:
         enqueued = max(calls)
     if completed is None and enqueued is not None:
-        unfinished = [n for n, c in calls.items() if c.state is not CallState.COMPLETED]
+        # A call of unknown state (a log line that announced it) says nothing of its end.
+        told = {n: c.state for n, c in calls.items() if c.state is not CallState.UNKNOWN}
+        unfinished = [n for n, state in told.items() if state is not CallState.COMPLETED]
         completed = min(unfinished) - 1 if unfinished else None
     return Standing(
         rank=rank,

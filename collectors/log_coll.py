@@ -211,7 +211,7 @@ class CollReader:
         return Call(
             op=_OPS.get(what[0], what[0].decode("ascii", "replace").lower()),
             seq=number + 1,
-            state=CallState.SCHEDULED,
+            state=CallState.UNKNOWN,  # no line tells of an end
             p2p=stream.p2p,
             peer=peer,
             input_sizes=((int(told["count"]),),),

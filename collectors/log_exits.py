@@ -170,12 +170,15 @@ class ExitReader:
         self._add(found, who, int(match["code"]))
 
     def on_spawn(self, found: Found, match: regex.Match[str]) -> None:
-        """Note a child of ``mp.spawn``; its index is its rank on one host."""
+        """Note a child of ``mp.spawn``; its index is its rank within the host."""
         told = match.groupdict()
         code = int(told.get("code") or 1)
         if name := told.get("signal"):
             code = -_signal(name)
-        self._add(found, Who(rank=int(match["index"]), trust=Trust.INFERRED), code)
+        who = Who(local_rank=int(match["index"]), host=found.who.host)
+        if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
+            who = self._file.voice.who
+        self._add(found, who, code)
 
     def on_srun(self, found: Found, match: regex.Match[str]) -> None:
         """Note tasks that srun saw end."""

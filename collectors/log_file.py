@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
 ESCAPE = b"\x1b"
 
+# Lines of a message that began in a line before, which says whose it is.
+_CONTINUED = re.compile(
+    r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
+)
 Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
 """Gives for a pattern's number its text, whether lines are wanted for it, and it compiled."""
 
@@ -154,6 +159,8 @@ class FileScan:
         text = clean(bytes(block.data[start:end]))
         lines = take_apart(text, self.file.voice)
         founds = [Found(block, start, line, self.file) for line in lines]
+        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
+            founds[0].inherit_speaker()
         if len(lines) > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
             whole = replace(lines[0], text=text)
             founds.append(Found(block, start, whole, self.file))

@@ -5,6 +5,7 @@ also logs each one, which places every rank exactly. When two differ, both sides
 two fingerprints, of which only the speaker's own is sure: where the other one has another
 length, an invented one is printed whose "OpType" only encodes that length (``ProcessGroup
 Wrapper.cpp``, torch 1.13 to 2.15). Sequence numbers are those of the log and begin with 0.
+That a call was announced does not tell whether it came to its end.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ class MismatchReader:
             who = replace(who, rank=rank, trust=Trust.INFERRED)
         elif who.rank != rank:
             group = Group(name="a group without a name", inferred=True)
+        self._file.mismatch = True
         self._own.setdefault(who.rank or 0, (who, own, group, found.source))
         if peer is not None and group is DEFAULT_GROUP:
             call = _peer_call(rest[peer.end() :], own, found.number)
@@ -189,28 +191,27 @@ class FingerprintReader:
 
     def facts(self) -> Iterator[Fact]:
         """Give a track per rank and group, where the groups of the ranks can be told to agree."""
-        ahead: dict[int, int] = {}
         users: dict[tuple[int, int], set[Who]] = {}
         for who, streams in self._streams.items():
             for stream in streams:
-                ahead[stream.order] = max(stream.last, ahead.get(stream.order, -1))
                 for rank in stream.group_ranks:
                     users.setdefault((stream.order, rank), set()).add(who)
         mixed = {order for (order, _), speakers in users.items() if len(speakers) > 1}
         for who, streams in self._streams.items():
             for stream in streams:
                 if stream.order not in mixed:
-                    yield self._track(who, stream, ahead[stream.order])
+                    yield self._track(who, stream)
 
-    def _track(self, who: Who, stream: _Stream, ahead: int) -> Track:
+    def _track(self, who: Who, stream: _Stream) -> Track:
         group = DEFAULT_GROUP
         if stream.order:
             group = Group(name=f"group {stream.order} in order of use", inferred=True)
         calls = []
         for text, line in stream.calls:
-            call = call_of(text.decode("utf-8", "replace"), CallState.SCHEDULED, line)
-            if call is not None and (call.seq or 0) < max(ahead, stream.last):
-                call = replace(call, state=CallState.COMPLETED)  # else nobody had gone on
+            call = call_of(text.decode("utf-8", "replace"), CallState.UNKNOWN, line)
+            if call is not None and self._file.mismatch:  # then the last call is where it failed
+                last = call.seq == stream.last
+                call = replace(call, state=CallState.SCHEDULED if last else CallState.COMPLETED)
             if call is not None:
                 calls.append(call)
         return Track(
@@ -218,6 +219,7 @@ class FingerprintReader:
             group=group,
             kind="fingerprint",
             source=self._file.document.source(stream.calls[-1][1]),
+            enqueued=stream.last,
             calls=tuple(calls),
             lost=stream.total - len(stream.calls),
         )

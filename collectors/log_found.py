@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_RAW = 16 << 10  # bytes of a line that are looked at, around what was found
 LOOK_BACK = 40  # lines in which a time is looked for
+INHERIT = 4  # lines in which the beginning of a message is looked for
 
 Handler = Callable[["Found", "regex.Match[str]"], None]
 
@@ -87,6 +88,22 @@ class Found:
         for text in self._before(limit):
             yield take_apart(text, self.file.voice)[-1].text
 
+    def inherit_speaker(self) -> None:
+        """Take over the rank of the line that this one goes on from, a few lines above."""
+        for text in self._before(INHERIT):
+            line = take_apart(text, self.file.voice)[-1]
+            if line.prefix.rank is not None or line.prefix.local_rank is not None:
+                self.line = replace(
+                    self.line,
+                    who=replace(
+                        self.line.who,
+                        rank=line.who.rank,
+                        local_rank=line.who.local_rank,
+                        trust=min(line.who.trust, Trust.INFERRED),
+                    ),
+                )
+                return
+
     def _before(self, limit: int) -> Iterator[str]:
         block, at = self._block, self._start - 1
         while limit > 0 and at > 0:
@@ -116,6 +133,7 @@ class FileView:
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
         self.one_host: bool | None = None  # of the whole job; None: not told
         self.launchers: set[str] = set()
+        self.mismatch = False  # ranks raised because their calls differ
         self.comms: dict[tuple[str | None, int, str], Comm] = {}  # by host, pid, pointer
 
     @property

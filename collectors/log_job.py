@@ -25,6 +25,7 @@ NCCL = r"ProcessGroupNCCL\.cpp"
 NODES = r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
 LOCAL_SIZE = r"--nproc[_-]per[_-]node[= ](?P<size>\d+)"
 STANDALONE = r"--standalone\b"
+REMOTE = r"--dist[-_]url[= ]\W{0,2}tcp://(?!127\.|localhost)"
 RANK_MAP = r"local_ranks=\[(?P<local>[\d, ]+)\]"
 LAUNCHERS = {
     "torchrun": r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b",
@@ -60,6 +61,7 @@ class JobReader:
             NODES: self.on_nodes,
             LOCAL_SIZE: self.on_local_size,
             STANDALONE: self.on_standalone,
+            REMOTE: self.on_remote,
             RANK_MAP: self.on_rank_map,
             **dict.fromkeys(LAUNCHERS.values(), self.on_launcher),
         }
@@ -107,6 +109,10 @@ class JobReader:
         """Note that all runs on one host."""
         if self._file.one_host is None:
             self._file.one_host = True
+
+    def on_remote(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+        """Note that the ranks meet at another host."""
+        self._file.one_host = False
 
     def on_rank_map(self, found: Found, match: regex.Match[str]) -> None:
         """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""

@@ -152,8 +152,8 @@ def _speaker(found: Found) -> Who:
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who
     for distance, text in enumerate(found.preceding(4)):
-        if distance < 2 and (spawned := _SPAWNED.search(text)):
-            return replace(who, rank=int(spawned["index"]), trust=Trust.INFERRED)
+        if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
+            return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):
             return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
     return who

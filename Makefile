@@ -3,7 +3,7 @@
 # A fresh machine needs Python 3.10 or newer with pip, and make.
 #
 # The jobs need torch. On Linux its default build brings the CUDA libraries along; for the
-# much smaller CPU build:  make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# much smaller CPU build give pip the index that pytorch.org names for it: make demo TORCH_INDEX=URL
 
 PYTHON ?= python3
 TORCH_INDEX ?=

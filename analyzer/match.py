@@ -30,6 +30,7 @@ from whyhang.analyzer.match_place import (
     parted,
     waits_for_lock_of_its_own,
 )
+from whyhang.analyzer.match_sockets import not_connected
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.signature import Hit, Kind, Matcher, Signature
@@ -79,6 +80,7 @@ __all__ = [
     "left_loop",
     "log",
     "moving",
+    "not_connected",
     "parted",
     "quiet_logs",
     "raised",

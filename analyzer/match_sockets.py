@@ -1,0 +1,100 @@
+"""Matchers over the sockets of the ranks: who has reached the store, and who knocks in vain."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+
+_LISTEN = re.compile(r"tcp \S+:(\d+) listen")
+_TO = re.compile(r"tcp \S+ -> (\S+):(\d+) (established|syn-sent)")
+
+
+class NotConnected(Record):
+    """While the job starts, few ranks have no connection to the store that the others reached.
+
+    The store's port is the one that a rank listens on and other ranks are connected to.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the ranks without a connection."""
+        starting = [m for m in case.picture.meetings if m.kind is WaitKind.INIT]
+        waiting = [n for meeting in starting for n in meeting.members]
+        sockets = {n: _sockets(case, n) for n in waiting}
+        port = _store_port(list(sockets.values()))
+        if port is None:
+            return ()
+        away = [n for n in waiting if sockets[n] is not None and not _reaches(sockets[n], port)]
+        if not away or len(away) >= len(waiting) - len(away):
+            return ()
+        there = tuple(n for n in waiting if n not in away)
+        knocks = sorted({f"{a}:{p}" for n in away for a, p in _knocks(sockets[n])})
+        fields = subject_fields(case, [case.stands[n] for n in away], there)
+        fields["store"] = f"port {port}"
+        fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
+        return (
+            Hit(
+                members=tuple(away),
+                affected=there,
+                evidence=(
+                    *(_shown(case, n) for n in (*away[:3], *there[:2])),
+                    *evidence_of(case, case.stands[away[0]])[:1],
+                ),
+                location=location_of(case, case.stands[away[0]]),
+                fields=fields,
+            ),
+        )
+
+
+def not_connected() -> NotConnected:
+    """Ask for ranks that have not reached the store of the others; see ``NotConnected``."""
+    return NotConnected()
+
+
+def _sockets(case: Case, number: int) -> tuple[str, ...] | None:
+    """Give the sockets of a member as its process record lists them, or None without a record."""
+    processes = case.member(number).processes
+    return processes[-1].descriptors if processes else None
+
+
+def _store_port(all_sockets: list[tuple[str, ...] | None]) -> str | None:
+    listened = {p for one in all_sockets for text in one or () for p in _LISTEN.findall(text)}
+    reached = Counter(
+        port
+        for one in all_sockets
+        for text in one or ()
+        for _, port, state in _TO.findall(text)
+        if state == "established" and port in listened
+    )
+    return reached.most_common(1)[0][0] if reached else None
+
+
+def _reaches(sockets: tuple[str, ...] | None, port: str) -> bool:
+    return any(
+        port in _LISTEN.findall(text)
+        or any(p == port and state == "established" for _, p, state in _TO.findall(text))
+        for text in sockets or ()
+    )
+
+
+def _knocks(sockets: tuple[str, ...] | None) -> list[tuple[str, str]]:
+    found = [hit for text in sockets or () for hit in _TO.findall(text)]
+    return [(address, port) for address, port, state in found if state == "syn-sent"]
+
+
+def _shown(case: Case, number: int) -> Evidence:
+    member = case.member(number)
+    process = member.processes[-1]
+    tcp = [text for text in process.descriptors if text.startswith("tcp ")]
+    return Evidence(
+        source=process.source.file,
+        line=process.source.line,
+        rank=member.rank,
+        quote=f"pid {member.pid}: {'; '.join(tcp[:4]) if tcp else 'no TCP socket at all'}",
+    )

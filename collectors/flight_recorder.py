@@ -60,7 +60,7 @@ class FlightRecorder:
             yield _gap(document, who, str(error))
         else:
             if dump.cut:
-                yield _gap(document, who, f"it is cut off after {dump.total} calls", partial=True)
+                yield _gap(document, who, "it is cut off in the middle", partial=True)
             place = Place(
                 who=who,
                 source=document.source(),
@@ -103,7 +103,7 @@ def _shaped(value: object) -> Dump:
         entries = value.get("entries", [])
     if not isinstance(entries, list | tuple):
         raise fr_pickle.BadPickleError("it has no list of entries")
-    return Dump(top=top, entries=list(entries), total=len(entries))
+    return Dump(top=top, entries=list(entries), first=entries[0] if entries else None)
 
 
 def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
@@ -122,7 +122,8 @@ def _whole(document: Document) -> bytes:
     if document.size > fr_pickle.MAX_BYTES:
         raise fr_pickle.BadPickleError(f"it is larger than {fr_pickle.MAX_BYTES >> 20} MiB")
     with document.open() as stream:
-        return stream.read(fr_pickle.MAX_BYTES + 1)
+        stream.seek(len(document.head))
+        return document.head + stream.read(fr_pickle.MAX_BYTES)
 
 
 def _who(document: Document) -> Who:

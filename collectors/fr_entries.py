@@ -21,10 +21,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from whyhang.analyzer.model import Call, CallState, Record
+from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
 from whyhang.collectors.fr_values import dtypes, frames, join, number, sizes, text, time_created
 
-KEPT_COMPLETED = 8
+KEPT_COMPLETED = 4
 """Completed calls that a track keeps before its first unfinished one."""
 
 KEPT_UNFINISHED = 64
@@ -80,12 +80,14 @@ class Row(Record):
     state: CallState
     retired: bool
     created_at: float | None
+    frames: tuple[Frame, ...]
     raw: dict[object, object]
 
 
 def rows(entries: Iterable[object]) -> list[Row]:
     """Read entries; what is no entry is left out."""
-    found = [_row(entry) for entry in entries if isinstance(entry, dict)]
+    known: dict[int, Frame] = {}
+    found = [_row(entry, known) for entry in entries if isinstance(entry, dict)]
     stateless = _stateless({row.name.library for row in found}, found)
     if not stateless:
         return found
@@ -145,13 +147,13 @@ def parse_name(profiling_name: str) -> Name:
     return Name(library=library, op=_OPS.get(lower, lower))
 
 
-def _row(entry: dict[object, object]) -> Row:
+def _row(entry: dict[object, object], known: dict[int, Frame]) -> Row:
     name = parse_name(text(entry.get("profiling_name")))
     seq = number(entry.get("collective_seq_id", entry.get("seq_id")))
     p2p = entry.get("is_p2p", name.op in {"send", "recv"}) is True
     return Row(
         name=name,
-        group=_group(entry),
+        group=named(entry),
         pg_id=number(entry.get("pg_id")),
         order=number(entry.get("record_id")),
         seq=seq,
@@ -160,6 +162,7 @@ def _row(entry: dict[object, object]) -> Row:
         state=_STATES.get(text(entry.get("state")), CallState.SCHEDULED),
         retired=entry.get("retired") is True,
         created_at=time_created(entry),
+        frames=frames(entry.get("frames"), known),
         raw=entry,
     )
 
@@ -223,7 +226,7 @@ def _call(row: Row, ranks: tuple[int, ...] | None, *, unclosed: bool = False) ->
         output_sizes=sizes(row.raw.get("output_sizes")),
         dtypes=dtypes(row.raw),
         created_at=row.created_at,
-        frames=frames(row.raw.get("frames")),
+        frames=row.frames,
         order=row.order,
         unclosed=unclosed,
     )
@@ -239,14 +242,10 @@ def _peer(row: Row, ranks: tuple[int, ...] | None) -> int | None:
 
 
 def _with_state(row: Row, state: CallState) -> Row:
-    return Row(
-        name=row.name, group=row.group, pg_id=row.pg_id, order=row.order, seq=row.seq,
-        p2p_seq=row.p2p_seq, p2p=row.p2p, state=state, retired=row.retired,
-        created_at=row.created_at, raw=row.raw,
-    )  # fmt: skip
+    return replace(row, state=state)
 
 
-def _group(entry: dict[object, object]) -> tuple[str, str]:
+def named(entry: dict[object, object]) -> tuple[str, str]:
     """Read ``process_group``; before torch 2.4 there is only the number within the process."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and len(group) == 2:

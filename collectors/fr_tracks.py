@@ -26,7 +26,7 @@ from whyhang.analyzer.model import (
     fold,
     replace,
 )
-from whyhang.collectors.fr_entries import Row, calls, rows, worth_keeping
+from whyhang.collectors.fr_entries import Row, calls, named, rows, worth_keeping
 from whyhang.collectors.fr_torch import Dump
 from whyhang.collectors.fr_values import number, text
 
@@ -81,10 +81,10 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     """Give every call of one group that the dump holds."""
-    known = rows(dump.entries)
-    ranks = _groups(dump.top, known).get(name)
-    own = [row for row in known if row.group[0] == name]
-    return tuple(calls(own, ranks.ranks if ranks else None))
+    own = [entry for entry in dump.entries if isinstance(entry, dict) and name in named(entry)]
+    known = [row for row in rows(own) if row.group[0] == name]
+    group = _groups(dump.top, known).get(name)
+    return tuple(calls(known, group.ranks if group else None))
 
 
 def _tracks(
@@ -94,7 +94,7 @@ def _tracks(
     for row in known:
         by_group[row.group[0]].append(row)
     statuses = _statuses(dump.top, known, groups)
-    lost = _lost(dump, known)
+    lost = _lost(dump)
     for name, group in groups.items():
         own = by_group.get(name, [])
         status = statuses.get(name)
@@ -217,18 +217,15 @@ def _count(value: object, *, none: int | None) -> int | None:
     return none if counted is None or counted < 0 else counted
 
 
-def _lost(dump: Dump, known: Sequence[Row]) -> int:
+def _lost(dump: Dump) -> int:
     """Count the records that the ring buffer overwrote before the first that is left.
 
-    Gaps between the numbers mean a dump of active calls only, of which nothing can be said.
+    A dump of active calls only begins with an unfinished one, of which nothing can be said.
     """
-    first = rows([dump.first])[0].order if isinstance(dump.first, dict) else None
-    if first is None and dump.whole and known:
-        first = known[0].order
-    last = known[-1].order if known else None
-    if first is None or last is None or last - first + 1 != dump.total:
+    first = next(iter(rows([dump.first])), None)
+    if first is None or first.order is None or first.state is not CallState.COMPLETED:
         return 0
-    return first
+    return first.order
 
 
 def _whose(

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar, cast
 from whyhang.analyzer.model import Frame
 
 MAX_TEXT = 4096
+MAX_STACKS = 65536
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
 
@@ -47,17 +48,34 @@ def dtypes(entry: dict[object, object]) -> tuple[str, ...]:
     return ()
 
 
-def frames(value: object) -> tuple[Frame, ...]:
-    """Read a stack, innermost first; JSON dumps have none."""
-    if not isinstance(value, list | tuple):
+def frames(value: object, known: dict[int, Frame]) -> tuple[Frame, ...]:
+    """Read a stack, innermost first; JSON dumps have none.
+
+    ``known`` holds the frames of this dump by identity: entries of one dump share them.
+    """
+    if not isinstance(value, list):
         return ()
-    return _one_copy(
-        tuple(
-            _frame(text(frame.get("name")), text(frame.get("filename")), number(frame.get("line")))
-            for frame in value
-            if isinstance(frame, dict)
-        )
+    stack = [known.get(id(frame)) or _known_frame(frame, known) for frame in value]
+    # By identity: hashing the frames of a deep stack takes longer than reading it.
+    key = tuple(map(id, stack))
+    shared = _stacks.get(key)
+    if shared is None:
+        if len(_stacks) >= MAX_STACKS:
+            _stacks.clear()
+        shared = _stacks[key] = tuple(stack)
+    return shared
+
+
+_stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+
+
+def _known_frame(frame: object, known: dict[int, Frame]) -> Frame:
+    if not isinstance(frame, dict):
+        frame = {}
+    found = known[id(frame)] = _frame(
+        text(frame.get("name")), text(frame.get("filename")), number(frame.get("line"))
     )
+    return found
 
 
 @functools.lru_cache(maxsize=65536)

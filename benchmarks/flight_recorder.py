@@ -1,0 +1,234 @@
+"""Compare whyhang with torch's own analyzer on the recorder dumps of a made-up job.
+
+``python benchmarks/flight_recorder.py speed --ranks 256 1024 --entries 2000`` writes one folder
+of dumps per size and runs both programs on it, each in a fresh process: wall time, peak memory,
+guilty ranks found, innocent ranks named. ``... matrix`` does the same for every kind of fault in
+a small job. torchfrtrace comes with torch; it executes what a pickle says, so run it on dumps you
+made yourself only.
+
+The bars, at 256 and 1,024 ranks of 2,000 entries: a tenth of torchfrtrace's time and of its
+memory; 10,240 ranks of 500 entries within 2 GB; every guilty rank found, no innocent one named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import fr_job
+
+TORCH = (sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace")
+WHYHANG = (sys.executable, "-m", "whyhang")
+READER = (sys.executable, str(Path(__file__).resolve()), "read")
+NAMED = re.compile(r"Culprit rank (\d+)|[Mm]issing ranks: \{([\d, ]*)\}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one program took, and whom it named; ``said`` is its verdict in a word or two."""
+
+    seconds: float
+    megabytes: float
+    named: frozenset[int]
+    said: str
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one of the comparisons; 1 if a bar was missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser.add_argument("what", choices=("speed", "matrix", "read"))
+    parser.add_argument("folder", nargs="?", help="for read: dumps to read in this process")
+    parser.add_argument("--ranks", type=int, nargs="*", default=[256, 1024])
+    parser.add_argument("--entries", type=int, default=2000)
+    parser.add_argument("--fault", choices=tuple(fr_job.FAULTS), default="missing-rank")
+    parser.add_argument("--without-torch", action="store_true", help="leave torchfrtrace out")
+    options = parser.parse_args(argv)
+    if options.what == "read":
+        return _read(options.folder)
+    programs = {
+        "whyhang": _run_whyhang,
+        "ledger only": _run_reader,
+        **({} if options.without_torch else {"torchfrtrace": _run_torch}),
+    }
+    if options.what == "speed":
+        return _speed(programs, options.ranks, options.entries, options.fault)
+    return _matrix(programs, options.entries if options.entries < 1000 else 300)
+
+
+class _Raw(argparse.RawDescriptionHelpFormatter):
+    """Keep the lines of the description."""
+
+
+def _speed(
+    programs: dict[str, Callable[[Path], Outcome]], sizes: Sequence[int], entries: int, fault: str
+) -> int:
+    missed = 0
+    for ranks in sizes:
+        tp, pp = (8, 4) if ranks >= 256 else (2, 2)
+        guilty = [ranks // 3]
+        with _dumps(fault, ranks, tp, pp, guilty, entries) as (folder, job):
+            size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+            print(f"\n{ranks:,} ranks x {entries:,} entries, {size:,.0f} MB, {fault} {guilty}")
+            outcomes = {name: run(folder) for name, run in programs.items()}
+        for name, outcome in outcomes.items():
+            print(_row(name, outcome, job.guilty))
+        missed += _missed(outcomes, job.guilty)
+    return min(missed, 1)
+
+
+def _missed(outcomes: dict[str, Outcome], guilty: frozenset[int]) -> int:
+    ours, theirs = outcomes["whyhang"], outcomes.get("torchfrtrace")
+    bars = {"every guilty rank and no other": ours.named == guilty, "2 GB": ours.megabytes < 2048}
+    if theirs is not None:
+        bars["a tenth of the time"] = ours.seconds * 10 <= theirs.seconds
+        bars["a tenth of the memory"] = ours.megabytes * 10 <= theirs.megabytes
+        times, memory = theirs.seconds / ours.seconds, theirs.megabytes / ours.megabytes
+        print(f"  {times:.1f} times faster, {memory:.1f} times less memory")
+    for bar, kept in bars.items():
+        if not kept:
+            print(f"  MISSED: {bar}")
+    return sum(not kept for kept in bars.values())
+
+
+def _matrix(programs: dict[str, Callable[[Path], Outcome]], entries: int) -> int:
+    missed = 0
+    shapes = {"one": (32, 2, 4, [13]), "rank 0": (32, 2, 4, [0]), "two": (32, 2, 4, [12, 17])}
+    print(f"{'fault':16} {'guilty':8} {'program':13} found  innocent  says")
+    for fault in fr_job.FAULTS:
+        for ranks, tp, pp, guilty in shapes.values():
+            if fault in fr_job.BLAMELESS and guilty != [13]:
+                continue
+            with _dumps(fault, ranks, tp, pp, guilty, entries) as (folder, job):
+                outcomes = {name: run(folder) for name, run in programs.items()}
+            shown = ",".join(map(str, sorted(job.guilty))) or "none"
+            for name, outcome in outcomes.items():
+                found = len(outcome.named & job.guilty)
+                innocent = sorted(outcome.named - job.guilty)
+                print(
+                    f"{fault:16} {shown:8} {name:13} {found} of {len(job.guilty)} "
+                    f"{len(innocent):4}      {outcome.said}"
+                )
+            missed += outcomes["whyhang"].named != job.guilty
+    print(f"whyhang missed {missed}")
+    return min(missed, 1)
+
+
+class _dumps:  # noqa: N801 - reads as a function
+    """A folder with the dumps of a job, gone afterwards."""
+
+    def __init__(
+        self, fault: str, ranks: int, tp: int, pp: int, guilty: Sequence[int], entries: int
+    ) -> None:
+        self.job = fr_job.make(fault, ranks, tp, pp, guilty)
+        self.folder = Path(tempfile.mkdtemp(prefix="whyhang-fr-"))
+        fr_job.write(self.job, self.folder, entries)
+
+    def __enter__(self) -> tuple[Path, fr_job.Job]:
+        return self.folder, self.job
+
+    def __exit__(self, *exception: object) -> None:
+        shutil.rmtree(self.folder)
+
+
+def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
+    innocent = len(outcome.named - guilty)
+    return (
+        f"  {name:13} {outcome.seconds:7.2f} s {outcome.megabytes:7.0f} MB   "
+        f"found {len(outcome.named & guilty)} of {len(guilty)}, {innocent} innocent   {outcome.said}"
+    )
+
+
+def _timed(command: Sequence[str]) -> tuple[float, float, str, str]:
+    """Run a command; give seconds, peak megabytes of its process, output and errors."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        _, _, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = 0
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read().decode("utf-8", "replace"))
+    return seconds, usage.ru_maxrss / 1024, texts[0], texts[1]
+
+
+def _run_torch(folder: Path) -> Outcome:
+    """Run torchfrtrace, telling it to go on where dumps are missing."""
+    seconds, megabytes, out, err = _timed((*TORCH, str(folder), "--allow-incomplete-ranks"))
+    named: set[int] = set()
+    for culprit, missing in NAMED.findall(out + err):
+        named |= {int(rank) for rank in (culprit or missing).replace(" ", "").split(",") if rank}
+    last = err.strip().splitlines()[-1:] if "Traceback" in err else []
+    said = f"crashed: {last[0][:60]}" if last else f"{len((out + err).splitlines())} lines"
+    return Outcome(seconds, megabytes, frozenset(named), said)
+
+
+def _run_whyhang(folder: Path) -> Outcome:
+    seconds, megabytes, out, err = _timed((*WHYHANG, str(folder), "--format", "json"))
+    try:
+        report = json.loads(out)
+    except json.JSONDecodeError:
+        return Outcome(seconds, megabytes, frozenset(), f"crashed: {err[-80:]}")
+    causes = [finding for finding in report["findings"] if finding.get("caused_by") is None]
+    named = {rank for finding in causes for rank in finding["culprit_ranks"] or ()}
+    said = ", ".join(dict.fromkeys(finding["category"] for finding in causes)) or report["verdict"]
+    return Outcome(seconds, megabytes, frozenset(named), said)
+
+
+def _run_reader(folder: Path) -> Outcome:
+    seconds, megabytes, out, err = _timed((*READER, str(folder)))
+    try:
+        found = json.loads(out)
+    except json.JSONDecodeError:
+        return Outcome(seconds, megabytes, frozenset(), f"crashed: {err[-80:]}")
+    return Outcome(seconds, megabytes, frozenset(found["culprits"]), found["verdicts"])
+
+
+def _read(folder: str) -> int:
+    """Read dumps and judge them in this process, without anything else of whyhang."""
+    from whyhang.analyzer.ledger import judge  # noqa: PLC0415
+    from whyhang.analyzer.model import Track  # noqa: PLC0415
+    from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
+    from whyhang.collectors import naming  # noqa: PLC0415
+    from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+
+    reader = FlightRecorder()
+    tracks: list[Track] = []
+    for path in sorted(Path(folder).iterdir()):
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+        document = Document(
+            path=path.name,
+            head=head,
+            size=path.stat().st_size,
+            open=lambda path=path: path.open("rb"),
+            who=naming.from_path(path.name),
+        )
+        if reader.sniff(document):
+            tracks += [fact for fact in reader.read(document) if isinstance(fact, Track)]
+    report = judge(tracks)
+    causes = [finding for finding in report.findings if finding.cause]
+    print(
+        json.dumps(
+            {
+                "culprits": sorted({rank for finding in causes for rank in finding.culprits}),
+                "verdicts": ", ".join(dict.fromkeys(f.verdict.name for f in causes)),
+            }
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -60,11 +60,32 @@ def _seed(host: Host, pid: int) -> int | None:
     says = host.place(pid) is not None
     if says and host.is_python(pid) and not launches(host, pid):
         return pid
-    below = [one for one in host.descendants(pid) if host.place(one) and host.is_python(one)]
+    below = [
+        one
+        for one in host.descendants(pid)
+        if host.place(one) and host.is_python(one) and not _named_by_a_child(host, one, pid)
+    ]
     jobs = {(host.key(one) or (agent_of(host, one), host.script(one))): one for one in below[::-1]}
     if len(jobs) > 1:
         raise ambiguous(pid, jobs.values(), "jobs")
     return below[0] if below else pid if says else None
+
+
+def _named_by_a_child(host: Host, one: int, top: int) -> bool:
+    """Tell whether a process has its rank from a spawned process that set it at run time.
+
+    ``mp.spawn`` programs put RANK into ``os.environ``: their own environment at exec names none,
+    but a program that such a rank starts (a decoder, a compiler) inherits it.
+    """
+    between = []
+    for ancestor in host.ancestors(one):
+        if ancestor == top:
+            break
+        between.append(ancestor)
+    return any(
+        host.is_python(each) and host.place(each) is None and host.is_mp_child(each)
+        for each in between
+    )
 
 
 def _job_of_ranks(host: Host, seed: int) -> Job:

@@ -166,12 +166,17 @@ PATTERNS: tuple[_Pattern, ...] = (
 )
 """What is looked for, in this order."""
 
+_MARKS = tuple(dict.fromkeys(mark for pattern in PATTERNS for mark in pattern.marks))
+
 
 def redact(text: str) -> str:
     """Blank what looks like a secret; everything else stays as it is."""
     lower = text.lower()
+    found = {mark for mark in _MARKS if mark in lower}
+    if not found:
+        return text
     for pattern in PATTERNS:
-        if any(mark in lower for mark in pattern.marks):
+        if not found.isdisjoint(pattern.marks):
             text = _compiled(pattern.expression, pattern.flags).sub(_blank, text)
     return text
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import signal
 import socket
 import statistics
@@ -61,6 +62,9 @@ def main() -> int:
         launcher = start(Path(folder), options.ranks, options.workers)
         try:
             job = wait_for_hang(launcher.pid, options.ranks, options.workers)
+            # an installed package has its bytecode beside it; here it goes to the scratch folder
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+            os.environ["PYTHONPYCACHEPREFIX"] = folder + "/bytecode"
             measure(launcher.pid, job, options.rounds)
         finally:
             end(launcher)
@@ -117,17 +121,33 @@ def measure(pid: int, job: Job, rounds: int) -> None:
     if trouble:
         print(f"left out the whole command, it failed: {trouble}")
         del cases["whole command"]
-    seconds: dict[str, list[float]] = {name: [] for name in cases}
+    wall: dict[str, list[float]] = {name: [] for name in cases}
+    busy: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(rounds):
         for name, run in cases.items():
-            began = time.perf_counter()
+            began, used = time.perf_counter(), processor_seconds()
             run()
-            seconds[name].append(time.perf_counter() - began)
-    base = statistics.median(seconds["py-spy, bare"])
-    print(f"{len(pids)} processes, median of {rounds} rounds on {os.cpu_count()} processors")
-    for name, times in seconds.items():
-        median = statistics.median(times)
-        print(f"{name:18} {median:7.3f} s   {median / base:5.2f} x bare")
+            wall[name].append(time.perf_counter() - began)
+            busy[name].append(processor_seconds() - used)
+    base = statistics.median(wall["py-spy, bare"])
+    load = os.getloadavg()[0]
+    print(
+        f"{len(pids)} processes, median of {rounds} rounds, {os.cpu_count()} processors, "
+        f"load {load:.1f}"
+    )
+    for name in cases:
+        median, least = statistics.median(wall[name]), min(wall[name])
+        print(
+            f"{name:18} {median:7.3f} s   {median / base:5.2f} x bare   best {least:6.3f} s   "
+            f"processor {statistics.median(busy[name]):6.3f} s"
+        )
+
+
+def processor_seconds() -> float:
+    """Give the processor time of this process and of those it has waited for."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def bare(pids: list[int]) -> None:

@@ -1,22 +1,49 @@
 """Grab each kind of evidence from a live job, and read it back from files.
 
 ``READERS`` is all that reads files, in the order in which a file is offered to them; several
-may take something from one file. A new kind of evidence adds its reader here.
+may take something from one file. A new kind of evidence adds its reader here. They are
+imported when they are first asked for: looking at a live job must not wait for them.
 """
 
-from whyhang.analyzer.reading import Reader
-from whyhang.collectors import faulthandler, gdb, handwritten, pyspy, pystack, traceback
-from whyhang.collectors.bundle import OwnFiles
-from whyhang.collectors.flight_recorder import FlightRecorder
+from __future__ import annotations
 
-READERS: tuple[Reader, ...] = (
-    OwnFiles(),
-    FlightRecorder(),
-    pyspy.JSON,
-    pyspy.TEXT,
-    faulthandler.READER,
-    gdb.READER,
-    pystack.READER,
-    traceback.READER,
-    handwritten.READER,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whyhang.analyzer.reading import Reader
+
+    READERS: tuple[Reader, ...]
+
+
+def _readers() -> tuple[Reader, ...]:
+    from whyhang.collectors import (  # noqa: PLC0415 - see above
+        faulthandler,
+        gdb,
+        handwritten,
+        pyspy,
+        pystack,
+        traceback,
+    )
+    from whyhang.collectors.bundle import OwnFiles  # noqa: PLC0415
+    from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+
+    return (
+        OwnFiles(),
+        FlightRecorder(),
+        pyspy.JSON,
+        pyspy.TEXT,
+        faulthandler.READER,
+        gdb.READER,
+        pystack.READER,
+        traceback.READER,
+        handwritten.READER,
+    )
+
+
+if not TYPE_CHECKING:  # type checkers would take every submodule for a tuple of readers
+
+    def __getattr__(name: str) -> tuple[Reader, ...]:
+        if name != "READERS":
+            raise AttributeError(name)
+        found = globals()["READERS"] = _readers()
+        return found

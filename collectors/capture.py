@@ -6,9 +6,9 @@ milliseconds that py-spy needs. What was done is recorded in the bundle.
 
 from __future__ import annotations
 
-import socket
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.model import Excerpt, Process, Record, Role, replace
 from whyhang.collectors import pyspy, spawned
@@ -38,13 +38,19 @@ class Options(Record):
 
 
 def capture(
-    pid: int, options: Options, tell: Callable[[str], None], proc: Proc | None = None
+    pid: int,
+    options: Options,
+    tell: Callable[[str], None],
+    *,
+    meanwhile: Iterator[object] | None = None,
 ) -> Capture:
     """Find the job of ``pid`` and look at it. Raises ``TargetError`` if there is none.
 
-    ``tell`` is called with what is being done, in a few words, for a person who waits.
+    ``tell`` is called with what is being done, in a few words, for a person who waits. While
+    py-spy runs, ``meanwhile`` is asked for its items: pieces of work that take a few milliseconds.
     """
-    taking = Capture(pid, options, tell, proc or Proc())
+    taking = Capture(pid, options, tell, Proc())
+    taking.meanwhile = meanwhile
     taking.look_all()
     return taking
 
@@ -57,9 +63,10 @@ class Capture:
         self.target = pid
         self.options = options
         self.created_at = time.time()
-        self.hostname = socket.gethostname()
+        self.hostname = os.uname().nodename
         self.host = Host(proc)
         self.job: Job = find_job(self.host, pid)
+        self.meanwhile: Iterator[object] | None = None
         self._tell = tell
         self._known: dict[int, Process] = {}
         self._looks: list[Look] = []
@@ -87,7 +94,8 @@ class Capture:
         self._tell(f"look {number + 1}: {_count(self.job)}")
         look = self._new_look(number, native=self.options.native)
         self._looks.append(look)
-        look.take(self.job.members, self._known, worth_reading(self.job.members))
+        read = worth_reading(self.job.members)
+        look.take(self.job.members, self._known, read, self.meanwhile)
         if number == 0 and self.job.family is not None:
             self._settle(look)
         if not last:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO, TypeAlias
 
@@ -105,14 +105,19 @@ def run_all(
     *,
     width: int | None = None,
     done: Callable[[Outcome], None] | None = None,
+    meanwhile: Iterator[object] | None = None,
 ) -> list[Outcome]:
     """Run a program for each process, ``width`` busy ones at a time; outcomes as they came.
+
+    While there is nothing to do but wait, ``meanwhile`` is asked for its next item: work of a
+    few milliseconds each that would have to be done anyway.
 
     On ``KeyboardInterrupt`` those under way may finish for ``GRACE`` seconds, then it is
     raised again. No program is left running, whatever happens.
     """
     with _Interrupts() as interrupts:
-        pool = _Pool(list(pids), plan, width or max(2, os.cpu_count() or 1), interrupts)
+        pool = _Pool(list(pids), plan, width or 4 + (os.cpu_count() or 1), interrupts)
+        pool.meanwhile = meanwhile
         try:
             pool.run(done or (lambda _: None))
         except BaseException:
@@ -170,6 +175,7 @@ class _Pool:
         self, pids: Sequence[int], plan: Plan, width: int, interrupts: _Interrupts
     ) -> None:
         self._interrupts = interrupts
+        self.meanwhile: Iterator[object] | None = None
         self._waiting = list(reversed(pids))
         self._running: set[_Running] = set()
         self._selector = selectors.DefaultSelector()
@@ -182,7 +188,8 @@ class _Pool:
         while self._waiting or self._running:
             while self._waiting and self._busy() < self._width:
                 self._start(self._waiting.pop())
-            self._read(self._pause())
+            if not self._read(0.0 if self.meanwhile else self._pause()):
+                self._work()
             self._stop_late()
             while told < len(self.outcomes):
                 done(self.outcomes[told])
@@ -242,8 +249,15 @@ class _Pool:
             if stream is not None:
                 self._selector.register(stream, selectors.EVENT_READ, (running, name))
 
-    def _read(self, pause: float) -> None:
-        for key, _ in self._interrupts.wait(self._selector, pause):
+    def _work(self) -> None:
+        """Do a piece of other work while the programs run."""
+        if self.meanwhile is not None and next(self.meanwhile, self) is self:
+            self.meanwhile = None
+
+    def _read(self, pause: float) -> bool:
+        """Take what the programs print; give whether there was anything."""
+        events = self._interrupts.wait(self._selector, pause)
+        for key, _ in events:
             running, name = key.data
             stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
             data = os.read(stream.fileno(), 1 << 16)
@@ -256,6 +270,7 @@ class _Pool:
                 running.process.wait()
                 self._plan.after(running.command.pid)
                 self._finish(running, timed_out=False)
+        return bool(events)
 
     def _stop_late(self) -> None:
         for running in list(self._running):

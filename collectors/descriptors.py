@@ -42,28 +42,28 @@ class Sockets:
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
-        self._tables: dict[str | None, dict[str, str]] = {}
+        self._tables: dict[str | None, dict[bytes, tuple[str, list[bytes]]]] = {}
 
     def name(self, pid: int, inode: str) -> str:
         """Name the socket of a process: ``tcp 10.0.0.1:29500 -> 10.0.0.2:41000 established``."""
         space = self._proc.namespace(pid, "net")
         if space not in self._tables:
             self._tables[space] = self._read(pid)
-        return self._tables[space].get(inode, "socket")
+        kind, field = self._tables[space].get(inode.encode(), ("", []))
+        if kind == "unix":
+            path = field[7].decode(errors="replace") if len(field) > 7 else "socket"
+            return f"unix {path}"
+        return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
 
-    def _read(self, pid: int) -> dict[str, str]:
-        table: dict[str, str] = {}
-        for kind in ("tcp", "tcp6", "udp", "udp6"):
+    def _read(self, pid: int) -> dict[bytes, tuple[str, list[bytes]]]:
+        """Split the tables into fields by inode; most lines are of other processes."""
+        table: dict[bytes, tuple[str, list[bytes]]] = {}
+        for kind, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
             data = self._proc.bytes_of(f"{pid}/net/{kind}") or b""
-            for line in data.decode(errors="replace").splitlines()[1:]:
+            for line in data.splitlines()[1:]:
                 field = line.split()
-                if len(field) > 9:
-                    table[field[9]] = socket_line(kind[:3], field[1], field[2], field[3])
-        data = self._proc.bytes_of(f"{pid}/net/unix") or b""
-        for line in data.decode(errors="replace").splitlines()[1:]:
-            field = line.split()
-            if len(field) > 6:
-                table[field[6]] = f"unix {field[7]}" if len(field) > 7 else "unix socket"
+                if len(field) > column:
+                    table[field[column]] = (kind.rstrip("6"), field)
         return table
 
 

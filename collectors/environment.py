@@ -85,6 +85,10 @@ _OTHERS = (
 )
 
 
+RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")
+"""One of these is in every environment that names a rank."""
+
+
 def rank_of(environ: Mapping[str, str]) -> Place | None:
     """Say which rank an environment belongs to, or None if it names none.
 

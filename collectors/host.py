@@ -9,7 +9,14 @@ import os
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import Role
-from whyhang.collectors.environment import Place, environment, job_key, rank_of, split_zeros
+from whyhang.collectors.environment import (
+    RANK_NAMES,
+    Place,
+    environment,
+    job_key,
+    rank_of,
+    split_zeros,
+)
 from whyhang.collectors.procfs import Proc
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared, not bound
@@ -106,7 +113,8 @@ class Host:
     def place(self, pid: int) -> Place | None:
         """Say which rank the environment names; a launcher is no rank whatever it inherited."""
         if pid not in self._places:
-            place = rank_of(self.environ(pid))
+            named = any(name in (self._file(f"{pid}/environ") or b"") for name in RANK_NAMES)
+            place = rank_of(self.environ(pid)) if named else None
             self._places[pid] = None if place and self.launcher(pid) is not None else place
         return self._places[pid]
 

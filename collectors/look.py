@@ -7,10 +7,11 @@ and hold its other threads while it waits.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Gap, Process, Record, Role, replace
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, replace
 from whyhang.collectors import pyspy, release
 from whyhang.collectors.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.descriptors import Sockets
@@ -61,17 +62,26 @@ class Look(Plan):
         self._read: set[int] = set()
         self._quiet: set[int] = set()
 
-    def take(self, members: Iterable[Member], known: dict[int, Process], read: set[int]) -> None:
+    def take(
+        self,
+        members: Iterable[Member],
+        known: dict[int, Process],
+        read: set[int],
+        meanwhile: Iterator[object] | None = None,
+    ) -> None:
         """Look at ``members``, of which those in ``read`` have Python stacks worth reading.
 
-        ``known`` holds what was read of them in an earlier look, and is added to.
+        ``known`` holds what was read of them in an earlier look, and is added to. For
+        ``meanwhile`` see ``run_all``.
         """
         self._members = {member.pid: member for member in members}
         self._known = known
         self._read = read
-        outcomes = {o.command.pid: o for o in run_all(self._members, self)}
+        aside = itertools.chain(map(self._describe, self._members), meanwhile or ())
+        outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
         again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
         outcomes |= {o.command.pid: o for o in run_all(again, self)}
+        self.processes = {pid: self._whole(pid) for pid in self.processes}
         for outcome in outcomes.values():
             self._keep(outcome)
         self._tell_touched(outcomes.values())
@@ -79,11 +89,8 @@ class Look(Plan):
     def begin(self, pid: int) -> Command | None:
         """Read what /proc tells of a process, and decide how to take its stacks."""
         member = self._members[pid]
-        if pid not in self._known:
-            self._known[pid] = describe(self._host, member, self._hostname, self._sockets)
-        process = observe(
-            self._proc, self._known[pid], self._sockets, look=self.number, now=time.time()
-        )
+        bare = Process(who=who(member, self._hostname), source=Source(file=f"/proc/{pid}"))
+        process = observe(self._proc, bare, self._sockets, look=self.number, now=time.time())
         if process is None:
             self._gap(member, "it ended before this look", "its log says how it ended")
             return None
@@ -92,7 +99,7 @@ class Look(Plan):
             self._gap(
                 member,
                 "it has ended and its parent has not collected it (a zombie)",
-                f"look at its parent, process {process.ppid}, and at its log",
+                f"look at its parent, process {member.ppid}, and at its log",
             )
             return None
         if pid not in self._read:
@@ -102,6 +109,29 @@ class Look(Plan):
             self._quiet.add(pid)
         arguments = pyspy.command(pid, native=self.native, nonblocking=quiet)
         return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+
+    def _describe(self, pid: int) -> Process:
+        """Read what stays the same from look to look, which need not keep the stacks waiting."""
+        if pid not in self._known:
+            member = self._members[pid]
+            self._known[pid] = describe(self._host, member, self._hostname, self._sockets)
+        return self._known[pid]
+
+    def _whole(self, pid: int) -> Process:
+        """Join what stays the same of a process with what this look saw of it."""
+        now = self.processes[pid]
+        return replace(
+            self._describe(pid),
+            look=now.look,
+            taken_at=now.taken_at,
+            state=now.state,
+            wchan=now.wchan,
+            thread_count=now.thread_count,
+            threads=now.threads,
+            tracer_pid=now.tracer_pid,
+            before=now.before,
+            after=now.after,
+        )
 
     def after(self, pid: int) -> None:
         """Read the counters of a process right after its dump."""

@@ -27,8 +27,12 @@ def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Pro
         cwd=None if cwd is None else redact(cwd),
         environ=redact_environment(host.environ(pid)),
         started_at=proc.started_at(stat),
-        descriptors=tuple(redact(line) for line in descriptors(proc, pid, sockets)),
+        descriptors=_redacted(descriptors(proc, pid, sockets)),
     )
+
+
+def _redacted(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(redact("\n".join(lines)).split("\n")) if lines else ()
 
 
 def who(member: Member, hostname: str) -> Who:

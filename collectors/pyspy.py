@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 from whyhang.analyzer.model import Fact
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors import pyspy_json, pyspy_text, stack_text
 
 _PTRACE_REMEDY = (
     "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
@@ -90,6 +88,8 @@ def executable() -> str:
     beside = Path(sysconfig.get_path("scripts")) / "py-spy"
     if os.access(beside, os.X_OK):
         return str(beside)
+    import shutil  # noqa: PLC0415 - rarely needed
+
     return shutil.which("py-spy") or "py-spy"
 
 
@@ -132,9 +132,13 @@ class _Text:
     name = "py-spy text"
 
     def sniff(self, document: Document) -> bool:
+        from whyhang.collectors import stack_text  # noqa: PLC0415 - a live look must not wait
+
         return stack_text.holds(document, stack_text.PYSPY)
 
     def read(self, document: Document) -> Iterator[Fact]:
+        from whyhang.collectors import pyspy_text  # noqa: PLC0415
+
         return pyspy_text.read(document)
 
 
@@ -148,6 +152,8 @@ class _Json:
         return b'"frames"' in head and (b'"os_thread_id"' in head or b'"thread_id"' in head)
 
     def read(self, document: Document) -> Iterator[Fact]:
+        from whyhang.collectors import pyspy_json  # noqa: PLC0415
+
         return pyspy_json.read(document)
 
 

@@ -64,17 +64,17 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
 
 def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) -> Report:
     """Collect from processes, read files, and diagnose all of it as one job."""
-    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
-    from whyhang.analyzer.identify import identify  # noqa: PLC0415
-    from whyhang.signatures import load  # noqa: PLC0415
-    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
-
-    signatures = load()
     facts: list[Fact] = []
     with Progress() as progress:
-        if pids:
+        if pids:  # before anything else is imported: the job is what must not wait
             facts += live.facts(pids, options, progress)
+        from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
+        from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
+        from whyhang.analyzer.identify import identify  # noqa: PLC0415
+        from whyhang.signatures import load  # noqa: PLC0415
+        from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+
+        signatures = load()
         if paths:
             facts += archived.facts(paths, signatures, progress)
         progress.say("lining the ranks up")

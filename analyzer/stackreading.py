@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
+import re
 from itertools import pairwise
 
 from whyhang.analyzer.frameindex import FrameIndex, symbol
@@ -43,11 +44,14 @@ _WEAK = frozenset(
 
 
 _WORKERS = ("data/_utils/worker.py", "stateful_dataloader/worker.py")
+# Sources of the C library, of MPI and of the system, which debuggers know when symbols are there.
+_BUILT_IN = ("/sysdeps/", "/nptl/", "/csu/", "/ompi/", "/opal/", "/mpich", "/ucx", "/libfabric")
 # Work in which user code does not wait for other ranks as a rule.
 _SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE})
 _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 
+_INTERPRETER = re.compile(r"(?:lib)?python\d")
 _TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})
 _GIL = WaitRule(
     kind=WaitKind.GIL,
@@ -71,7 +75,8 @@ class Reading(Record):
     purposes: tuple[Match, ...]
     context: Match | None
     mechanism: Match | None
-    user: Frame | None
+    user: Frame | None  # of no use for a program without Python
+    frames: tuple[Frame, ...]
     top: Frame | None  # the innermost Python frame
     in_user: bool  # the innermost Python frame is the user's own
     native: bool
@@ -84,13 +89,16 @@ def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
     purposes: list[Match] = _gil_wait(own)
     context: Match | None = None
     mechanism: Match | None = None
-    blocked = fenced = left_library = False
+    blocked = fenced = left_library = in_function = False
     for frame in own:
         for rule in index.find(frame):
             match = Match(rule=rule, frame=frame)
             if rule.layer is Layer.PURPOSE and not blocked and not fenced:
-                purposes.append(match)
+                if not purposes or purposes[-1].frame is not frame:  # the most exact rule
+                    purposes.append(match)
             elif rule.layer is Layer.CONTEXT and context is None:
+                if rule.kind is WaitKind.IMPORT and in_function:
+                    continue  # the import has come as far as running the program
                 context = match
                 # Inside the dataset there is no waiting for it: what lies outside is not meant.
                 fenced = not purposes
@@ -98,6 +106,7 @@ def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
                 mechanism = match
         whose = origin(frame)
         blocked = blocked or whose is Origin.USER
+        in_function = in_function or (whose is Origin.USER and frame.function != "<module>")
         left_library = left_library or whose is not Origin.LIBRARY
     python = [frame for frame in own if not frame.native]
     return Reading(
@@ -105,6 +114,7 @@ def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
         context=context,
         mechanism=mechanism,
         user=user_frame(own),
+        frames=own,
         top=python[0] if python else None,
         in_user=bool(python) and origin(python[0]) is not Origin.LIBRARY,
         native=len(python) < len(own),
@@ -136,7 +146,7 @@ def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
         if not frame.native:
             break
         if symbol(frame.function) in _TIMED_CONDITIONS:
-            interpreter = "python" in posixpath.basename(caller.file)
+            interpreter = _INTERPRETER.match(posixpath.basename(caller.file)) is not None
             lock = symbol(caller.function).startswith("PyThread_acquire_lock")
             if not caller.native or (interpreter and not lock):
                 return [Match(rule=_GIL, frame=frame)]
@@ -198,7 +208,18 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
         )
     else:
         found = _bare_place(reading, running)
-    return replace(_in_context(found, reading), user=reading.user, native=reading.native)
+    user = reading.user if reading.top is not None else _native_caller(reading.frames, found.frame)
+    return replace(_in_context(found, reading), user=user, native=reading.native)
+
+
+def _native_caller(frames: tuple[Frame, ...], waits: Frame | None) -> Frame | None:
+    """Find who called the wait in a program of C or Fortran: the next frame with a source line."""
+    outside = frames[frames.index(waits) + 1 :] if waits in frames else frames
+    for frame in outside:
+        built_in = frame.file.startswith("../") or any(part in frame.file for part in _BUILT_IN)
+        if frame.line is not None and not built_in and not frame.file.endswith(".S"):
+            return frame
+    return None
 
 
 def _place_of_purpose(reading: Reading, decided: Match) -> Place:

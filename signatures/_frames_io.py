@@ -99,7 +99,6 @@ NETWORK: tuple[WaitRule, ...] = (
             ("psycopg2/", "in a call to PostgreSQL"),
             ("pymysql/", "in a call to MySQL"),
             ("paramiko/", "in an SSH connection"),
-            ("zmq/", "waiting for a ZeroMQ message"),
         )
     ),
     WaitRule(
@@ -113,6 +112,16 @@ NETWORK: tuple[WaitRule, ...] = (
         functions=names("cached_file cached_files has_file get_checkpoint_shard_files"),
         file="transformers/utils/hub.py",
         says=_HUB,
+    ),
+)
+
+MESSAGES: tuple[WaitRule, ...] = (
+    WaitRule(
+        # Helper processes of serving engines stand here when they have nothing to do.
+        kind=WaitKind.IDLE,
+        functions=("*",),
+        file="zmq/",
+        says="waiting for a ZeroMQ message",
     ),
 )
 
@@ -233,4 +242,4 @@ FILES: tuple[WaitRule, ...] = (
     ),
 )
 
-IO: tuple[WaitRule, ...] = (*NETWORK, *FILES)
+IO: tuple[WaitRule, ...] = (*NETWORK, *MESSAGES, *FILES)

@@ -6,7 +6,7 @@ from whyhang.analyzer.waits import WaitKind, WaitRule, names
 
 _MPI_OPS = (
     ("Barrier", "barrier"),
-    ("Bcast", "broadcast"),
+    ("Bcast", "bcast"),
     ("Allreduce", "allreduce"),
     ("Reduce", "reduce"),
     ("Allgather", "allgather"),
@@ -74,11 +74,32 @@ MPI: tuple[WaitRule, ...] = (
         for name, op in _MPI_OPS
     ),
     *(
+        # mpi4py's own functions: the lower-case ones make several MPI calls.
+        WaitRule(
+            kind=WaitKind.MPI,
+            functions=(name, name.lower()),
+            file="mpi4py",
+            native=True,
+            op=op,
+            says=f"in mpi4py's {name}",
+        )
+        for name, op in (
+            *_MPI_OPS,
+            ("Dup", "comm_dup"),
+            ("Split", "comm_split"),
+            ("Split_type", "comm_split_type"),
+            ("Create", "comm_create"),
+            ("Create_group", "comm_create_group"),
+            ("Allocate", "win_allocate"),
+            ("Fence", "win_fence"),
+        )
+    ),
+    *(
         WaitRule(kind=WaitKind.MPI, functions=functions, native=True, op=op, says=f"in MPI {op}")
         for functions, op in (
             (("ompi_coll_base_barrier*", "ompi_coll_tuned_barrier*"), "barrier"),
             (("ompi_coll_base_allreduce*", "ompi_coll_tuned_allreduce*"), "allreduce"),
-            (("ompi_coll_base_bcast*", "ompi_coll_tuned_bcast*"), "broadcast"),
+            (("ompi_coll_base_bcast*", "ompi_coll_tuned_bcast*"), "bcast"),
             (("ompi_coll_base_allgather*", "ompi_coll_tuned_allgather*"), "allgather"),
             (("ompi_coll_base_alltoall*", "ompi_coll_tuned_alltoall*"), "alltoall"),
             (("ompi_coll_base_reduce*", "ompi_coll_tuned_reduce*"), "reduce"),

@@ -211,6 +211,14 @@ def test_context_keeps_the_purpose_inside_it() -> None:
     assert str(found) == "agreeing on the checkpoint with the other ranks, saving a checkpoint"
 
 
+def test_program_started_by_an_import() -> None:
+    """Module-level code is part of an import; a program that an import started is not."""
+    outer = ("_find_and_load (<frozen importlib._bootstrap>:1178)", "<module> (run.py:3)")
+    module = place("<module> (slow.py:2)", *outer, state="S", wchan="hrtimer_nanosleep")
+    program = place("train (job.py:9)", "<module> (job.py:20)", *outer, state="R")
+    assert (module.context, program.context) == (WaitKind.IMPORT, None)
+
+
 def test_lock_is_a_mechanism() -> None:
     """threading.wait speaks only where nothing says what the wait is for."""
     waits = ("wait (threading.py:320)",)
@@ -304,6 +312,20 @@ def test_mpi_call_without_python_frame() -> None:
         state="R",
     )
     assert (found.kind, found.op, found.scope) == (WaitKind.MPI, "comm_dup", Scope.RANKS)
+
+
+def test_program_without_python() -> None:
+    """In a program of C or Fortran the place to point at is the caller of the MPI function."""
+    found = place(
+        "opal_progress (libopen-pal.so)",
+        "PMPI_Barrier (libmpi.so)",
+        "pmpi_barrier__ (libmpi_fort.so)",
+        "main (libsolver.so)",
+    )
+    assert (found.op, found.user) == ("barrier", None)
+    caller = Frame(function="init", file="init.f90", line=62, native=True)
+    frames = (*stack("PMPI_Barrier (libmpi.so)", "pmpi_barrier__ (solver)"), caller)
+    assert classify(frames, TABLE).user == caller
 
 
 @pytest.mark.parametrize(
@@ -517,8 +539,10 @@ def test_gil_in_py_spys_native_stack() -> None:
         "gloo::transport::tcp::UnboundBuffer::waitRecv (libtorch_cpu.so)",
         "f (train.py:5)",
     )
+    bound = thread("pthread_cond_timedwait (libc.so.6)", "f (libtorch_python.so)", "f (train.py:5)")
     found = place_of(dump(main), process(), TABLE)
     assert (found.kind, found.certain) == (WaitKind.GIL, False)
+    assert place_of(dump(bound), process(), TABLE).kind is not WaitKind.GIL
     assert place_of(dump(timed), process(), TABLE).kind is not WaitKind.GIL
 
 

@@ -56,6 +56,7 @@ SIGNATURE = Signature(
     ),
     misses=("GPU 3 (UUID: GPU-1a2b): volatile uncorrectable ECC errors: 0",),
     outranks=(
+        "xid-ecc",
         "cuda-unknown-error",
         "cuda-launch-failure",
         "cuda-api-out-of-memory",

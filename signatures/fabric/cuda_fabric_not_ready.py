@@ -16,8 +16,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="CUDA cannot start on {who}'s host: the NVSwitch fabric is not initialised",
     when=log(
-        r"system not yet initialized",
-        r"Error 802:",
+        r"(?:CUDA error: |Cuda failure (?:802 )?'|Error 802: )system not yet initialized",
+        r"cudaErrorSystemNotReady",
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -44,6 +44,7 @@ SIGNATURE = Signature(
             "Error 802: system not yet initialized (Triggered internally at "
             "c10/cuda/CUDAFunctions.cpp:109.)"
         ),
+        "node3:99:140 [1] init.cc:300 NCCL WARN Cuda failure 802 'system not yet initialized'",
     ),
     misses=(
         (

@@ -68,6 +68,7 @@ SIGNATURE = Signature(
         "RuntimeError: CUDA error: uncorrectable ECC error encountered",
     ),
     outranks=(
+        "xid-application-fault",
         "nccl-proxy-operation-failed",
         "launcher-exit-code",
     ),

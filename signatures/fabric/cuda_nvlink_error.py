@@ -42,5 +42,8 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("nvidia-smi nvlink -e: Link 0: Replay Errors: 0",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "xid-nvlink",
+        "launcher-exit-code",
+    ),
 )

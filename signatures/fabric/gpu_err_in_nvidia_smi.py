@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     title="nvidia-smi shows ERR! for a GPU",
     when=log(
         r"\|[^|]*\bERR!",
-        r"\[Unknown Error\]",
+        r",\s*\[Unknown Error\]",
     ),
     means="The driver cannot read a GPU of this host: it is probably hung or lost.",
     confidence=0.8,

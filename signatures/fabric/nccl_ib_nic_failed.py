@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         blames=Blames.SPEAKER,
     ),
     means="Network cards failed during the job.",
-    confidence=0.75,
+    confidence=0.8,
     remedies=(
         (
             "Check the cards and links of this host and of the peers it names; take the bad "

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Packets to a peer were not acknowledged, so the connection broke. Either the peer is "
         "gone or the path to it is."
     ),
-    confidence=0.8,
+    confidence=0.78,
     remedies=(
         (
             "Check the host behind the peer address and the links of both cards; take the host "

@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         "Some ranks see fewer network cards than others, so their channels would not pair up. "
         "A card is down, filtered or not visible in the container of those hosts."
     ),
-    confidence=0.9,
+    confidence=0.84,
     remedies=(
         "Bring the missing card up, or take the host out of the job.",
         "Select cards that every host has with NCCL_IB_HCA or NCCL_SOCKET_IFNAME.",

@@ -64,9 +64,10 @@ SIGNATURE = Signature(
         ),
     ),
     outranks=(
-        "cuda-ecc-error",
         "cuda-illegal-access",
         "cuda-launch-failure",
+        "cuda-unknown-error",
+        "gpu-requires-reset",
         "launcher-exit-code",
     ),
 )

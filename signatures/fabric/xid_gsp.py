@@ -54,5 +54,12 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 121, C2C Link corrected error",),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "gpu-requires-reset",
+        "gpu-err-in-nvidia-smi",
+        "cuda-unknown-error",
+        "hung-task",
+        "kernel-hung-task-nvidia",
+        "launcher-exit-code",
+    ),
 )

@@ -48,8 +48,5 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 174, test",),
-    outranks=(
-        "cuda-nvlink-error",
-        "launcher-exit-code",
-    ),
+    outranks=("launcher-exit-code",),
 )

@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         blames=Blames.NAMED,
     ),
     means="This process crashed. The other ranks wait for it until they are ended.",
-    confidence=0.88,
+    confidence=0.86,
     remedies=(
         "Look at the back-trace under the message: which library?",
         "For a bus error check the space in /dev/shm and /tmp.",
@@ -41,7 +41,6 @@ SIGNATURE = Signature(
     ),
     outranks=(
         "mpirun-exit-code",
-        "mpirun-rank-crashed",
         "launcher-exit-code",
     ),
 )

@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         "Packets to a peer were not acknowledged, so the connection broke: the peer is gone or "
         "the path to it is."
     ),
-    confidence=0.8,
+    confidence=0.87,
     remedies=(
         "Look for a rank or node that ended first; check links and switch ports of both hosts.",
         (

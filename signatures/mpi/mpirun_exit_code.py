@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         blames=Blames.NAMED,
     ),
     means="This rank ended with an error and mpirun stopped the rest.",
-    confidence=0.88,
+    confidence=0.84,
     remedies=("Read what this rank printed last: its own error is the cause.",),
     next_steps=("mpirun --tag-output (or --output tag) tells whose line is whose",),
     matches=(

@@ -55,6 +55,7 @@ SIGNATURE = Signature(
     ),
     outranks=(
         "mpirun-exit-code",
+        "mpi-process-crashed",
         "launcher-exit-code",
     ),
 )

@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds",
     ),
     means="The GPU driver of this host hangs, so processes that use its GPUs block with it.",
-    confidence=0.75,
+    confidence=0.82,
     remedies=("Take the host out of the job and reboot it; such processes cannot be killed.",),
     next_steps=("dmesg -T | grep -E 'NVRM|Xid' on that host",),
     matches=(

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         r"\bbond\d+: .*link status definitely down for interface",
     ),
     means="A network port of this host lost its link, so its traffic stopped.",
-    confidence=0.7,
+    confidence=0.81,
     remedies=(
         "Check cable, transceiver and switch port; take the host out of the job until then.",
     ),

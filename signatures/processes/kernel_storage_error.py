@@ -15,7 +15,10 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="A disk or file system of a host reports errors",
     when=log(
-        r"(?:blk_update_request: )?(?:critical (?:medium|target)|I/O) error, dev \w+, sector \d+",
+        (
+            r"(?:blk_update_request: )?(?:critical (?:medium|target)|I/O) error, dev (?:nvme|sd|"
+            r"vd|xvd|dm-|md)\w*, sector \d+"
+        ),
         r"nvme nvme\d+: I/O (?:tag )?\d+ .*timeout, (?:aborting|reset|completion polled)",
         r"nvme nvme\d+: (?:controller is down|Device not ready)",
         r"EXT4-fs (?:error|\(\S+\): Remounting filesystem read-only)",
@@ -39,6 +42,7 @@ SIGNATURE = Signature(
         "[ 991.2] ceph: mds0 hung",
     ),
     misses=(
+        "[ 12.2] blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ) flags 0x0",
         "[ 12.2] EXT4-fs (sda1): mounted filesystem with ordered data mode. Opts: (null)",
         "[ 12.2] nvme nvme0: 16/0/0 default/read/poll queues",
     ),

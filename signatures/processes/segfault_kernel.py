@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         blames=Blames.NAMED,
     ),
     means="This process crashed in native code and is gone; the other ranks wait for it.",
-    confidence=0.85,
+    confidence=0.87,
     remedies=(
         "Run with PYTHONFAULTHANDLER=1 to see the Python line, and keep a core file for gdb.",
         "Check that the extension in the named library was built for this torch and CUDA.",
@@ -48,7 +48,6 @@ SIGNATURE = Signature(
     misses=("Fatal Python error: Segmentation fault",),
     outranks=(
         "launcher-saw-crash",
-        "mpirun-rank-crashed",
         "launcher-exit-code",
     ),
 )

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-READ = 2 << 20  # bytes at once
+READ = 2 << 20  # bytes of a block
+PIECE = 128 << 10  # bytes read at once
 BEHIND = 64 << 10  # bytes kept before the lines of a block
 AHEAD = 256 << 10  # bytes seen behind them
 OVERLAP = 8 << 10  # of two blocks within one endless line
@@ -25,9 +26,10 @@ class Block:
     """Lines ``data[start:stop]`` that begin at byte ``base + start`` of the file.
 
     What stands before ``start`` and behind ``stop`` (up to ``end``) belongs to other blocks, and
-    is there to be looked at. Within a line too long for one block, blocks overlap: what ends at
-    or before ``known`` was in the block before. ``line`` is the number of the line at ``start``,
-    to be set before ``line_at`` is asked. After ``release`` the data is no longer this block's.
+    is there to be looked at; ``data`` holds at least one byte more. Within a line too long for
+    one block, blocks overlap: what ends at or before ``known`` was in the block before. ``line``
+    is the number of the line at ``start``, to be set before ``line_at`` is asked. After
+    ``release`` the data is no longer this block's.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ def blocks(
 
     Raises what the stream raises, after the blocks that came before have been given.
     """
-    buffers = _Buffers(BEHIND + AHEAD + 2 * read + OVERLAP)
+    buffers = _Buffers(BEHIND + AHEAD + 2 * read + OVERLAP + 1)
     data = buffers.take()
     start = known = base = end = 0
     more = True
@@ -122,6 +124,7 @@ def blocks(
                 got, failure = 0, error
             more = got > 0
             end += got
+            data[end] = NEWLINE
             told(got)
         stop = _stop(data, start, end, more=more, read=read)
         if stop <= start:
@@ -142,7 +145,25 @@ def blocks(
 
 
 def _read(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
-    """Read up to ``size`` bytes into ``data`` from ``at`` on, and give how many there were."""
+    """Read up to ``size`` bytes into ``data`` from ``at`` on, and give how many there were.
+
+    Small reads, since what a decompressor has when it fails is lost with the read.
+    """
+    got = 0
+    while got < size:
+        try:
+            more = _read_piece(stream, data, at + got, min(PIECE, size - got))
+        except Exception:
+            if got:
+                break  # it will fail again
+            raise
+        if not more:
+            break
+        got += more
+    return got
+
+
+def _read_piece(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
     if isinstance(stream, io.BufferedIOBase | io.RawIOBase):
         with memoryview(data) as view, view[at : at + size] as free:
             return stream.readinto(free) or 0
@@ -177,7 +198,7 @@ class PlainBlock(Block):
         self._cuts = cuts
         plain = COLOUR.sub(b"", data)
         super().__init__(
-            plain,
+            plain + b"\n",
             start=len(COLOUR.sub(b"", data[: block.start])),
             stop=len(COLOUR.sub(b"", data[: block.stop])),
             end=len(plain),

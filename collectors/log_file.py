@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Fact, Gap, LogLine, replace
-from whyhang.collectors.log_blocks import Block, PlainBlock, blocks
+from whyhang.collectors.log_blocks import READ, Block, PlainBlock, blocks
 from whyhang.collectors.log_bulk import BulkReader, bulk_readers
 from whyhang.collectors.log_fold import Fold
 from whyhang.collectors.log_found import FileView, Found, Handler, LineReader
@@ -36,6 +36,8 @@ _CONTINUED = re.compile(
 Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
 """Gives for a pattern's number its text, whether lines are wanted for it, and it compiled."""
 
+SMALLEST_READ = 64 << 10  # bytes at once, of a file that is not larger
+
 
 class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
@@ -59,7 +61,11 @@ class FileScan:
         try:
             with self.file.document.open() as stream:
                 line = 1
-                for block, (hits, marks) in searched(blocks(stream, told=told), self.searcher):
+                # Ten thousand small files must not each clear megabytes of buffer.
+                size = self.file.document.size
+                read = min(READ, max(size, SMALLEST_READ)) if size else READ
+                parts = blocks(stream, read=read, told=told)
+                for block, (hits, marks) in searched(parts, self.searcher):
                     block.line = line
                     self._block(block, hits, marks)
                     line = block.line_at(block.stop)

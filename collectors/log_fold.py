@@ -7,6 +7,7 @@ new; the rest is counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer.model import LogLine, Who, replace
@@ -33,6 +34,7 @@ class Fold:
 
     def __init__(self) -> None:
         self._kinds: dict[_Key, _Kind] = {}
+        self._more: Counter[str] = Counter()
         self.dropped = 0
 
     def add(self, line: LogLine) -> None:
@@ -54,15 +56,14 @@ class Fold:
 
     def more(self, pattern: str, count: int) -> None:
         """Count lines of a pattern that were found and not looked at."""
-        for key, kind in self._kinds.items():
-            if pattern in key[0]:
-                kind.uncounted += count
-                return
+        self._more[pattern] += count
 
     def lines(self) -> Iterator[LogLine]:
         """Give what was kept, in the order of the file; counts add up to all lines."""
         found: list[LogLine] = []
-        for kind in self._kinds.values():
+        for key, kind in self._kinds.items():
+            for pattern in key[0]:  # whose they were is not known: the first who said it
+                kind.uncounted += self._more.pop(pattern, 0)
             kept = list(kind.kept)
             if kind.last is not None:
                 kept.append(replace(kind.last, count=kind.uncounted))

@@ -59,12 +59,19 @@ class Found:
     @property
     def time(self) -> float | None:
         """Give the line's time, or the last one told just before it."""
-        if self.line.time is not None:
-            return self.line.time
-        for text in self._before(LOOK_BACK):
-            if (time := time_of(text, self.file.voice.year)) is not None:
-                return time
-        return None
+        time = self.line.time
+        if time is None:
+            known, last = self.file.clock  # what was found for a line a little above
+            above = self._block.file_offset(self._start)
+            for text in self._before(LOOK_BACK):
+                above -= len(text)
+                if above <= known:
+                    time = last
+                    break
+                if (time := time_of(text, self.file.voice.year)) is not None:
+                    break
+        self.file.clock = (self.offset, time)
+        return time
 
     def following(self, limit: int) -> Iterator[tuple[int, Line]]:
         """Give up to ``limit`` lines behind this one by the same speaker, with their numbers.
@@ -129,6 +136,7 @@ class FileView:
     def __init__(self, document: Document, voice: Voice) -> None:
         self.document = document
         self.voice = voice
+        self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
         self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
         self.one_host: bool | None = None  # of the whole job; None: not told

@@ -33,7 +33,8 @@ _CLOCK = re.compile(
     r"|\[?\d\d:\d\d:\d\d\]? )"
 )
 _ENVELOPE = re.compile(
-    r"(?P<host>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):(?P<tid>\d+) (?:\[-?\d+\] |(?=NCCL ))"
+    r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
+    r"(?:\[-?\d+\] |(?=NCCL ))"
 )
 _PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
 # Lines of the c10d watchdog begin with the rank within a group, remembered from the first
@@ -49,9 +50,10 @@ _DEFAULT_GROUP_RANK = re.compile(
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
 _MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+_TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
-    r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]*:\d+:\d+ \[-?\d+\] )"
+    r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
 )
 
 
@@ -96,7 +98,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
 def _numbers_count_nodes(lines: list[str]) -> bool:
     """Tell "3: " of ``srun -l`` over torchrun, where it counts nodes, from a rank's number."""
     for line in lines:
-        if "torch.distributed.run" in line or "torchelastic" in line or "elastic/" in line:
+        if _TORCHRUN.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
         bare = line.lstrip().partition(":")[0].strip("[]")

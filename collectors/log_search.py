@@ -98,14 +98,20 @@ class WordSearcher:
         self.unsearchable: list[tuple[str, str]] = []
         self._exact: dict[bytes, list[int]] = {}
         self._caseless: dict[bytes, list[int]] = {}
+        self._wordless: list[int] = []
         for number, pattern in enumerate(patterns):
             self._add(number, pattern)
 
     def _add(self, number: int, pattern: str) -> None:
         try:
-            words, caseless = words_of(pattern)
+            words, caseless = words_of(pattern, least=1)
         except UntranslatableError as error:
-            self.unsearchable.append((pattern, str(error)))
+            try:
+                hyperscan_form(pattern)  # what Hyperscan finds without a word is found here, too
+            except UntranslatableError:
+                self.unsearchable.append((pattern, str(error)))
+            else:
+                self._wordless.append(number)
             return
         for word in words:
             if caseless:
@@ -129,6 +135,8 @@ class WordSearcher:
         hits = list(_find_words(data, self._exact))
         if self._caseless:
             hits += _find_words(data.lower(), self._caseless)
+        if self._wordless:
+            hits += _find_words(data + b"\n", {b"\n": self._wordless})
         return hits, marks
 
 
@@ -141,19 +149,26 @@ def _find_words(data: bytes, words: dict[bytes, list[int]]) -> Iterator[Hit]:
             at = data.find(word, at + 1)
 
 
-def words_of(pattern: str) -> tuple[frozenset[bytes], bool]:
+def words_of(pattern: str, least: int = LEAST_WORD) -> tuple[frozenset[bytes], bool]:
     """List the words to look for instead of a pattern, and whether letter case is ignored.
 
-    Raises ``UntranslatableError`` where there is no word long enough.
+    Raises ``UntranslatableError`` where there is no word of at least ``least`` letters, or the
+    pattern is wrong.
     """
+    import regex  # noqa: PLC0415 - heavy
+
     try:
         words, caseless = required_words(pattern)
     except UntranslatableError as error:
+        try:
+            regex.compile(pattern)
+        except regex.error as wrong:
+            raise UntranslatableError(f"it is not a valid regular expression: {wrong}") from None
         words, caseless = frozenset(longest_plain_run(pattern)), True
         if not words:
             raise error from None
-    if not words or min(len(word) for word in words) < LEAST_WORD:
-        raise UntranslatableError("no word of three letters is in every match")
+    if not words or min(len(word) for word in words) < least:
+        raise UntranslatableError(f"no word of {least} letters is in every match")
     return frozenset(word.encode() for word in words), caseless
 
 
@@ -208,7 +223,8 @@ class HyperscanSearcher:
 
         if not hasattr(self._own, "scratch"):  # each thread needs one
             self._own.scratch = hyperscan.Scratch(self._database)
-        with memoryview(block.data) as data, data[block.start : block.stop] as view:
+        # One byte more: in a block of 17 to 34 bytes Hyperscan 5.4 can miss what ends at its end.
+        with memoryview(block.data) as data, data[block.start : block.stop + 1] as view:
             try:
                 self._database.scan(view, match_event_handler=found, scratch=self._own.scratch)  # type: ignore[type-var]  # any buffer
             except hyperscan.ScanTerminated:

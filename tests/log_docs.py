@@ -1,0 +1,49 @@
+"""Reads a text as a log, for the tests of the log readers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TypeVar
+
+from whyhang.analyzer.model import Fact, LogLine
+from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.collectors.log_scan import LogReader
+from whyhang.collectors.naming import from_path
+
+F = TypeVar("F", bound=Fact)
+
+
+def document(data: bytes | str, name: str = "job.log") -> Document:
+    """Make a document of a text."""
+    raw = data.encode() if isinstance(data, str) else data
+    return Document(
+        path=name,
+        head=raw[:HEAD_BYTES],
+        size=len(raw),
+        open=lambda: io.BytesIO(raw),
+        who=from_path(name),
+    )
+
+
+def read_log(
+    data: bytes | str,
+    *patterns: str,
+    name: str = "job.log",
+    engine: str = "auto",
+) -> list[Fact]:
+    """Scan a text for patterns and give all facts."""
+    return list(LogReader(patterns, engine=engine).read(document(data, name)))
+
+
+def of(facts: Iterable[Fact], kind: type[F]) -> list[F]:
+    """Give the facts of one kind."""
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def lines(
+    data: bytes | str, *patterns: str, name: str = "job.log", engine: str = "auto"
+) -> list[LogLine]:
+    """Give the lines found for outside patterns."""
+    found = of(read_log(data, *patterns, name=name, engine=engine), LogLine)
+    return [line for line in found if set(line.matched) & set(patterns)]

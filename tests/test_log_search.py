@@ -1,0 +1,168 @@
+"""The two search engines agree, and the cache of compiled patterns only ever saves time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from log_docs import lines, read_log
+
+from whyhang.analyzer.model import Gap, LogLine
+from whyhang.collectors import log_cache, log_search
+from whyhang.collectors.log_blocks import Block
+from whyhang.collectors.log_search import searcher
+
+PATTERNS = (
+    r"Bus error",
+    r"Unexpected bus error encountered in (?P<where>\w+)",
+    r"(?i)no space LEFT",
+    r"x\d+y",
+    r"\w+ : \w+ argument is NULL",
+    r"(?:one|three) of (?P<n>\d+)",
+)
+TEXT = "\n".join(
+    [
+        "[rank1]: ERROR: Unexpected bus error encountered in worker. Bus error",
+        "OSError: No space left on device",
+        "x1 y x12y",
+        "AllReduce : comm argument is NULL",
+        "two of 3, three of 4",
+        "nothing here",
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def _block(text: str) -> Block:
+    data = text.encode()
+    return Block(data + b"\n", start=0, stop=len(data), end=len(data), known=0, base=0)
+
+
+def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fallback finds what Hyperscan finds, and a gap says that it is slow."""
+    fast = lines(TEXT, *PATTERNS)
+    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    facts = read_log(TEXT, *PATTERNS)
+    slow = [fact for fact in facts if isinstance(fact, LogLine)]
+
+    assert slow == fast
+    assert len(fast) == 5
+    assert any("Hyperscan" in fact.what for fact in facts if isinstance(fact, Gap))
+
+
+def test_a_storm_of_hits_stops_a_search_in_a_thread() -> None:
+    """More hits than asked for give None, so that the caller searches by itself."""
+    found, _ = searcher(["hit\\d"], [])
+
+    assert found.search_some(_block("hit1 hit2 hit3"), 2) is None
+    assert len((found.search_some(_block("hit1 hit2"), 2) or ([], set()))[0]) == 2
+
+
+def test_marks_are_told_once_per_block() -> None:
+    """Marks of bulk readers are numbered apart from the patterns."""
+    for engine in ("auto", "words"):
+        found, _ = searcher(["some words"], [b": mark ", b"other"], engine=engine)
+        hits, marks = found.search(_block("a: mark b: mark c, some words"))
+
+        assert marks == {0}
+        assert {number for _, number in hits} == {0}
+
+
+def test_a_long_word_stands_for_its_pattern_until_it_is_everywhere() -> None:
+    """Hits on a word that does not make a match are weeded out by the exact search."""
+    pattern = r"some frequent words (?P<n>\d+) done"
+    found, _ = searcher([pattern], [])
+    block = _block("some frequent words x\n" * 3 + "some frequent words 7 done\n")
+
+    assert len(found.search(block)[0]) == 4
+    assert len(found.exact(block, 0) or ()) == 1
+
+
+def test_a_pattern_without_any_word_is_named() -> None:
+    """What neither engine can look for becomes a gap, and the others are still found."""
+    facts = read_log("p 1\nabc\n", r"\p{Lu}\d", "abc")
+
+    assert any("Lu" in fact.what for fact in facts if isinstance(fact, Gap))
+    assert [f.text for f in facts if isinstance(f, LogLine)] == ["abc"]
+
+
+def test_a_pattern_hyperscan_refuses_is_looked_for_by_its_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One expression that does not compile costs no other pattern."""
+    original = log_search.hyperscan_form
+
+    def broken(pattern: str) -> tuple[bytes, bool]:
+        return (b"(", False) if "of" in pattern else original(pattern)
+
+    monkeypatch.setattr(log_search, "hyperscan_form", broken)
+
+    assert [line.text for line in lines("one of 7\nx1y", r"(?:one|four) of \d", r"x\dy")] == [
+        "one of 7",
+        "x1y",
+    ]
+
+
+def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run compiles nothing."""
+    searcher(PATTERNS, [])
+    monkeypatch.setattr(log_search, "_compiled", lambda *_, **__: pytest.fail("compiled again"))
+    found, gaps = searcher(PATTERNS, [])
+
+    assert gaps == ()
+    assert found.search(_block("x12y"))[0]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "writable", "folder", "link"])
+def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
+    """Cut, overwritten, foreign-writable files, folders and links are passed over."""
+    searcher(PATTERNS, [])
+    (path,) = log_cache.folder().iterdir()
+    data = path.read_bytes()
+    if damage == "truncated":
+        path.write_bytes(data[:100])
+    elif damage == "garbage":
+        path.write_bytes(b"\0" * len(data))
+    elif damage == "writable":
+        path.chmod(0o666)
+    else:
+        path.unlink()
+        if damage == "folder":
+            path.mkdir()
+        else:
+            (tmp_path / "elsewhere").write_bytes(data)
+            path.symlink_to(tmp_path / "elsewhere")
+
+    assert log_cache.load(path.name) is None
+    assert searcher(PATTERNS, [])[0].search(_block("x12y"))[0]
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file where the folder should be is no reason to fail."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    assert searcher(PATTERNS, [])[0].search(_block("x12y"))[0]
+
+
+def test_old_databases_are_forgotten() -> None:
+    """The cache does not grow with every change of the signatures."""
+    for number in range(log_cache.KEEP + 3):
+        searcher([f"word number {number}"], [])
+
+    assert len(list(log_cache.folder().iterdir())) == log_cache.KEEP
+
+
+def test_the_end_of_a_short_file_is_searched() -> None:
+    """Hyperscan 5.4 misses some matches at the very end of 17 to 34 bytes; a reader may not."""
+    for length in range(40):
+        text = "." * length + "ad"
+
+        assert [line.text for line in lines(text, "ab*d")] == [text]

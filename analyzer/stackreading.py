@@ -214,6 +214,8 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
 
 def _native_caller(frames: tuple[Frame, ...], waits: Frame | None) -> Frame | None:
     """Find who called the wait in a program of C or Fortran: the next frame with a source line."""
+    if any(frame.function.startswith(("_PyEval", "PyEval", "Py_")) for frame in frames):
+        return None  # Python after all, without its frames
     outside = frames[frames.index(waits) + 1 :] if waits in frames else frames
     for frame in outside:
         built_in = frame.file.startswith("../") or any(part in frame.file for part in _BUILT_IN)

@@ -326,6 +326,8 @@ def test_program_without_python() -> None:
     caller = Frame(function="init", file="init.f90", line=62, native=True)
     frames = (*stack("PMPI_Barrier (libmpi.so)", "pmpi_barrier__ (solver)"), caller)
     assert classify(frames, TABLE).user == caller
+    interpreter = Frame(function="_PyEval_Vector", file="Python/ceval.c", line=6, native=True)
+    assert classify((*frames[:2], interpreter, caller), TABLE).user is None
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,11 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     for candidate, other in zip(causes, above, strict=True):
         if other is not None:
             cause = roots.index(other) if other in roots else 0
-            found.append(replace(_finding(case, candidate), caused_by=cause if roots else None))
+            finding = _finding(case, candidate)
+            found.append(replace(finding, caused_by=cause if roots else None))
+            if roots and found[cause].culprit_ranks is None and other.hit.names_culprit:
+                # The line that says why may not say who; the one that it explains does.
+                found[cause] = replace(found[cause], culprit_ranks=finding.culprit_ranks)
     order = _order if roots else _cause_order  # with no cause known, the surest effect leads
     effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
     cause_of_all = 0 if roots else None
@@ -115,12 +119,12 @@ def _order(candidate: Candidate) -> tuple[float, str]:
 def _outranked_by(candidate: Candidate, causes: list[Candidate]) -> Candidate | None:
     """Find a cause about the same ranks that explains this one."""
     for other in causes:
-        if (
-            other is not candidate
-            and candidate.signature.id in other.signature.outranks
-            and other.confidence >= ENOUGH
-            and _about_same(candidate.hit, other.hit)
-        ):
+        if other is candidate or other.confidence < ENOUGH:
+            continue
+        named = candidate.signature.id in other.signature.outranks
+        if named and _about_same(candidate.hit, other.hit):
+            return other
+        if candidate.signature.gives_way and not other.signature.gives_way:
             return other
     return None
 

@@ -76,6 +76,7 @@ class Signature(Record):
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     outranks: tuple[str, ...] = ()
+    gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # the module's docstring, filled in by the loader
     runbook: str | None = None

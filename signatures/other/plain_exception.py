@@ -16,4 +16,5 @@ SIGNATURE = Signature(
     confidence=0.75,
     remedies=("Fix the exception; no rank is to blame.",),
     next_steps=("Run the script on one process: does it fail alike?",),
+    gives_way=True,
 )

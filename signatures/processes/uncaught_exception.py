@@ -23,4 +23,5 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("Read the log of {who} from the traceback upwards.",),
+    gives_way=True,
 )

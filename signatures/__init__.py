@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from whyhang.analyzer.signature import Signature
 
 
+@functools.cache
 def load() -> tuple[Signature, ...]:
     """Import every module of this package that holds a ``SIGNATURE``, sorted by id.
 

@@ -93,7 +93,13 @@ class Job(Record):
     excerpts: tuple[Excerpt, ...] = ()
     gaps: tuple[Gap, ...] = ()
     by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
+    by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
     by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host
+
+    def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
+        """Give the log lines that any of these patterns found, in the order they came."""
+        numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
+        return [self.lines[number] for number in sorted(numbers)]
 
     def member_of(self, who: Who) -> Member | None:
         """Find the member that a fact is about, or None where it cannot be told."""

@@ -277,7 +277,24 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         gaps=tuple(facts.gaps),
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
+        by_pattern=_by_pattern(facts.lines),
     )
+
+
+def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        for pattern in line.matched:
+            found[pattern].append(number)
+    return {pattern: tuple(numbers) for pattern, numbers in found.items()}
+
+
+PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
+
+
+def _said_copies(label: str | None) -> int:
+    """Tell that a file named "slaves" stands for more than one process."""
+    return 2 if label is not None and label.lower() in PLURALS else 1
 
 
 def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
@@ -319,5 +336,5 @@ def _member(number: int, entity: _Entity, children: list[_Entity]) -> Member:
         processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
         dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
         children=tuple(_child(child) for child in children),
-        copies=max((dump.copies for dump in entity.dumps), default=1),
+        copies=max((*(dump.copies for dump in entity.dumps), _said_copies(entity.label))),
     )

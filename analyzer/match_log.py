@@ -23,6 +23,7 @@ class Blames(enum.Enum):
 
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
 
@@ -40,8 +41,7 @@ class Log(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
-        wanted = set(self.patterns)
-        lines = [line for line in case.job.lines if not wanted.isdisjoint(line.matched)]
+        lines = case.job.lines_with(self.patterns)
         speakers = {line.who.rank for line in lines if line.who.rank is not None}
         if not lines or (self.least > 1 and len(speakers) < self.least):
             return ()
@@ -49,6 +49,8 @@ class Log(Record):
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
         blamed = [who for line in lines for who in self._blamed(line)]
+        if self.blames is Blames.ROOT and _names_root(lines):
+            blamed = [Who(rank=0)]
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
         fields: dict[str, str] = {}
@@ -58,7 +60,7 @@ class Log(Record):
         return Hit(
             members=tuple(sorted({m.id for m in members.values() if m is not None})),
             ranks=tuple(sorted(_strangers(members))),
-            names_culprit=self.blames is not Blames.NOBODY,
+            names_culprit=bool(blamed),
             evidence=tuple(quote(line) for line in _spread(lines)),
             collective=_collective(fields),
             fields={**fields, "times": str(sum(line.count for line in lines))},
@@ -75,6 +77,15 @@ class Log(Record):
                 yield Who(rank=rank)
             if pid := line.fields.get("pid"):
                 yield Who(pid=int(pid), host=line.who.host)
+
+
+def _names_root(lines: Iterable[LogLine]) -> bool:
+    """Tell whether several ranks failed at one target, and none of them was rank 0 itself."""
+    lines = tuple(lines)
+    targets = {(line.fields.get("peer"), line.fields.get("port")) for line in lines}
+    speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
+    is_root = any(line.who.rank == 0 for line in lines)
+    return len(targets) == 1 and len(speakers) > 1 and not is_root
 
 
 def _strangers(members: Mapping[Who, Member | None]) -> set[int]:

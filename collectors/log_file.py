@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Fact, Gap, LogLine, replace
+from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, replace
 from whyhang.collectors.log_blocks import READ, Block, PlainBlock, blocks
 from whyhang.collectors.log_bulk import BulkReader, bulk_readers
 from whyhang.collectors.log_fold import Fold
@@ -28,6 +28,7 @@ LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
 ESCAPE = b"\x1b"
+TAIL = 1000  # bytes of the end of a file that its last line is taken from
 
 # Lines of a message that began in a line before, which says whose it is.
 _CONTINUED = re.compile(
@@ -55,6 +56,8 @@ class FileScan:
                 self.handlers[pattern].append(handler)
         self.hits: Counter[int] = Counter()
         self.trouble: dict[str, Gap] = {}
+        self.tail = b""
+        self.last_line: int | None = None
 
     def facts(self, told: Callable[[int], None]) -> Iterator[Fact]:
         """Read the file to its end, or as far as it can be read, and give what it says."""
@@ -69,7 +72,9 @@ class FileScan:
                     block.line = line
                     self._block(block, hits, marks)
                     line = block.line_at(block.stop)
+                    self.tail = bytes(block.data[max(block.start, block.stop - TAIL) : block.stop])
                     block.release()
+                self.last_line = line
         except Exception as error:  # noqa: BLE001 - whatever a decompressor raises: a gap
             self._note(
                 "end",
@@ -83,6 +88,7 @@ class FileScan:
             yield from self._facts_of(bulk)
         for kept in self.fold.lines():
             yield replace(kept, who=self.file.resolve(kept.who))
+        yield from self._end()
         if self.fold.dropped:
             self._note(
                 "dropped",
@@ -91,6 +97,17 @@ class FileScan:
                 cost="rare lines late in the file may be missing",
             )
         yield from self.trouble.values()
+
+    def _end(self) -> Iterator[Claim]:
+        """Say how a log ends: a process that was killed says nothing, and its log just stops."""
+        lines = clean(self.tail).strip().splitlines()
+        if self.last_line is not None and lines:
+            yield Claim(
+                about="log-end",
+                value=lines[-1][:MAX_TEXT],
+                who=self.file.document.who,
+                source=self.file.document.source(self.last_line),
+            )
 
     def _facts_of(self, reader: LineReader | BulkReader) -> Iterator[Fact]:
         try:

@@ -226,6 +226,9 @@ def test_effects_stand_under_their_cause() -> None:
     assert effects == {"gloo-peer-gone": 0}
 
 
-def test_scary_lines_of_a_healthy_job_are_no_finding() -> None:
+def test_scary_lines_of_a_healthy_job_are_no_hang() -> None:
     """Warnings that every job prints do not become a cause or an effect."""
-    assert diagnosed({None: NOISE}).findings == ()
+    report = diagnosed({None: NOISE})
+
+    assert report.verdict == "healthy"
+    assert [finding.signature for finding in report.findings] == ["quiet-log"]

@@ -8,7 +8,7 @@ NCCL 2.24 and later try 34 times (about a minute) before this message. It is the
 be looked at, not the ranks that print it: what did rank 0 of that group say last?
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match_log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         ),
         r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> failed ?: Connection refused",
         r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned 111\(Connection refused\)",
+        blames=Blames.ROOT,
     ),
     means=(
         "The process that should answer at this address is gone or never started to listen. "

@@ -11,10 +11,10 @@ SIGNATURE = Signature(
     id="rank-went-silent",
     category="rank-died",
     kind=Kind.CAUSE,
-    title="The log of {who} just stops, while {others} report a lost peer",
+    title="The log of {who} just stops; a lost peer is reported by {others}",
     when=went_silent(),
     means=(
-        "{who} printed no error: its log ends in the middle of its work. {others} lost their "
+        "{who} printed no error: the log ends in the middle of the work. {others} lost the "
         "connection to a peer. Most likely the process or its node was killed."
     ),
     confidence=0.65,

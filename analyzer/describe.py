@@ -188,6 +188,8 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
     many = _plural(case, [stand.member for stand in stands])
     return {
         "who": who,
+        "pid": _pid(case, stands),
+        "worker": _worker_pid(case, stands),
         "is": "are" if many else "is",
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
@@ -202,6 +204,20 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         if affected
         else "",
     }
+
+
+def _pid(case: Case, stands: list[Stand]) -> str:
+    """Give the pid to put into commands, or a word for it."""
+    pid = case.member(stands[0].member).pid if stands else None
+    return "PID" if pid is None else str(pid)
+
+
+def _worker_pid(case: Case, stands: list[Stand]) -> str:
+    worker = busy_worker(stands[0]) if stands else None
+    if worker is None:
+        return _pid(case, stands)
+    pid = case.member(stands[0].member).children[worker[0]].pid
+    return "PID" if pid is None else str(pid)
 
 
 def _plural(case: Case, members: list[int]) -> bool:

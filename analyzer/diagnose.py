@@ -145,7 +145,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     if "who" not in words:
         names = case.names(hit.members) if hit.members else ""
         words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
-    explanation = signature.means.format_map(words)
+    explanation = _sentence(signature.means.format_map(words))
     where = parting(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         explanation += f" The paths part in {where}."

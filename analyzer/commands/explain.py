@@ -92,6 +92,7 @@ def _plain(text: str) -> str:
 
     class Words(dict[str, str]):
         def __missing__(self, key: str) -> str:
-            return {"who": "the rank", "where": "its place in the code"}.get(key, key.upper())
+            words = {"who": "the rank", "where": "its place in the code", "worker": "PID"}
+            return words.get(key, key.upper())
 
     return text.format_map(Words())

@@ -49,7 +49,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "py-spy dump --pid PID  # of {who}, twice: does the stack change?",
+        "py-spy dump --pid {pid}  # of {who}, twice: does the stack change?",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run names the collective that differs.",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html",),

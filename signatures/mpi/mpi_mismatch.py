@@ -15,5 +15,5 @@ SIGNATURE = Signature(
     means="Every rank waits inside MPI, but not in the same call: {sides}.",
     confidence=0.9,
     remedies=("Make every rank of a communicator call the same collectives in the same order.",),
-    next_steps=("gdb -p PID -batch -ex 'thread apply all bt'  # on one rank of each side",),
+    next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # on one rank of each side",),
 )

@@ -22,5 +22,5 @@ SIGNATURE = Signature(
         "Look at every thread of {who}: which one holds the lock, and what does it wait for?",
         "Take locks in one order everywhere, and hold none while calling into a collective.",
     ),
-    next_steps=("py-spy dump --native --pid PID  # all threads of {who}",),
+    next_steps=("py-spy dump --native --pid {pid}  # all threads of {who}",),
 )

@@ -32,5 +32,5 @@ SIGNATURE = Signature(
     remedies=(
         "Read the loop at {where}: which condition should end it, and can it on this rank's data?",
     ),
-    next_steps=("whyhang PID --looks 6 --interval 5  # does it ever leave the function?",),
+    next_steps=("whyhang {pid} --looks 6 --interval 5  # does it ever leave the function?",),
 )

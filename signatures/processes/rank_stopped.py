@@ -22,9 +22,11 @@ SIGNATURE = Signature(
     ),
     confidence=0.97,
     remedies=(
-        "Let it go on: kill -CONT PID for a stopped process; leave the debugger or answer the "
-        "prompt otherwise.",
+        (
+            "Let it go on: kill -CONT {pid} for a stopped process; leave the debugger or answer the "
+            "prompt otherwise."
+        ),
         "Take breakpoint(), pdb.set_trace() and input() out of code that runs on many ranks.",
     ),
-    next_steps=("grep -E 'State|TracerPid' /proc/PID/status  # T: stopped, t: traced",),
+    next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
 )

@@ -11,14 +11,16 @@ SIGNATURE = Signature(
     id="init-duplicate-rank",
     category="init-duplicate-rank",
     kind=Kind.CAUSE,
-    title="{who} {is} claimed by several processes (pids {pids}){missing}",
+    title="{who} is claimed by several processes (pids {pids}){missing}",
     when=same_rank(),
-    means="The processes {pids} all say that they are {who}{missing}. Each rank must be one process.",
+    means=(
+        "The processes {pids} all say that they are {who}{missing}. Each rank must be one process."
+    ),
     confidence=0.96,
     remedies=(
         "Give each process its own RANK; let torchrun or srun number them.",
         "If two copies of the job run, end one and use another MASTER_PORT.",
     ),
-    next_steps=("tr '\\0' '\\n' < /proc/PID/environ | grep -E 'RANK|MASTER'  # of each",),
+    next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
     outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective"),
 )

@@ -18,6 +18,6 @@ SIGNATURE = Signature(
     ),
     confidence=0.95,
     remedies=("Start every rank with the same MASTER_ADDR and MASTER_PORT.",),
-    next_steps=("tr '\\0' '\\n' < /proc/PID/environ | grep MASTER  # of each rank",),
+    next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep MASTER  # of each rank",),
     outranks=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )

@@ -28,6 +28,6 @@ SIGNATURE = Signature(
         "If {who} does something long before its init call, move it behind the call or do it once.",
         "If it was never started, check WORLD_SIZE against the number of processes started.",
     ),
-    next_steps=("py-spy dump --pid PID  # of {who}: what does it do before init?",),
+    next_steps=("py-spy dump --pid {pid}  # of {who}: what does it do before init?",),
     outranks=("rank-stopped", "dataloader-blocked", "storage-io-blocked", "network-io-blocked"),
 )

@@ -15,6 +15,6 @@ SIGNATURE = Signature(
     means="{who} {has} {theirs}, the others {usual}; they wait for different numbers of ranks.",
     confidence=0.95,
     remedies=("Start every rank with the same WORLD_SIZE.",),
-    next_steps=("tr '\\0' '\\n' < /proc/PID/environ | grep WORLD_SIZE  # of each rank",),
+    next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
     outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
 )

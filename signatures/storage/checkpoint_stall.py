@@ -18,6 +18,6 @@ SIGNATURE = Signature(
         "Check the storage that the checkpoint goes to: space, quota, mount, throughput.",
         "Save asynchronously (torch.distributed.checkpoint.async_save) or on all ranks alike.",
     ),
-    next_steps=("cat /proc/PID/io; sleep 5; cat /proc/PID/io  # do the counters move?",),
+    next_steps=("cat /proc/{pid}/io; sleep 5; cat /proc/{pid}/io  # do the counters move?",),
     outranks=("storage-io-blocked", "missing-rank-in-collective"),
 )

@@ -28,8 +28,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "py-spy dump --pid PID  # of the worker, twice: does it move?",
-        "ls -l /proc/PID/fd; cat /proc/PID/stack  # of the worker: what does it read?",
+        "py-spy dump --pid {worker}  # of the worker, twice: does it move?",
+        "ls -l /proc/{worker}/fd; cat /proc/{worker}/stack  # of the worker: what does it read?",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),
     outranks=("missing-rank-in-collective",),

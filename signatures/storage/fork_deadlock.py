@@ -20,9 +20,11 @@ SIGNATURE = Signature(
     confidence=0.96,
     remedies=(
         "Use multiprocessing_context='spawn' or 'forkserver' for the DataLoader.",
-        ("Start threads and take locks only after the workers are forked, or guard them with "
-        "os.register_at_fork."),
+        (
+            "Start threads and take locks only after the workers are forked, or guard them with "
+            "os.register_at_fork."
+        ),
     ),
-    next_steps=("py-spy dump --native --pid PID  # of the worker: which lock?",),
+    next_steps=("py-spy dump --native --pid {worker}  # of the worker: which lock?",),
     outranks=("dataloader-blocked", "lock-deadlock"),
 )

@@ -22,5 +22,5 @@ SIGNATURE = Signature(
         "Give the request a timeout, and let training go on without the tracker or the hub.",
         "Download once before the job, and set HF_HUB_OFFLINE=1 or the tracker's offline mode.",
     ),
-    next_steps=("ss -tnp | grep PID  # to whom is the connection open?",),
+    next_steps=("ss -tnp | grep {pid}  # to whom is the connection open?",),
 )

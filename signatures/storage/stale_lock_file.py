@@ -17,8 +17,10 @@ SIGNATURE = Signature(
     confidence=0.92,
     remedies=(
         "Find the holder (lsof or fuser on the lock file); if there is none, delete the file.",
-        "Give each rank its own cache folder, or let one rank build and the others wait behind "
-        "a barrier.",
+        (
+            "Give each rank its own cache folder, or let one rank build and the others wait behind "
+            "a barrier."
+        ),
     ),
-    next_steps=("ls -l /proc/PID/fd | grep -i lock", "fuser -v LOCKFILE"),
+    next_steps=("ls -l /proc/{pid}/fd | grep -i lock", "fuser -v LOCKFILE"),
 )

@@ -24,5 +24,8 @@ SIGNATURE = Signature(
         "Check the mount behind that path from the same host: does ls return?",
         "Stage data to local disk, or read with a timeout in a thread that may be given up.",
     ),
-    next_steps=("cat /proc/PID/stack; ls -l /proc/PID/fd", "timeout 5 stat PATH; df -h; dmesg -T"),
+    next_steps=(
+        "cat /proc/{pid}/stack; ls -l /proc/{pid}/fd",
+        "timeout 5 stat PATH; df -h; dmesg -T",
+    ),
 )

@@ -82,7 +82,7 @@ class DesyncReader:
         """Read the snapshot: under each number, which ranks began or ended what."""
         import regex  # noqa: PLC0415 - heavy
 
-        for _, line in found.following(MAX_LINES):
+        for _, line in found.following(MAX_LINES, bare=True):
             told = regex.search(_RANKS_AND_OP, line.text)
             if told is None:
                 return

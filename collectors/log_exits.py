@@ -34,7 +34,7 @@ MPIRUN = (
     r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
     r"exited on signal (?P<signal>\d+)"
 )
-MPI_NAME = r"Process name: \[[^\]]*[,\]]\s*(?P<rank>\d+)\]"
+MPI_NAME = r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]"
 MPI_ABORT = (
     r"(?:MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?P<comm>MPI_COMM_WORLD)?"
     r"|MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank2>\d+))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from whyhang.analyzer.model import Fact, Group, Record, Source, Trust, Who, replace
+from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.log_line import Line, Voice, clean, take_apart
 from whyhang.collectors.log_time import time_of
@@ -73,10 +73,11 @@ class Found:
         self.file.clock = (self.offset, time)
         return time
 
-    def following(self, limit: int) -> Iterator[tuple[int, Line]]:
+    def following(self, limit: int, *, bare: bool = False) -> Iterator[tuple[int, Line]]:
         """Give up to ``limit`` lines behind this one by the same speaker, with their numbers.
 
-        Lines of other ranks in between, as their prefixes tell, are left out.
+        Lines of other ranks in between, as their prefixes tell, are left out. ``bare`` also
+        takes lines without any prefix, as the later ones of a C++ message have none.
         """
         block, at, number = self._block, self._end + 1, self.number
         while limit > 0 and at < block.end:
@@ -86,7 +87,7 @@ class Found:
             text = clean(bytes(block.data[start : min(end, start + MAX_RAW)]))
             text = text.rstrip("\r").rpartition("\r")[2]
             for line in take_apart(text, self.file.voice):
-                if line.prefix == self.line.prefix:
+                if line.prefix == self.line.prefix or (bare and line.prefix == NOBODY):
                     limit -= 1
                     yield number, line
 

@@ -144,8 +144,8 @@ class NcclReader:
         holders: dict[int, set[tuple[str | None, int | None]]] = {}
         for comm in world:
             holders.setdefault(comm.rank, set()).add((comm.who.host, comm.who.pid))
-        if not world or (_in_turn(world) is False and any(len(h) > 1 for h in holders.values())):
-            return
+        if not world or any(len(processes) > 1 for processes in holders.values()):
+            return  # groups beside each other, or a restart: both look the same
         yield Claim(about="world_size", value=str(size), who=NOBODY, source=world[0].source)
         for comm in world:
             pid, host = comm.who.pid, comm.who.host
@@ -185,17 +185,3 @@ class NcclReader:
             completed=1 if comm.done else 0,
             calls=(Call(op="comm_init", seq=1, state=state, line=comm.source.line),),
         )
-
-
-def _in_turn(comms: list[_Comm]) -> bool:
-    """Tell restarts, whose communicators follow each other, from groups beside each other."""
-    seen: list[str] = []
-    for comm in comms:
-        if comm.name is None:
-            return False
-        if comm.name not in seen:
-            seen.append(comm.name)
-        elif seen[-1] != comm.name:
-            return False
-    sizes = [sum(comm.name == name for comm in comms) for name in seen]
-    return len(seen) > 1 and all(size == comms[0].size for size in sizes)

@@ -30,7 +30,9 @@ MAX_TRACEBACKS = 2000  # of one file
 _FRAME = re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
-_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*)(?:: (?P<message>.*)|:? *)$")
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
+)
 _CHAIN = re.compile(
     r"(?:The above exception was the direct cause of|During handling of the above exception)"
 )

@@ -135,7 +135,7 @@ class WatchdogReader:
     def on_stack(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002 - a handler
         """Read the Python stack of the call that hangs."""
         frames = []
-        for _, line in found.following(MAX_FRAMES):
+        for _, line in found.following(MAX_FRAMES, bare=True):
             told = _FRAME.match(line.text)
             if told is None:
                 break

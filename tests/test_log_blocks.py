@@ -60,7 +60,7 @@ def test_what_was_read_before_a_failure_is_kept() -> None:
         def readinto(self, buffer: object) -> int:
             if self.tell() >= 40:
                 raise OSError("cut")
-            return super().readinto(buffer[:40])  # type: ignore[index,arg-type]
+            return super().readinto(buffer[:40])  # type: ignore[index]
 
     found: list[bytes] = []
 

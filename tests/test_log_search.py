@@ -9,7 +9,7 @@ import pytest
 from log_docs import lines, read_log
 
 from whyhang.analyzer.model import Gap, LogLine
-from whyhang.collectors import log_cache, log_search
+from whyhang.collectors import log_cache, log_search, log_syntax
 from whyhang.collectors.log_blocks import Block
 from whyhang.collectors.log_search import searcher
 
@@ -95,7 +95,7 @@ def test_a_pattern_hyperscan_refuses_is_looked_for_by_its_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One expression that does not compile costs no other pattern."""
-    original = log_search.hyperscan_form
+    original = log_syntax.hyperscan_form
 
     def broken(pattern: str) -> tuple[bytes, bool]:
         return (b"(", False) if "of" in pattern else original(pattern)

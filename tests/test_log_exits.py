@@ -1,0 +1,157 @@
+"""Processes that ended, as every launcher, scheduler and shell words it."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import of, read_log
+
+from whyhang.analyzer.model import Claim, Exit, Trust, Who
+
+ROW = """\
+[{number}]:
+  time      : 2026-11-21_02:29:34
+  host      : node{host}.lab.example
+  rank      : {rank} (local_rank: {local})
+  exitcode  : {code} (pid: {pid}) {name}
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org
+"""
+TABLE = (
+    "E1121 02:29:34.1 24788 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+    "(exitcode: -9) local_rank: 1 (pid: 22) of binary: /env/bin/python3\n"
+    "train.py FAILED\nFailures:\n"
+    + ROW.format(number=1, host=1, rank=0, local=0, code=-15, pid=21, name="(SIGTERM)")
+    + "------\nRoot Cause (first observed failure):\n"
+    + ROW.format(number=0, host=1, rank=1, local=1, code=-9, pid=22, name="(SIGKILL)")
+)
+
+
+def exits(text: str) -> list[Exit]:
+    return of(read_log(text), Exit)
+
+
+def test_torchruns_table() -> None:
+    """Every row is one end; the line above it about the same pid is not another."""
+    facts = read_log(TABLE)
+    first, second = of(facts, Exit)
+
+    assert (first.who.rank, first.signal, first.exitcode) == (0, 15, None)
+    assert second.who == Who(rank=1, trust=Trust.CONTENT, host="node1", pid=22, local_rank=1)
+    assert second.signal == 9
+    assert "-9 (pid: 22) (SIGKILL)" in TABLE.splitlines()[(second.source.line or 0) - 1]
+    assert second.quote == "exitcode  : -9 (pid: 22) (SIGKILL)"
+    assert second.time == pytest.approx(1795228174.0)
+    roots = [claim.value for claim in of(facts, Claim) if claim.about == "root_cause_rank"]
+    assert roots == ["1"]
+    ranks = {c.who.pid: c.value for c in of(facts, Claim) if c.about == "rank"}
+    assert ranks == {21: "0", 22: "1"}
+
+
+def test_the_old_table() -> None:
+    """Torch 1.9 wrote "rank: 0" without blanks in front of the colon."""
+    (found,) = exits("Root Cause:\n[0]:\n  rank: 3 (local_rank: 3)\n  exitcode: 1 (pid: 28561)\n")
+
+    assert (found.who.rank, found.exitcode) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "trust"),
+    [
+        ("", 1, Trust.INFERRED),
+        ("torchrun --nnodes=2 --nproc_per_node 8 train.py\n", None, Trust.NONE),
+        ("  rank: 9 (local_rank: 1)\n  exitcode: 1 (pid: 5)\n", None, Trust.NONE),
+        ("local_ranks=[0, 1]\nrole_ranks=[2, 3]\nglobal_ranks=[2, 3]\n", 3, Trust.INFERRED),
+    ],
+)
+def test_a_local_rank_alone(text: str, rank: int | None, trust: Trust) -> None:
+    """A local rank is taken for the rank only where nothing speaks of more hosts."""
+    line = "failed (exitcode: -9) local_rank: 1 (pid: 3867814) of binary: python\n"
+    found = next(fact for fact in exits(text + line) if fact.who.pid == 3867814)
+
+    assert (found.who.local_rank, found.who.rank, found.who.trust) == (1, rank, trust)
+
+
+SRUN = "srun: error: node3: task 5: "
+MPIRUN = "mpirun noticed that process rank 3 with PID 12345 on node n1 exited on signal 9 (Killed)."
+HYDRA = "=   RANK 1 PID 2345 RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)"
+MPI_ABORT = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD"
+LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Forcefully terminating"
+
+
+@pytest.mark.parametrize(
+    ("text", "who", "end"),
+    [
+        (f"{SRUN}Killed", (5, "node3", None), (9, None)),
+        (f"{SRUN}Exited with exit code 2", (5, "node3", None), (None, 2)),
+        (f"{SRUN}Segmentation fault (core dumped)", (5, "node3", None), (11, None)),
+        (f"{SRUN}Out Of Memory", (5, "node3", None), (9, None)),
+        ("srun: error: Node failure on node37", (None, "node37", None), (9, None)),
+        (MPIRUN, (3, "n1", 12345), (9, None)),
+        ("  Process name: [[12345,1],3]\n  Exit code:    7", (3, None, None), (None, 7)),
+        ("  Process name: [prterun-h-12@1,3]\n  Exit code:    7", (3, None, None), (None, 7)),
+        (
+            "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD",
+            (2, None, None),
+            (None, 1),
+        ),
+        ("application called MPI_Abort(MPI_COMM_WORLD, 4) - process 3", (3, None, None), (None, 4)),
+        (HYDRA, (1, "n1", 2345), (9, None)),
+        ("=   PID 23 RUNNING AT n1\n=   EXIT CODE: 9", (None, "n1", 23), (None, 9)),
+        (LIGHTNING, (3, None, 123), (9, None)),
+        ("job.sh: line 12: 12345 Killed    python train.py", (None, None, 12345), (9, None)),
+        ("worker-3   0/1   OOMKilled   0   12m", (None, "worker-3", None), (9, None)),
+    ],
+)
+def test_other_launchers(
+    text: str,
+    who: tuple[int | None, str | None, int | None],
+    end: tuple[int | None, int | None],
+) -> None:
+    """Rank, host, pid and how it ended are read from each launcher's words."""
+    (found,) = exits(text + "\n")
+
+    assert (found.who.rank, found.who.host, found.who.pid) == who
+    assert (found.signal, found.exitcode) == end
+
+
+def test_many_tasks_in_one_line() -> None:
+    """Srun folds tasks into ranges."""
+    found = exits("srun: error: n1: tasks 0-2,5: Exited with exit code 1\n")
+
+    assert [fact.who.rank for fact in found] == [0, 1, 2, 5]
+
+
+def test_tasks_of_srun_over_torchrun_are_no_ranks() -> None:
+    """Where srun starts torchrun on each node, its tasks count nodes."""
+    text = "srun: error: n1: task 1: Killed\nW1 12:00:00 7 torch/distributed/run.py:1] x\n"
+    (found,) = exits(text)
+
+    assert (found.who.rank, found.who.label, found.who.host) == (None, "task 1", "n1")
+
+
+def test_deepspeed_and_spawn() -> None:
+    """Launchers that know only local ranks."""
+    deepspeed = (
+        "[2023-05-01 10:00:00,123] [ERROR] [launch.py:434:sigkill_handler] ['/bin/python', '-u', "
+        "'train.py', '--local_rank=3', '--x'] exits with return code = -9"
+    )
+    spawn = "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal "
+    found = exits(f"{deepspeed}\n{spawn}SIGKILL\n")
+
+    assert [(fact.who.local_rank, fact.signal) for fact in found] == [(3, 9), (2, 9)]
+
+
+def test_a_described_pod() -> None:
+    """The pod's name and the reason are found above its exit code."""
+    text = """\
+Name:         train-worker-3
+Namespace:    default
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+      Exit Code:    0
+"""
+    (found,) = exits(text)
+
+    assert (found.who.label, found.signal, found.exitcode) == ("train-worker-3", 9, 137)
+    assert "OOMKilled" in found.quote

@@ -1,0 +1,167 @@
+"""NCCL's lines: who is which rank, who set a communicator up, how many calls each has made."""
+
+from __future__ import annotations
+
+from log_docs import of, read_log
+
+from whyhang.analyzer.model import CallState, Claim, Exit, Fact, Group, Track
+from whyhang.collectors import log_coll
+
+INIT = (
+    "node{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x55{pid:x} rank {rank} nranks "
+    "{size} cudaDev 0 nvmlDev 0 busId 1b000 commId {comm} - Init {event}\n"
+)
+COLL = (
+    "node{host}:{pid}:9 [0] NCCL INFO {op}: opCount {count:x} sendbuff 0x7f{count:06x} recvbuff "
+    "0x7e{count:06x} count {numel} datatype 7 op 0 root {root} comm 0x55{pid:x} [nranks=4] "
+    "stream 0x5a\n"
+)
+
+
+def init(rank: int, event: str, *, size: int = 4, comm: str = "0xabc", pid: int = 100) -> str:
+    return INIT.format(host=rank // 2, pid=pid + rank, rank=rank, size=size, comm=comm, event=event)
+
+
+def coll(rank: int, count: int, op: str = "AllReduce", numel: int = 64, root: int = 0) -> str:
+    return COLL.format(host=rank // 2, pid=100 + rank, op=op, count=count, numel=numel, root=root)
+
+
+def tracks(facts: list[Fact], kind: str) -> dict[int | None, Track]:
+    return {track.who.rank: track for track in of(facts, Track) if track.kind == kind}
+
+
+def claims(facts: list[Fact], about: str) -> list[str]:
+    return [claim.value for claim in of(facts, Claim) if claim.about == about]
+
+
+def test_ranks_of_processes() -> None:
+    """The largest communicator tells the rank of each host and pid, and the number of ranks."""
+    text = "node0:100:100 [0] NCCL INFO NCCL version 2.22.3+cuda12.6\n"
+    text += "".join(init(rank, "START") + init(rank, "COMPLETE") for rank in range(4))
+    facts = read_log(text)
+    told = {(c.who.host, c.who.pid): c.value for c in of(facts, Claim) if c.about == "rank"}
+
+    assert told[("node1", 103)] == "3"
+    assert len(told) == 4
+    assert claims(facts, "world_size") == ["4"]
+    assert claims(facts, "nccl_version") == ["2.22.3"]
+    assert claims(facts, "backend") == ["nccl"]
+    assert of(facts, Group)[0].ranks == (0, 1, 2, 3)
+
+
+def test_who_never_began_and_who_never_ended() -> None:
+    """Setting up a communicator is a call that all of its ranks have to make."""
+    text = "".join(init(rank, "START") for rank in (0, 1, 3)) + init(0, "COMPLETE")
+    found = tracks(read_log(text), "nccl-init")
+
+    assert {rank: track.completed for rank, track in found.items()} == {0: 1, 1: 0, 3: 0}
+    assert found[1].calls[0].state is CallState.STARTED
+
+
+def test_lines_without_start_and_id() -> None:
+    """NCCL up to 2.15 only says when it is done, and names no id."""
+    line = (
+        "h:{0}:9 [0] NCCL INFO comm 0x7f{0} rank {1} nranks 2 cudaDev 0 busId 1e0 - Init COMPLETE\n"
+    )
+    found = tracks(read_log(line.format(46, 1) + line.format(45, 0)), "nccl-init")
+
+    assert {rank: track.completed for rank, track in found.items()} == {0: 1, 1: 1}
+    assert found[0].group.name == found[1].group.name
+
+
+def test_communicators_beside_each_other_are_not_the_job() -> None:
+    """Two communicators of the largest size share numbers, so these are no global ranks."""
+    text = "".join(
+        init(rank, event, size=2, comm=comm, pid=pid)
+        for event in ("START", "COMPLETE")
+        for comm, pid in (("0xa", 100), ("0xb", 200))
+        for rank in (0, 1)
+    )
+    facts = read_log(text)
+
+    assert claims(facts, "rank") == []
+    assert claims(facts, "world_size") == []
+
+
+def test_how_many_calls_each_rank_has_made() -> None:
+    """Ranks are aligned by the ordinal of their calls; whether a call ended is not told."""
+    text = "".join(init(rank, "COMPLETE") for rank in range(4))
+    text += "".join(coll(rank, n) for n in range(50) for rank in range(4) if (rank, n) != (2, 49))
+    found = tracks(read_log(text), "nccl-coll")
+
+    assert {rank: track.enqueued for rank, track in found.items()} == {0: 50, 1: 50, 2: 49, 3: 50}
+    last = found[0].calls[-1]
+    assert (last.op, last.seq, last.input_sizes, last.dtypes) == (
+        "all_reduce",
+        50,
+        ((64,),),
+        ("float32",),
+    )
+    assert last.state is CallState.UNKNOWN
+    assert found[0].group.ranks == (0, 1, 2, 3)
+    assert found[3].source.line == len(text.splitlines())
+
+
+def test_the_first_difference_is_kept() -> None:
+    """However long ago ranks called different things, both calls are there to be compared."""
+    lines = [
+        coll(rank, n, numel=65 if (rank, n) == (1, 20) else 64)
+        for n in range(90)
+        for rank in (0, 1)
+    ]
+    text = "".join(init(rank, "COMPLETE", size=2) for rank in (0, 1)) + "".join(lines)
+    found = tracks(read_log(text), "nccl-coll")
+    sizes = {rank: {c.seq: c.input_sizes for c in track.calls} for rank, track in found.items()}
+
+    assert sizes[0][21] == ((64,),)
+    assert sizes[1][21] == ((65,),)
+
+
+def test_sends_and_receives_are_counted_apart() -> None:
+    """Their ordinals differ by rank; the peer is a global rank."""
+    text = "".join(init(rank, "COMPLETE") for rank in range(4))
+    text += coll(0, 0) + coll(0, 1, "Send", root=3) + coll(3, 0) + coll(3, 1, "Recv", root=0)
+    found = [t for t in of(read_log(text), Track) if t.kind == "nccl-coll"]
+    pairs = {(t.who.rank, c.op): c.peer for t in found for c in t.calls if c.p2p}
+
+    assert pairs == {(0, "send"): 3, (3, "recv"): 0}
+    assert {t.enqueued for t in found if not t.calls[0].p2p} == {1}
+
+
+def test_times_in_front_of_every_line() -> None:
+    """NCCL_DEBUG_TIMESTAMP makes all lines different, and they are still counted."""
+    text = "".join(
+        f"[2025-07-04 11:02:33.{n:06}] [rank{rank}]: {coll(rank, n)}"
+        for n in range(30)
+        for rank in (0, 1)
+    )
+    found = tracks(read_log(text), "nccl-coll")
+
+    assert {rank: track.enqueued for rank, track in found.items()} == {0: 30, 1: 30}
+
+
+def test_long_streams_are_shortened(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """Memory stays bounded; the count and the last calls do not suffer."""
+    monkeypatch.setattr(log_coll, "MAX_CALLS", 100)
+    monkeypatch.setattr(log_coll, "MAX_LOOKUPS", 10)
+    text = "".join(coll(0, n, numel=n) for n in range(30_000))
+    (found,) = of(read_log(text), Track)
+
+    assert found.enqueued == 30_000
+    assert found.calls[-1].input_sizes == ((29_999,),)
+
+
+def test_the_size_of_the_job() -> None:
+    """World size, launcher and version are read where they are said; the usual one wins."""
+    text = (
+        "torchrun --nproc_per_node 4 train.py\n# world_size=4 torch==2.6.0\n"
+        "tensor parallel world size: 2\n[rank0]: world_size=4\n"
+    )
+    facts = read_log(text)
+
+    assert claims(facts, "world_size") == ["4"]
+    assert claims(facts, "torch_version") == ["2.6.0"]
+    assert claims(facts, "launcher") == ["torchrun"]
+    assert claims(read_log("torchrun --nproc_per_node 2 t.py\n"), "world_size") == ["2"]
+    assert claims(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n"), "world_size") == []
+    assert of(facts, Exit) == []

@@ -1,0 +1,150 @@
+"""Tracebacks: who raised what, where in the user's code, and because of what."""
+
+from __future__ import annotations
+
+from log_docs import of, read_log
+
+from whyhang.analyzer.model import LogLine
+from whyhang.collectors.log_python import EXCEPTION
+
+TORCH = "/env/lib/python3.11/site-packages/torch"
+STACK = f"""\
+Traceback (most recent call last):
+  File "/w/train.py", line 52, in <module>
+    main()
+    ~~~~^^
+  File "/w/train.py", line 49, in main
+    dist.all_reduce(t)
+  File "{TORCH}/distributed/c10d_logger.py", line 83, in wrapper
+    return func(*args, **kwargs)
+  File "{TORCH}/distributed/distributed_c10d.py", line 3252, in all_reduce
+    work.wait()
+RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:6576
+"""
+LAUNCHER = f"""\
+Traceback (most recent call last):
+  File "/env/bin/torchrun", line 6, in <module>
+    sys.exit(main())
+  File "{TORCH}/distributed/run.py", line 1028, in main
+    run(args)
+  File "{TORCH}/distributed/launcher/api.py", line 383, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+====
+"""
+
+
+def exceptions(text: str, name: str = "job.log") -> list[LogLine]:
+    return [line for line in of(read_log(text, name=name), LogLine) if EXCEPTION in line.matched]
+
+
+def prefixed(text: str, rank: int) -> list[str]:
+    return [f"[rank{rank}]: {line}\n" for line in text.splitlines()]
+
+
+def test_type_message_and_place() -> None:
+    """The exception, the user's innermost frame, and the collective it was raised in."""
+    (found,) = exceptions("".join(prefixed(STACK, 2)))
+
+    assert found.who.rank == 2
+    assert found.fields["type"] == "RuntimeError"
+    assert found.fields["message"].startswith("[pair.cc:553] Connection closed")
+    place = (found.fields["file"], found.fields["line"], found.fields["function"])
+    assert place == ("/w/train.py", "49", "main")
+    assert found.fields["op"] == "all_reduce"
+    assert found.source.line == 11
+
+
+def test_tracebacks_of_ranks_written_into_each_other() -> None:
+    """Prefixes keep the lines of each rank together."""
+    one, two = prefixed(STACK, 1), prefixed(STACK.replace("train.py", "other.py"), 2)
+    mixed = [line for pair in zip(one, two, strict=True) for line in pair]
+    found = exceptions("".join(mixed))
+
+    assert {(f.who.rank, f.fields["file"]) for f in found} == {
+        (1, "/w/train.py"),
+        (2, "/w/other.py"),
+    }
+
+
+def test_the_launchers_own_exception_is_marked() -> None:
+    """Torchrun's ChildFailedError is no rank's."""
+    (found,) = exceptions(LAUNCHER)
+
+    assert found.fields["launcher"] == "yes"
+    assert found.fields["type"] == "ChildFailedError"
+
+
+def test_chains_are_one_exception_with_its_cause() -> None:
+    """What led to the exception stands beside it."""
+    chain = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 1, in f\n    g()\n'
+        "KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "/w/b.py", line 2, in h\n    raise\n'
+        "ValueError: bad batch\n"
+    )
+    (found,) = exceptions(chain)
+
+    assert found.fields["type"] == "ValueError"
+    assert found.fields["cause"] == "KeyError: 'x'"
+    assert found.fields["file"] == "/w/b.py"
+
+
+def test_an_exception_in_a_dataloader_worker() -> None:
+    """The dataset's own line is the place, and the worker is named."""
+    text = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n'
+        f'    for b in loader:\n  File "{TORCH}/_utils.py", line 7, in reraise\n'
+        "    raise exception\n"
+        "KeyError: Caught KeyError in DataLoader worker process 1.\n"
+        "Original Traceback (most recent call last):\n"
+        f'  File "{TORCH}/utils/data/_utils/fetch.py", line 54, in fetch\n    data = [...]\n'
+        '  File "/w/data.py", line 45, in __getitem__\n    raise KeyError(i)\n'
+        "KeyError: 'no sample 7'\n\n"
+    )
+    (found,) = exceptions("".join(prefixed(text, 1)))
+
+    assert (found.fields["file"], found.fields["line"]) == ("/w/data.py", "45")
+    assert found.fields["worker"] == "1"
+    assert found.fields["message"] == "'no sample 7'"
+
+
+def test_a_traceback_within_torchruns_table() -> None:
+    """An indented traceback belongs to the rank of its row."""
+    text = (
+        "  rank      : 3 (local_rank: 1)\n  exitcode  : 1 (pid: 77)\n  error_file: /tmp/e.json\n"
+        '  traceback : Traceback (most recent call last):\n    File "/w/t.py", line 5, in main\n'
+        "      f()\n  ValueError: bad\n"
+    )
+    (found,) = exceptions(text)
+
+    assert (found.who.rank, found.fields["type"], found.fields["file"]) == (
+        3,
+        "ValueError",
+        "/w/t.py",
+    )
+
+
+def test_a_child_of_spawn() -> None:
+    """mp.spawn's parent prints which child raised, and raises itself as the launcher."""
+    text = (
+        f'Traceback (most recent call last):\n  File "/w/t.py", line 9, in <module>\n'
+        f'    mp.spawn(f)\n  File "{TORCH}/multiprocessing/spawn.py", line 281, in spawn\n'
+        "torch.multiprocessing.spawn.ProcessRaisedException:\n\n"
+        "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n"
+        f'  File "{TORCH}/multiprocessing/spawn.py", line 76, in _wrap\n    fn(i, *args)\n'
+        '  File "/w/t.py", line 5, in f\n    raise ValueError\nValueError: bad\n'
+    )
+    parent, child = exceptions(text)
+
+    assert parent.fields["launcher"] == "yes"
+    assert (child.who.local_rank, child.fields["type"]) == (1, "ValueError")
+    assert "launcher" not in child.fields
+
+
+def test_other_output_in_between() -> None:
+    """A few lines of others do not end a traceback; one that is cut off yields nothing."""
+    broken = STACK.replace("    main()\n", "    main()\niteration 7: loss 3\nepoch: 5\n")
+
+    assert exceptions(broken)[0].fields["type"] == "RuntimeError"
+    assert exceptions(STACK.rpartition("RuntimeError")[0]) == []

@@ -1,0 +1,188 @@
+"""The watchdog's lines of all torch versions become tracks: who waits in which call."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import of, read_log
+
+from whyhang.analyzer.model import CallState, Claim, Fact, Frame, Track
+
+WORK = "WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, Timeout(ms)=600000)"
+CAUGHT = "Watchdog caught collective operation timeout: " + WORK + " ran for 600029 milliseconds"
+
+
+def tracks(facts: list[Fact]) -> dict[int | None, Track]:
+    return {track.who.rank: track for track in of(facts, Track) if track.kind == "watchdog"}
+
+
+OLD_HEAD = "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: "
+NEW_HEAD = "[rank1]:[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] [Rank 1] "
+UNSIZED = "NumelIn=18446744073709551615, NumelOut=18446744073709551615"
+
+
+@pytest.mark.parametrize(
+    ("line", "seq", "op", "sizes"),
+    [
+        (
+            f"{OLD_HEAD}WorkNCCL(SeqNum=5, OpType=BROADCAST, TensorShape=[64, 2], Timeout(ms)=9)",
+            5,
+            "broadcast",
+            ((64, 2),),
+        ),
+        (
+            f"{OLD_HEAD}WorkNCCL(SeqNum=9, OpType=ALLGATHER, Timeout(ms)=1800000) ran for 1 ms",
+            9,
+            "all_gather",
+            None,
+        ),
+        (
+            NEW_HEAD + CAUGHT.format(seq=133, op="_ALLGATHER_BASE"),
+            133,
+            "all_gather_into_tensor",
+            ((64,),),
+        ),
+        (
+            (
+                "[rank1]: RuntimeError: [Rank 3] Work WorkNCCL(SeqNum=9, OpType=ALLREDUCE, "
+                "NumelIn=1, NumelOut=1, Timeout(ms)=60000) timed out in blocking wait."
+            ),
+            9,
+            "all_reduce",
+            ((1,),),
+        ),
+        (
+            (
+                f"{NEW_HEAD}Collective WorkNCCL(SeqNum=19, OpType=COALESCED, {UNSIZED}, Time=1) "
+                "raised the following async exception: NCCL error: remote process exited"
+            ),
+            19,
+            "coalesced",
+            None,
+        ),
+    ],
+)
+def test_a_call_that_timed_out(
+    line: str, seq: int, op: str, sizes: tuple[tuple[int, ...], ...] | None
+) -> None:
+    """Number, operation and size of the call are read in every shape of the line."""
+    track = tracks(read_log(line))[1]
+    (call,) = track.calls
+
+    assert (call.seq, call.op, call.input_sizes) == (seq, op, sizes)
+    assert call.state is CallState.SCHEDULED
+    assert track.completed == seq - 1
+    assert track.enqueued is None
+
+
+OLD = "last enqueued NCCL work: 15, last completed NCCL work: 11."
+TORCH_2_4 = "Exception (either an error or timeout) detected by watchdog at work: 12, "
+NEW = "failure detected by watchdog at work sequence id: 12 PG status: last enqueued work: "
+DEFAULT = "[PG ID 0 PG GUID 0(default_pg) Rank 1] "
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "counters"),
+    [
+        (f"[PG 0 Rank 1] Timeout at NCCL work: 12, {OLD}", "0", (15, None, 11)),
+        (f"[PG ID 1 PG GUID 7(tp) Rank 0] {TORCH_2_4}{OLD}", "7", (15, None, 11)),
+        (f"{DEFAULT} {NEW}12, last completed work: -1", "0", (12, None, 0)),
+        (
+            f"{DEFAULT} {NEW}15, last started work: 13 (ALLREDUCE), last completed work: 11",
+            "0",
+            (15, 13, 11),
+        ),
+        (
+            f"{DEFAULT}{NEW}15, last started work: -1 (), last completed work: 11",
+            "0",
+            (15, None, 11),
+        ),
+    ],
+)
+def test_the_status_of_a_group(
+    status: str, name: str, counters: tuple[int | None, int | None, int | None]
+) -> None:
+    """The counters belong to the group that the line names; -1 is none, or timing is off."""
+    head = "[rank1]:[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:{}] "
+    text = (
+        f"{head.format(632)}[Rank 0] {CAUGHT.format(seq=12, op='ALLREDUCE')}\n"
+        f"{head.format(2271)}{status}\n"
+    )
+    track = tracks(read_log(text))[1]
+
+    assert track.group.name == name
+    assert (track.enqueued, track.started, track.completed) == counters
+    assert [call.seq for call in track.calls] == [12]
+
+
+def test_old_lines_of_one_number_are_of_one_group() -> None:
+    """Without a group's name, ranks at other numbers are not compared with each other."""
+    text = "".join(
+        f"[E ProcessGroupNCCL.cpp:821] [Rank {rank}] {CAUGHT.format(seq=seq, op='ALLREDUCE')}\n"
+        for rank, seq in ((0, 7), (1, 7), (2, 90), (3, 7))
+    )
+    found = tracks(read_log(text))
+
+    assert {found[rank].group.name for rank in (0, 1, 3)} == {"0"}
+    assert found[2].group.name != "0"
+
+
+def test_the_stack_of_the_call() -> None:
+    """The frames behind "Stack trace of the failed collective" go with the call."""
+    head = "[rank2]:[E606 09:09:08.1 ProcessGroupNCCL.cpp:801] "
+    text = (
+        f"{head}[Rank 2] {CAUGHT.format(seq=1, op='ALLGATHER')}\n"
+        f"{head}Stack trace of the failed collective: \n"
+        "#0 _verify_param from /x/torch/distributed/utils.py:286\n"
+        "#1 main from /w/train.py:692\n\n"
+    )
+    (call,) = tracks(read_log(text))[2].calls
+
+    assert call.frames[1] == Frame(function="main", file="/w/train.py", line=692)
+    assert len(call.frames) == 2
+
+
+def test_who_timed_out_first() -> None:
+    """The rank whose signal the others received is told."""
+    text = (
+        "[rank0]:[E709 17:05:38.4 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank "
+        "0] Received a dump signal due to a collective timeout from  rank 5 and we will try our "
+        "best to dump the debug info. Last enqueued NCCL work: 9, last completed NCCL work: 8."
+    )
+    facts = read_log(text)
+
+    assert [c.value for c in of(facts, Claim) if c.about == "timed_out_first"] == ["5"]
+    assert (tracks(facts)[0].enqueued, tracks(facts)[0].completed) == (9, 8)
+
+
+def test_the_desync_report() -> None:
+    """Ranks inside, between and outside of collectives are placed by the report."""
+    text = """\
+\t - [0] Timeout at collective: ALLREDUCE, #6
+\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+\t   - [2] finished collective #5, but didn't join collective #6 (count from 1)
+\t - Snapshot of ranks' latest states:
+\t   #6 started ranks:
+\t     [0, 1] started ALLREDUCE
+\t   #5 finished ranks:
+\t     [2] finished BROADCAST
+"""
+    found = {t.who.rank: t for t in of(read_log(text), Track) if t.kind == "desync"}
+
+    assert {rank: (t.enqueued, t.completed) for rank, t in found.items()} == {
+        0: (6, 0),
+        1: (6, 0),
+        2: (5, 5),
+    }
+    assert found[1].calls[0].op == "all_reduce"
+    assert found[2].calls[0].op == "broadcast"
+
+
+def test_ranks_that_never_joined() -> None:
+    """The other form of the report names those who joined nothing."""
+    text = (
+        "\t - To our best knowledge, ranks [3, 5] are the lagging ranks that caused this timeout. "
+        "They never joined any collectives\n"
+    )
+    found = {t.who.rank: t for t in of(read_log(text), Track)}
+
+    assert {rank: track.enqueued for rank, track in found.items()} == {3: 0, 5: 0}

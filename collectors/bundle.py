@@ -183,6 +183,10 @@ class OwnFiles:
         """Say whether this is such a file."""
         return document.head.lstrip()[:20].replace(b"\n", b" ").startswith(b'{   "whyhang": "')
 
+    def owns(self, document: Document) -> bool:
+        """Say that no other reader need look at it."""
+        return self.sniff(document)
+
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the records; the source of each is the line on which it begins."""
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
@@ -25,6 +26,18 @@ _ORDINARY = frozenset(
     {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
     | {".lock", ".sbatch", ".slurm"}
 )
+
+
+@runtime_checkable
+class Owner(Protocol):
+    """A reader that can tell when a file is of its form from end to end.
+
+    No other reader then looks at it: ten thousand dumps need no search for log lines, and
+    a command line in a bundle is not taken for one.
+    """
+
+    def owns(self, document: Document) -> bool:
+        """Say whether nothing in this document is for any other reader."""
 
 
 def read(
@@ -159,7 +172,8 @@ def _facts(
             gaps.append(_of_file(document, "it is empty"))
             continue
         known = [reader for reader in readers if _knows(reader, document, gaps)]
-        for reader in known:
+        owner = next((r for r in known if isinstance(r, Owner) and r.owns(document)), None)
+        for reader in known if owner is None else (owner,):
             yield from _offered(reader, document, gaps)
         if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
             gaps.append(_of_file(document, "it is of no kind that whyhang reads"))

@@ -136,6 +136,11 @@ class _Text:
 
         return stack_text.holds(document, stack_text.PYSPY)
 
+    def owns(self, document: Document) -> bool:
+        from whyhang.collectors import pyspy_text  # noqa: PLC0415
+
+        return pyspy_text.is_dump_alone(document)
+
     def read(self, document: Document) -> Iterator[Fact]:
         from whyhang.collectors import pyspy_text  # noqa: PLC0415
 
@@ -150,6 +155,9 @@ class _Json:
     def sniff(self, document: Document) -> bool:
         head = document.head
         return b'"frames"' in head and (b'"os_thread_id"' in head or b'"thread_id"' in head)
+
+    def owns(self, document: Document) -> bool:
+        return document.head.lstrip()[:1] == b"["
 
     def read(self, document: Document) -> Iterator[Fact]:
         from whyhang.collectors import pyspy_json  # noqa: PLC0415

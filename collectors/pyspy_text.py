@@ -55,6 +55,16 @@ def read(document: Document) -> Iterator[Fact]:
             yield from stack_owner.dumps(document, passage, TOOL, head, found)
 
 
+_OWN_LINES = (b"    ", b"Thread ", b"Process ", b"Python v", b"Parent Process ", b"------")
+
+
+def is_dump_alone(document: Document) -> bool:
+    """Tell a file with nothing in it but what py-spy printed."""
+    return document.size <= len(document.head) and all(
+        line.startswith(_OWN_LINES) or not line for line in document.head.split(b"\n")
+    )
+
+
 class _Building:
     """One process while its threads are read."""
 

@@ -189,6 +189,22 @@ def test_a_reader_that_fails_costs_what_it_reads(tmp_path: Path) -> None:
     }
 
 
+class _Curious(_Broken):
+    name = "curious"
+
+    def sniff(self, document: Document) -> bool:
+        return True
+
+
+def test_a_file_of_one_form_is_for_one_reader(tmp_path: Path) -> None:
+    """Nothing but py-spy's output is not searched for anything else; a log around it is."""
+    write(tmp_path, rank0=stack(10), rank1="step 1\n" + stack(11))
+
+    told = gaps(tmp_path, readers=(*READERS, _Curious()))
+
+    assert [gap.split(" as ")[0] for gap in told] == ["reading rank1.txt"]
+
+
 def test_missing_paths_are_gaps(tmp_path: Path) -> None:
     """A path that is not there does not keep the others from being read."""
     write(tmp_path, rank0=stack(10))

@@ -1,8 +1,8 @@
 """Runs many short programs beside each other, each with its own time limit, in one thread.
 
 py-spy pauses the process that it reads. It is therefore started in a session of its own, so
-that a Ctrl-C at the terminal does not end it half way through, and no more of them run at
-once than there are processors, so that none has to wait for a processor while it holds its
+that a Ctrl-C at the terminal does not end it half way through, and hardly more of them run
+at once than there are processors, so that none waits long for a processor while it holds its
 target. Whatever has to be killed is reported, for the caller to look after the target.
 """
 
@@ -23,6 +23,9 @@ from whyhang.analyzer.model import Record
 
 SLOW = 0.5
 """Seconds after which a program no longer counts as busy: it waits, and others may start."""
+
+SPARE = 2
+"""Programs that run beyond the number of processors, so that none idles while one is started."""
 
 GRACE = 1.0
 """Seconds that running programs get to end by themselves when the person presses Ctrl-C."""
@@ -116,7 +119,7 @@ def run_all(
     raised again. No program is left running, whatever happens.
     """
     with _Interrupts() as interrupts:
-        pool = _Pool(list(pids), plan, width or 4 + (os.cpu_count() or 1), interrupts)
+        pool = _Pool(list(pids), plan, width or SPARE + (os.cpu_count() or 1), interrupts)
         pool.meanwhile = meanwhile
         try:
             pool.run(done or (lambda _: None))

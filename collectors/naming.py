@@ -147,12 +147,7 @@ def _of_part(stem: str) -> Who:
     worker = _WORKER.search(stem)
     label = _label(stem, worker)
     if rank is None and pid is None:
-        if label is not None and label.lower() in (
-            "master",
-            "chief",
-        ):  # rank 0 by custom, and by Kubeflow's rule
-            rank, trust = 0, Trust.INFERRED
-        elif worker is not None:
+        if worker is not None:
             rank, trust = int(worker["rank"]), Trust.INFERRED
         elif local_rank is None and host is None and label is None:
             rank = _bare_number(stem)

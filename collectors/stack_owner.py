@@ -53,9 +53,9 @@ def dumps(
 
     ``section`` is what the heading says.
     """
-    outer = document.who
+    outer = _leader(document.who)
     if section is not NOBODY or passage.who is not NOBODY:
-        outer = join(section, passage.who, document.who)
+        outer = join(section, passage.who, outer)
     alone = len({_identity(one) for one in found}) == 1 and document.size <= WHOLE_BYTES
     for one, who in zip(found, _owners(outer, found), strict=True):
         for owner in _each(one, _named(who, document, None if alone else one)):
@@ -111,6 +111,13 @@ def is_started(thread: Thread) -> bool:
         if not frame.native:
             return frame.function.endswith("_bootstrap") and frame.file.endswith("threading.py")
     return False
+
+
+def _leader(who: Who) -> Who:
+    """Take the one process in a file called "master" for rank 0, as MPI and Kubeflow have it."""
+    if who.rank is None and who.label is not None and who.label.lower() in ("master", "chief"):
+        return replace(who, rank=0, trust=Trust.INFERRED)
+    return who
 
 
 def _named(who: Who, document: Document, one: Found | None) -> Who:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stack_docs import dumps, functions
 
+from whyhang.analyzer.model import Trust
 from whyhang.collectors import gdb
 
 READER = gdb.READER
@@ -153,6 +154,15 @@ def test_greetings_and_quotes() -> None:
 
     assert (dump.who.pid, dump.who.host) == (4711, None)
     assert functions(dump.threads[0].frames)[-1] == "sub_init"
+
+
+def test_the_master() -> None:
+    """The one process in a file called master is rank 0, by inference; of two none is."""
+    (dump,) = dumps(READER, WHERE, "gdb-master.txt")
+    second = APPLY_ALL.replace("4711", "5711").replace("4720", "5720")
+
+    assert (dump.who.rank, dump.who.trust, dump.who.label) == (0, Trust.INFERRED, "master")
+    assert [d.who.rank for d in dumps(READER, APPLY_ALL + second, "master.txt")] == [None, None]
 
 
 def test_waiting_for_the_gil() -> None:

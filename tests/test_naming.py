@@ -55,7 +55,7 @@ def test_numbers_that_are_no_ranks(path: str) -> None:
     """Dates, ports, jobs, nodes, counts, addresses and pids are not taken for a rank."""
     who = naming.from_path(path)
 
-    assert who.rank is None or (who.rank == 0 and who.label == "master")
+    assert who.rank is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_workers_beside_a_master() -> None:
     beside = naming.together(["worker-0.log", "worker-7.log", "master-0.log"])
 
     assert [(who.rank, who.label) for who in alone] == [(0, "worker-0"), (7, "worker-7")]
-    assert [who.rank for who in beside] == [None, None, 0]
+    assert [who.rank for who in beside] == [None, None, None]
 
 
 def test_natural_order() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from small_jobs import (
     ALL_REDUCE,
     BARRIER,
@@ -17,6 +16,7 @@ from small_jobs import (
     report_of,
     still,
 )
+
 from whyhang.analyzer.model import Role, Source, Who, replace
 
 

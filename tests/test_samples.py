@@ -37,6 +37,6 @@ def test_a_bundle_gives_the_same_report_byte_for_byte(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """Times and names come from the bundle, so nothing differs from run to run."""
-    name = sorted(SAMPLES)[0]
+    name = min(SAMPLES)
 
     assert diagnosis(name, capsysbinary) == diagnosis(name, capsysbinary)

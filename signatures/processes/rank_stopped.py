@@ -23,8 +23,8 @@ SIGNATURE = Signature(
     confidence=0.97,
     remedies=(
         (
-            "Let it go on: kill -CONT {pid} for a stopped process; leave the debugger or answer the "
-            "prompt otherwise."
+            "Let it go on: kill -CONT {pid} for a stopped process; otherwise leave the debugger or "
+            "answer the prompt."
         ),
         "Take breakpoint(), pdb.set_trace() and input() out of code that runs on many ranks.",
     ),

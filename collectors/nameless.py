@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Role, Trust
+from whyhang.analyzer.model import Role, Trust, replace
 from whyhang.collectors.host import SCHEDULERS, Host
 from whyhang.collectors.members import Job, Member, ambiguous, helper, helpers, named
 from whyhang.collectors.ranks import local_size
@@ -74,7 +74,19 @@ def job_of_agent(host: Host, agent: int, pid: int) -> Job:
         return _job_of_ray(host, agent, pid)
     members = unnamed(host, agent, {})
     launchers = [helper(host, one, Role.LAUNCHER, None) for one in with_outer(host, [agent])]
+    if not members and (root := _program_below(host, agent, pid)) is not None:
+        alone = job_of_family(host, root)
+        return replace(alone, members=(*alone.members, *launchers), launcher=kind)
     return Job(members=(*members.values(), *helpers(host, members), *launchers), launcher=kind)
+
+
+def _program_below(host: Host, agent: int, pid: int) -> int | None:
+    """Find the one program that a launcher started without giving it a rank, if it did."""
+    below = [one for one in host.descendants(agent) if host.is_python(one)]
+    chain = {pid, *host.ancestors(pid)}
+    on_the_way = [one for one in below if one in chain]
+    tops = on_the_way or [one for one in below if not set(below).intersection(host.ancestors(one))]
+    return tops[0] if tops else None
 
 
 def _job_of_ray(host: Host, raylet: int, pid: int) -> Job:

@@ -18,7 +18,7 @@ import pytest
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Claim, Excerpt, Fact, Gap, Process, Role
-from whyhang.collectors import pyspy, release
+from whyhang.collectors import commands, pyspy, release
 from whyhang.collectors.bundle import Bundle, OwnFiles, documents_of
 from whyhang.collectors.capture import Capture, Options, capture
 from whyhang.collectors.commands import Command, Outcome, Plan, run_all
@@ -198,8 +198,11 @@ def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> N
     assert [(p.who.rank, p.state) for p in ranks] == [(0, "S")]
 
 
-def test_py_spy_that_hangs_is_cut_off(fake_pyspy: Callable[[str], None]) -> None:
+def test_py_spy_that_hangs_is_cut_off(
+    fake_pyspy: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each dump has its limit; the others go on meanwhile, and the hung one is a gap."""
+    monkeypatch.setattr(commands, "SLOW", 0.1)
     fake_pyspy("sleep 600")
     text = (
         "import os, time\n"
@@ -209,11 +212,11 @@ def test_py_spy_that_hangs_is_cut_off(fake_pyspy: Callable[[str], None]) -> None
     )
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         began = time.monotonic()
-        bundle = capture(child.pid, Options(looks=1, limit=1.5), quiet).bundle()
+        bundle = capture(child.pid, Options(looks=1, limit=1.0), quiet).bundle()
         took = time.monotonic() - began
-    # eight dumps, two at a time: a hung one holds its place for half a second only
+    # eight dumps of a second each: a hung one holds its place for a tenth of a second only
     assert took < 6
-    assert "did not come back within 1.5 s" in str(only(bundle, Gap)[0])
+    assert "did not come back within 1 s" in str(only(bundle, Gap)[0])
 
 
 def test_process_left_stopped_by_a_killed_tracer_goes_on(fake_pyspy: Callable[[str], None]) -> None:

@@ -366,6 +366,18 @@ def test_single_program_is_a_job_of_one(fake: FakeProc) -> None:
     assert (ranks(job), job.family, job.world_size) == ({100: None}, None, None)
 
 
+def test_single_program_under_a_launcher_that_gives_no_rank(fake: FakeProc) -> None:
+    """On one GPU, ``accelerate launch`` starts its one process without a rank."""
+    fake.add(100, 10, f"{PY} /venv/bin/accelerate launch t.py", {})
+    fake.add(101, 100, f"{PY} t.py", {})
+    fake.add(102, 101, f"{PY} t.py", {}, comm="pt_data_worker")
+    for pid in (100, 101, 102):
+        job = find_job(fake.host(), pid)
+        wanted = {101: Role.RANK, 102: Role.DATALOADER_WORKER, 100: Role.LAUNCHER}
+        assert roles(job) == wanted
+        assert job.launcher == "accelerate"
+
+
 def test_launcher_that_has_no_rank_yet(fake: FakeProc) -> None:
     """An agent that still waits for the other nodes is worth a look by itself."""
     fake.add(100, 10, f"{PY} /venv/bin/torchrun --nnodes 2 t.py", {})

@@ -189,7 +189,8 @@ def _phrase(match: Match) -> str:
 def place(reading: Reading, guess: Guess | None, running: str) -> Place:
     """Put a place together; the guess speaks only where no frame does.
 
-    ``running`` is the kernel's letter for the thread (R, S, D), or empty where nobody said.
+    ``running`` is the kernel's letter for the thread (R, S, D), N where it runs without the GIL,
+    or empty where nobody said.
     """
     decided = _decide(reading.purposes)
     if decided is not None:
@@ -281,6 +282,12 @@ def _bare_place(reading: Reading, running: str) -> Place:
     if running == "R":
         scope = Scope.WORK
         says = f"running {says.removeprefix('in ')}"
+    elif running == "N" and reading.in_user:
+        # Waits for the GPU and for MPI burn CPU without the GIL, and so does any tensor operation.
+        says = "running native code called from its own code"
+    elif running == "N":
+        scope = Scope.WORK
+        says = "running library code"
     elif running in {"S", "D"}:
         kind = WaitKind.POLL
         says = "waiting in native code"

@@ -123,6 +123,8 @@ def _thread_place(
     guess = None
     if not reading.purposes:
         guess = _guess(reading, running, wchan, process, line_text)
+    if running == "R" and thread.holds_gil is False:
+        running = "N"
     return replace(place(reading, guess, running), thread=thread.name, tid=thread.tid)
 
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from whyhang.analyzer.frameindex import symbol
 from whyhang.analyzer.guesses import from_kernel, from_line
@@ -390,6 +392,14 @@ def test_py_spys_guess_when_proc_said_nothing() -> None:
     assert (silent.kind, silent.scope) == (WaitKind.WORK, Scope.MAYBE)
 
 
+def test_running_without_the_gil_may_be_a_spinning_wait() -> None:
+    """A Python loop holds the GIL; a wait for the GPU burns CPU without it."""
+    loop = thread("f (train.py:3)", active=True, holds_gil=True)
+    spin = thread("f (train.py:3)", active=True, holds_gil=False)
+    assert place_of(dump(loop), process("R"), TABLE).scope is Scope.WORK
+    assert place_of(dump(spin), process("R"), TABLE).scope is Scope.MAYBE
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "scope"),
     [
@@ -579,6 +589,27 @@ def test_nothing_to_see() -> None:
         found = place_of(stacks, None, TABLE)
         assert (found.scope, found.certain, found.user) == (Scope.MAYBE, False, None)
     assert classify((), TABLE).certain is False
+
+
+KNOWN = st.sampled_from([(f, r.file, r.native) for r in TABLE for f in r.functions])
+WORDS = st.text(alphabet="ab_.:</>*()@ 0x", max_size=12)
+FRAMES = st.lists(
+    st.one_of(KNOWN, st.tuples(WORDS, WORDS, st.booleans())).map(
+        lambda parts: Frame(function=parts[0], file=parts[1], native=parts[2])
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(frames=FRAMES, state=st.sampled_from("RSDTtZX?"), text=WORDS)
+def test_no_stack_is_too_odd(frames: list[Frame], state: str, text: str) -> None:
+    """Whatever frames meet in whatever order, there is a place, and it has words."""
+    stacks = dump(Thread(frames=tuple(frames), tid=10))
+    found = place_of(stacks, process(state, "futex"), TABLE, says(text))
+    assert found.says
+    assert str(found)
+    assert found.user is None or found.user in frames
 
 
 # --- undecided, speed ---

@@ -35,8 +35,12 @@ def dump(pid: int, *options: str) -> str:
 
 
 def kernel(pid: int) -> str:
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return f"{stat} {Path(f'/proc/{pid}/wchan').read_text() or '-'}"
+    """Give the state and the kernel function; a process that has ended is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return f"{stat} {Path(f'/proc/{pid}/wchan').read_text() or '-'}"
+    except FileNotFoundError:
+        return "Z -"
 
 
 def settle(process: subprocess.Popen[bytes], ready: Path) -> None:

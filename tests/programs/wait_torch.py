@@ -136,13 +136,15 @@ def ddp_buffers():
 
 
 def ddp_backward():
-    loss = _ddp()(batch()).sum()
+    model = _ddp()  # kept: its reducer goes with it
+    loss = model(batch()).sum()
     apart()
     loss.backward()
 
 
 def ddp_unused():
-    loss = _ddp(find_unused_parameters=True)(batch()).sum()
+    model = _ddp(find_unused_parameters=True)
+    loss = model(batch()).sum()
     apart()
     loss.backward()
 

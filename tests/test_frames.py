@@ -1,0 +1,385 @@
+"""The table of frames against real stacks, which ``tests/programs`` made and py-spy printed."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stack_docs import document
+
+from whyhang.analyzer.frameindex import FrameIndex, symbol
+from whyhang.analyzer.model import Process, Record, StackDump
+from whyhang.analyzer.waits import Layer, Place, Scope, WaitKind, place_of, undecided
+from whyhang.collectors import pyspy
+from whyhang.signatures.frames import TABLE
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "frames"
+HEAD = re.compile(r"^== (\S+)(?: (child\d+))? \| (\S) (\S+)\n", re.MULTILINE)
+K = WaitKind
+
+
+class Case(Record):
+    """One real stack: from which file, of which program, and the kernel's state then."""
+
+    file: str
+    name: str
+    dump: StackDump
+    process: Process
+
+    @property
+    def native(self) -> bool:
+        """Whether the stack has native frames."""
+        return "native" in self.file
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.name}"
+
+
+def read_cases(file: str, text: str) -> Iterator[Case]:
+    parts = HEAD.split(text)[1:]
+    for name, child, state, wchan, stack in zip(*[iter(parts)] * 5, strict=True):
+        dump = next(f for f in pyspy.TEXT.read(document(stack)) if isinstance(f, StackDump))
+        kernel = None if wchan in {"0", "-"} else wchan
+        yield Case(
+            file=file,
+            name=f"{name} {child}" if child else name,
+            dump=dump,
+            process=Process(who=dump.who, source=dump.source, state=state, wchan=kernel),
+        )
+
+
+@functools.cache
+def all_cases() -> tuple[Case, ...]:
+    files = sorted(DATA.glob("*.txt"))
+    return tuple(case for file in files for case in read_cases(file.stem, file.read_text()))
+
+
+def where(case: Case) -> Place:
+    return place_of(case.dump, case.process, TABLE)
+
+
+# What each program waits for: kind, operation, and words of the phrase.
+EXPECTED: dict[str, tuple[WaitKind, str | None, str]] = {
+    # collectives and point-to-point
+    "all_reduce": (K.COLLECTIVE, "all_reduce", "in all_reduce"),
+    "broadcast": (K.COLLECTIVE, "broadcast", "in broadcast"),
+    "reduce": (K.COLLECTIVE, "reduce", "in reduce"),
+    "all_gather": (K.COLLECTIVE, "all_gather", "in all_gather"),
+    "all_gather_into_tensor": (K.COLLECTIVE, "all_gather_into_tensor", "in all_gather"),
+    "reduce_scatter_tensor": (K.COLLECTIVE, "reduce_scatter_tensor", "in reduce_scatter"),
+    "gather": (K.COLLECTIVE, "gather", "in gather"),
+    "scatter": (K.COLLECTIVE, "scatter", "in scatter"),
+    "all_to_all_single": (K.COLLECTIVE, "all_to_all_single", "in all_to_all_single"),
+    "barrier": (K.COLLECTIVE, "barrier", "in barrier"),
+    "monitored_barrier": (K.COLLECTIVE, "monitored_barrier", "in monitored_barrier"),
+    "all_gather_object": (K.COLLECTIVE, "all_gather", "in all_gather_object"),
+    "gather_object": (K.COLLECTIVE, "all_gather", "in gather_object"),
+    "broadcast_object_list": (K.COLLECTIVE, "broadcast", "in broadcast_object_list"),
+    "scatter_object_list": (K.COLLECTIVE, "broadcast", "in scatter_object_list"),
+    "functional": (K.COLLECTIVE, None, "functional collective"),
+    "send": (K.P2P, "send", "in send"),
+    "recv": (K.P2P, "recv", "in recv"),
+    "recv_object_list": (K.P2P, "recv", "in recv_object_list"),
+    "irecv_wait": (K.P2P, "recv", "in recv"),
+    "isend_wait": (K.P2P, "send", "in send"),
+    "batch_wait": (K.P2P, "recv", "in recv"),
+    "work_wait": (K.COLLECTIVE, None, "asynchronous operation"),
+    # start-up
+    "init_group": (K.INIT, "init_process_group", "in init_process_group"),
+    "file_store": (K.INIT, "init_process_group", "in init_process_group"),
+    "rpc_init": (K.INIT, None, "init_rpc"),
+    "new_group": (K.GROUP, "new_group", "creating a process group"),
+    "store_get": (K.STORE, None, "waiting for a key of the store"),
+    "store_wait": (K.STORE, None, "waiting for a key of the store"),
+    # models
+    "ddp_constructor": (K.COLLECTIVE, "all_gather", "DDP's check of parameter shapes"),
+    "ddp_forward": (K.COLLECTIVE, "broadcast", "DDP's forward"),
+    "ddp_buffers": (K.COLLECTIVE, "broadcast", "DDP's broadcast of buffers"),
+    "ddp_backward": (K.COLLECTIVE, "all_reduce", "DDP's gradient all_reduce"),
+    "ddp_unused": (K.COLLECTIVE, "all_reduce", "DDP's"),
+    "ddp_join": (K.COLLECTIVE, "all_reduce", "DDP's gradient all_reduce"),
+    "user_hook": (K.SLEEP, None, "in backward"),
+    "fsdp1_forward": (K.COLLECTIVE, "all_gather", "FSDP's all-gather"),
+    "fsdp1_backward": (K.COLLECTIVE, "reduce_scatter_tensor", "FSDP's reduction"),
+    "fsdp2_forward": (K.COLLECTIVE, "all_gather_into_tensor", "FSDP's all-gather"),
+    "fsdp2_backward": (K.COLLECTIVE, "reduce_scatter_tensor", "FSDP's reduction"),
+    "dtensor_full": (K.COLLECTIVE, None, "redistributing a DTensor"),
+    "dtensor_distribute": (K.COLLECTIVE, "scatter", "distributing a DTensor"),
+    "pipeline_warmup": (K.P2P, "recv", "the pipeline's sends and receives"),
+    "pipeline_step": (K.P2P, "batch_isend_irecv", "the pipeline's sends and receives"),
+    "zero_step": (K.COLLECTIVE, "broadcast", "ZeroRedundancyOptimizer"),
+    "checkpoint_save": (K.COLLECTIVE, "all_gather", "saving a checkpoint"),
+    "checkpoint_async": (K.COLLECTIVE, "all_gather", "AsyncCheckpointExecutor_0"),
+    "checkpoint_load": (K.COLLECTIVE, "all_gather", "loading a checkpoint"),
+    "debug_elsewhere": (K.COLLECTIVE, "barrier", "torch.distributed.breakpoint"),
+    "debug_terminal": (K.DEBUGGER, None, "at a breakpoint"),
+    # input pipeline and files of torch
+    "loader_workers": (K.DATALOADER, None, "waiting for its DataLoader workers"),
+    "loader_spawn": (K.DATALOADER, None, "waiting for its DataLoader workers"),
+    "loader_collate": (K.DATALOADER, None, "waiting for its DataLoader workers"),
+    "loader_single": (K.SLEEP, None, "inside the dataset"),
+    "loader_workers child1": (K.SLEEP, None, "inside the dataset"),
+    "loader_spawn child2": (K.SLEEP, None, "inside the dataset"),
+    "loader_collate child1": (K.SLEEP, None, "inside the dataset"),
+    "loader_idle child1": (K.IDLE, None, "waiting for work from its rank"),
+    "loader_shutdown": (K.TEARDOWN, None, "shutting its DataLoader workers down"),
+    "torch_save": (K.FILE, None, "in torch.save"),
+    "torch_load": (K.FILE, None, "in torch.load"),
+    "lock_file": (K.LOCK, "file-lock", "waiting for a lock file"),
+    "spawn": (K.IDLE, None, "waiting for the processes that it spawned"),
+    "build_extension": (K.COMPILE, None, "building a C++ extension"),
+    "compile_graph": (K.COMPILE, None, "compiling a graph"),
+    "torchrun_rendezvous": (K.INIT, None, "torchrun's rendezvous"),
+    "torchrun_watching": (K.IDLE, None, "watching its workers"),
+    # threads
+    "sleep": (K.SLEEP, None, "sleeping"),
+    "loop": (K.WORK, None, "running its own code"),
+    "event": (K.LOCK, None, "event or condition"),
+    "condition": (K.LOCK, None, "event or condition"),
+    "semaphore": (K.LOCK, None, "semaphore"),
+    "barrier_of_threads": (K.LOCK, None, "event or condition"),
+    "queue_get": (K.QUEUE, None, "waiting for an item of a queue"),
+    "queue_put": (K.QUEUE, None, "waiting for room in a full queue"),
+    "event_loop": (K.IDLE, None, "in its event loop"),
+    "tqdm_lock": (K.LOCK, None, "tqdm's lock"),
+    "log_lock": (K.LOCK, None, "lock of a log handler"),
+    # processes
+    "run_child": (K.SUBPROCESS, None, "waiting for a child process"),
+    "child_output": (K.SUBPROCESS, None, "waiting for a child process"),
+    "system": (K.SUBPROCESS, None, "waiting for a child process"),
+    "mp_queue": (K.QUEUE, None, "multiprocessing queue"),
+    "mp_pipe": (K.QUEUE, None, "another process"),
+    "mp_lock": (K.LOCK, None, "shares with other processes"),
+    "mp_pool": (K.FUTURE, None, "process pool"),
+    "mp_process": (K.SUBPROCESS, None, "child process to end"),
+    "joblib_pool": (K.FUTURE, None, "joblib"),
+    # people
+    "pdb_terminal": (K.DEBUGGER, None, "at a breakpoint"),
+    "ipdb_terminal": (K.DEBUGGER, None, "at a breakpoint"),
+    "console_terminal": (K.DEBUGGER, None, "interactive console"),
+    "password_terminal": (K.INPUT, None, "waiting for a password"),
+    # files
+    "flock": (K.LOCK, "file-lock", "waiting for a file lock"),
+    "lockf": (K.LOCK, "file-lock", "waiting for a file lock"),
+    "filelock_package": (K.LOCK, "file-lock", "waiting for a lock file"),
+    "fasteners_package": (K.LOCK, "file-lock", "waiting for a lock file"),
+    "portalocker_package": (K.LOCK, "file-lock", "waiting for a lock file"),
+    "path_read": (K.FILE, None, "reading or writing a file"),
+    "gzip_read": (K.FILE, None, "compressed file"),
+    "tar_read": (K.FILE, None, "tar file"),
+    "numpy_load": (K.FILE, None, "numpy"),
+    "pandas_read": (K.FILE, None, "pandas"),
+    "image_open": (K.FILE, None, "reading an image"),
+    "copy_file": (K.FILE, None, "copying"),
+    "log_to_full_pipe": (K.FILE, None, "writing a log message"),
+    "print_to_full_pipe": (K.POLL, None, "writing to a full pipe"),
+    # modules
+    "import_module": (K.SLEEP, None, "importing a module"),
+    "import_lock": (K.LOCK, None, "import lock of a module"),
+    # network
+    "accept": (K.NETWORK, None, "waiting on a socket"),
+    "select_file": (K.POLL, None, "file descriptor"),
+    "urllib_open": (K.NETWORK, None, "HTTP request"),
+    "requests_get": (K.NETWORK, None, "HTTP request"),
+    "httpx_get": (K.NETWORK, None, "HTTP request"),
+    "aiohttp_get": (K.IDLE, None, "in its event loop"),
+    "hub_download": (K.NETWORK, None, "Hugging Face Hub"),
+    "boto3_get": (K.NETWORK, None, "remote storage"),
+    "s3fs_open": (K.NETWORK, None, "remote storage"),
+    "grpc_call": (K.NETWORK, None, "gRPC"),
+    "redis_get": (K.NETWORK, None, "Redis"),
+}
+
+# Calls into C that leave no frame in Python: only native frames tell, or nothing does.
+NATIVE_ONLY: dict[str, tuple[WaitKind, str | None, str]] = {
+    "lock": (K.LOCK, None, "waiting for a lock"),
+    "rlock": (K.LOCK, None, "waiting for a lock"),
+    "simple_queue": (K.QUEUE, None, "item of a queue"),
+    "gil": (K.GIL, None, "waiting for the GIL"),
+    "join": (K.SLEEP, None, "waits for another thread to end"),
+    "threads_at_exit": (K.SLEEP, None, "waits for its threads at exit"),
+    "future": (K.SLEEP, None, "waits for a future"),
+    "recv_tcp": (K.NETWORK, None, "waiting on a socket"),
+    "input_terminal": (K.INPUT, None, "waiting for input"),
+    "os_read": (K.FILE, None, "file, pipe or terminal"),
+    "open_file": (K.FILE, None, "in file I/O"),
+}
+# The names of these differ between torch and plain sockets; the file tells which is meant.
+SOCKETS: dict[str, tuple[WaitKind, str | None, str]] = {
+    "recv": (K.NETWORK, None, "waiting on a socket"),
+}
+MPI: dict[str, str] = {
+    "allreduce_objects": "allreduce",
+    "bcast_objects": "bcast",
+    "gather_objects": "gather",
+    "recv_objects": "recv",
+}
+# What a stack without native frames leaves open.
+HIDDEN = frozenset(NATIVE_ONLY) | {
+    "irecv_wait",
+    "isend_wait",
+    "batch_wait",
+    "work_wait",
+    "store_get",
+    "store_wait",
+    "input_pipe",
+    "read_file",
+    "zmq_recv",
+}
+# Seen in the native stack alone; the Python stack says no more than "in backward".
+IN_BACKWARD = frozenset({"ddp_backward", "ddp_unused", "ddp_join"})
+
+
+def expected(case: Case) -> tuple[WaitKind, str | None, str] | None:
+    if case.file.startswith("mpi"):
+        op = MPI.get(case.name, case.name)
+        return (K.MPI, op, "mpi4py")
+    if case.name == "recv" and case.file.startswith("python"):
+        return SOCKETS["recv"] if case.native else None
+    if case.native and case.name in NATIVE_ONLY:
+        return NATIVE_ONLY[case.name]
+    if not case.native and case.name in HIDDEN:
+        return None
+    if not case.native and case.name in IN_BACKWARD:
+        return (K.BACKWARD, None, "in backward")
+    return EXPECTED.get(case.name)
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=str)
+def test_real_stack(case: Case) -> None:
+    """Each real stack is read as what its program waits for, or admitted to be open."""
+    found = where(case)
+    wanted = expected(case)
+    if wanted is None:
+        assert not found.certain or found.scope is not Scope.RANKS
+        return
+    kind, op, words = wanted
+    assert found.kind is kind, str(found)
+    assert op is None or found.op == op
+    assert words in str(found)
+
+
+def test_data_covers_the_programs() -> None:
+    """Every expectation has a real stack behind it."""
+    seen = {case.name for case in all_cases()}
+    assert seen >= set(EXPECTED) | set(NATIVE_ONLY) | set(SOCKETS)
+
+
+@pytest.mark.parametrize("case", [c for c in all_cases() if c.name in HIDDEN], ids=str)
+def test_hidden_waits_ask_for_a_native_stack(case: Case) -> None:
+    """A wait that Python cannot show is worth a native stack, and is nobody's fault until then."""
+    found = where(case)
+    if not case.native and found.through is None and case.name != "gil":
+        assert undecided(found)
+        assert found.scope in {Scope.MAYBE, Scope.LOCAL}
+
+
+def test_users_line_is_found() -> None:
+    """In every stack of a program that runs, the place to point at is a line of that program."""
+    for case in all_cases():
+        found = where(case)
+        if "child" not in case.name and found.kind is not K.IDLE and found.user is not None:
+            assert found.user.file.startswith(("wait_", "slow_module")), str(case)
+
+
+# --- the table itself ---
+
+
+def test_every_rule_says_how_it_is_known() -> None:
+    """A rule without a source cannot be trusted or repaired."""
+    assert not [rule for rule in TABLE if not rule.verified]
+
+
+def test_no_frame_has_two_purposes_in_one_file() -> None:
+    """Two rules for one function of one file would make the answer depend on their order."""
+    seen: dict[tuple[object, ...], object] = {}
+    for rule in TABLE:
+        for function in rule.functions:
+            key = (function, rule.file, rule.layer, rule.native)
+            assert key not in seen, key
+            seen[key] = rule
+
+
+def test_native_rules_are_written_as_symbols_are_reduced() -> None:
+    """A rule that is written otherwise than tools print it would never match."""
+    for rule in TABLE:
+        for function in rule.functions if rule.native else ():
+            bare = function.removesuffix("*")
+            assert "(" not in bare
+            assert symbol(bare), function
+
+
+def test_operations_are_torchs_or_mpis_lower_case_names() -> None:
+    """Operations meet those of the flight recorder and of logs, which are lower case."""
+    for rule in TABLE:
+        assert rule.op is None or rule.op == rule.op.lower()
+
+
+def test_strong_waits_have_a_file_or_a_long_symbol() -> None:
+    """A rule that claims a wait on other ranks for a short name in any file would accuse anyone."""
+    ranks = {K.COLLECTIVE, K.P2P, K.INIT, K.GROUP, K.STORE, K.MPI, K.NCCL_INIT}
+    for rule in TABLE:
+        if rule.kind in ranks and rule.layer is Layer.PURPOSE and not rule.file:
+            assert rule.native
+            assert all(len(function.removesuffix("*")) >= 5 for function in rule.functions)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+def test_functions_stand_in_the_installed_torch() -> None:
+    """Of the rules that are said to have run on this torch, the functions are in its sources."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    root = Path(spec.origin).parent.parent
+    version = re.search(r"(\d+\.\d+)", (root / "torch" / "version.py").read_text())
+    assert version is not None
+    for rule in TABLE:
+        path = root / rule.file
+        if f"run {version[1]}" in rule.verified and rule.file.startswith("torch/"):
+            assert path.is_file(), rule.file
+            text = path.read_text()
+            assert any(f"def {function}(" in text for function in rule.functions), rule
+
+
+def test_index_finds_what_the_table_says() -> None:
+    """Every rule is found by a frame made after it."""
+    from whyhang.analyzer.model import Frame
+
+    index = FrameIndex(TABLE)
+    for rule in TABLE:
+        function = rule.functions[0]
+        name = function.removesuffix("*") or "anything"
+        file = rule.file + "x.py" if rule.file.endswith("/") else rule.file or "x.py"
+        file = file if rule.native else f"/lib/python3.11/site-packages/{file}"
+        frame = Frame(function=name, file=file, line=1, native=rule.native)
+        assert rule in index.find(frame), rule
+
+
+LIVE = {
+    "wait_python.py": ["lock", "sleep", "flock", "urllib_open", "queue_get"],
+    "wait_torch.py": ["all_reduce", "irecv_wait", "ddp_backward", "loader_single"],
+}
+
+
+@pytest.mark.live
+@pytest.mark.skipif(shutil.which("py-spy") is None, reason="needs py-spy")
+@pytest.mark.parametrize("program", LIVE)
+def test_live_programs(program: str, tmp_path: Path) -> None:
+    """The programs still make the stacks that are kept here, with the torch that is installed."""
+    if program == "wait_torch.py" and importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    out = tmp_path / "live-native.txt"
+    capture = [sys.executable, str(HERE / "programs" / "capture.py"), str(out), program]
+    subprocess.run([*capture, "--native", *LIVE[program]], check=True, timeout=600)
+    cases = [c for c in read_cases(out.stem, out.read_text()) if "child" not in c.name]
+    assert {case.name for case in cases} == set(LIVE[program])
+    for case in cases:
+        test_real_stack(case)

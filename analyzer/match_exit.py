@@ -172,12 +172,20 @@ def went_silent() -> WentSilent:
     return WentSilent()
 
 
+NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
+"""Text files beside logs whose silence about trouble says nothing."""
+
+
 class QuietLogs(Record):
     """Logs were read, and nothing in them is left open: no call, no exception, no bad end."""
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
-        ends = [claim for claim in case.job.claims if claim.about == "log-end"]
+        ends = [
+            claim
+            for claim in case.job.claims
+            if claim.about == "log-end" and not claim.source.file.endswith(NO_LOGS)
+        ]
         inside = any(spot.inside for spot in case.ledger.spots.values())
         raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
         looked_at = any(member.dumps or member.processes for member in case.job.members)

@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SURE = 0.5  # from this confidence on, a finding names its culprits
 LIMIT = 120.0  # seconds for one case
@@ -127,14 +128,15 @@ def score(case: Case) -> Score:
     )
 
 
-def run(evidence: Path) -> dict[str, object]:
+def run(evidence: Path) -> dict[str, Any]:
     """Run whyhang as its own process, as a person would."""
     command = [sys.executable, "-m", "whyhang", str(evidence), "--format", "json"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=LIMIT, check=False)
-        return json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
         return {"findings": [], "verdict": "crashed", "headline": f"no report: {error}"}
+    return report
 
 
 def line(score: Score) -> str:
@@ -172,7 +174,7 @@ def totals(scores: list[Score]) -> str:
         f"culprits right   {found:3} of {len(with_culprits):3}"
         + (f"  {100 * found / len(with_culprits):.0f} %" if with_culprits else ""),
         f"innocent named   {len(innocent):3}",
-        *(f"  {count} × {what}" for what, count in wrong.most_common()),
+        *(f"  {count}: {what}" for what, count in wrong.most_common()),
     ]
     return "\n".join(lines)
 

@@ -26,6 +26,7 @@ def _readers() -> tuple[Reader, ...]:
     )
     from whyhang.collectors.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+    from whyhang.collectors.stack_peers import StackPeers  # noqa: PLC0415
 
     return (
         OwnFiles(),
@@ -37,6 +38,7 @@ def _readers() -> tuple[Reader, ...]:
         pystack.READER,
         traceback.READER,
         handwritten.READER,
+        StackPeers(),
     )
 
 

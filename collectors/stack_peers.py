@@ -1,0 +1,124 @@
+"""Whom a rank sends to or receives from, out of a py-spy dump taken with ``--locals``.
+
+gloo's recorder holds no sends and receives, and a stack alone names no peer. The arguments of
+torch's own ``send`` and ``recv`` do: ``dst`` and ``src`` are global ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from whyhang.analyzer.model import Call, CallState, Fact, Frame, Group, Source, Track, Who, replace
+from whyhang.analyzer.reading import Document
+
+KIND = "stack"
+_UNKNOWN_GROUP = Group(name="")
+_FILE = "torch/distributed/distributed_c10d.py"
+_PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+_OPS = {"send": "send", "isend": "send", "recv": "recv", "irecv": "recv"}
+_TEXT = re.compile(
+    r"^    (?P<op>i?send|i?recv) \(\S*torch/distributed/distributed_c10d\.py:\d+\)\n"
+    r"        Arguments:\n(?P<arguments>(?:            .*\n)+)",
+    re.MULTILINE,
+)
+_ARGUMENT = re.compile(r"^ +(\w+): (-?\d+)$", re.MULTILINE)
+_FRAME = re.compile(
+    r"^    (?P<name>\S[^(\n]*?) \((?P<file>[^()\n]+?):(?P<line>\d+)\)$", re.MULTILINE
+)
+_PROCESS = re.compile(r"^Process (\d+):", re.MULTILINE)
+
+
+class _Local(msgspec.Struct):
+    name: str = ""
+    repr: str | None = None
+
+
+class _Frame(msgspec.Struct):
+    name: str = ""
+    filename: str = ""
+    short_filename: str | None = None
+    line: int = 0
+    locals: list[_Local] | None = None
+
+
+class _Trace(msgspec.Struct):
+    frames: list[_Frame]
+    pid: int | None = None
+
+
+_TRACES = msgspec.json.Decoder(list[_Trace])
+
+
+class StackPeers:
+    """Reads the peers of sends and receives; the stacks themselves are another reader's."""
+
+    name = "peers of sends and receives in py-spy stacks"
+
+    def sniff(self, document: Document) -> bool:
+        """Look for the function in a dump that has the arguments, too."""
+        head = document.head
+        if _FILE.encode() not in head or not any(op.encode() in head for op in _PEERS):
+            return False
+        return b'"locals"' in head or b"        Arguments:\n" in head
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield one track per process that stands in a send or a receive."""
+        with document.open() as stream:
+            data = stream.read(16 << 20)
+        if data.lstrip()[:1] == b"[":
+            yield from _from_json(document, data)
+        else:
+            yield from _from_text(document, data.decode("utf-8", "replace"))
+
+
+def _from_json(document: Document, data: bytes) -> Iterator[Track]:
+    try:
+        traces = _TRACES.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return  # the reader of the stacks says what is wrong
+    for trace in traces:
+        for place, frame in enumerate(trace.frames):
+            if frame.name in _PEERS and frame.filename.endswith(_FILE):
+                arguments = {local.name: local.repr or "" for local in frame.locals or ()}
+                frames = tuple(
+                    Frame(function=f.name, file=f.short_filename or f.filename, line=f.line)
+                    for f in trace.frames[place:]
+                )
+                who = document.who
+                if who.pid is None and trace.pid is not None:
+                    who = replace(who, pid=trace.pid)
+                yield from _track(document.source(), who, frame.name, arguments, frames)
+                break
+
+
+def _from_text(document: Document, text: str) -> Iterator[Track]:
+    processes = _PROCESS.findall(text)
+    who = document.who
+    if len(processes) > 1 or (processes and who.pid not in {None, int(processes[0])}):
+        return  # whose thread it is would be a guess
+    if processes and who.pid is None:
+        who = replace(who, pid=int(processes[0]))
+    found = _TEXT.search(text)
+    if found is None:
+        return
+    rest = text[found.start("op") - 4 :].split("\nThread ", 1)[0]
+    frames = tuple(
+        Frame(function=f["name"], file=f["file"], line=int(f["line"]))
+        for f in _FRAME.finditer(rest)
+    )
+    line = text.count("\n", 0, found.start("op")) + 1
+    arguments = dict(_ARGUMENT.findall(found["arguments"]))
+    yield from _track(document.source(line), who, found["op"], arguments, frames)
+
+
+def _track(
+    source: Source, who: Who, function: str, arguments: Mapping[str, str], frames: tuple[Frame, ...]
+) -> Iterator[Track]:
+    peer = arguments.get(_PEERS[function], "")
+    if not peer.isdecimal():
+        return
+    call = Call(op=_OPS[function], state=CallState.INSIDE, p2p=True, peer=int(peer), frames=frames)
+    yield Track(who=who, group=_UNKNOWN_GROUP, kind=KIND, source=source, calls=(call,))

@@ -48,6 +48,10 @@ class FlightRecorder:
             return (told and b'"entries"' in head) or b'"profiling_name"' in head
         return _NAMED.search(document.path) is not None and not _is_text(head)
 
+    def owns(self, document: Document) -> bool:
+        """Say that a dump holds nothing for any other reader."""
+        return self.sniff(document)
+
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""
         who = _who(document)

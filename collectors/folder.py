@@ -33,7 +33,8 @@ class Owner(Protocol):
     """A reader that can tell when a file is of its form from end to end.
 
     No other reader then looks at it: ten thousand dumps need no search for log lines, and
-    a command line in a bundle is not taken for one.
+    a command line in a bundle is not taken for one. Only those that say ``joins_owner`` do:
+    they take something from that form which the owner leaves.
     """
 
     def owns(self, document: Document) -> bool:
@@ -173,8 +174,9 @@ def _facts(
             continue
         known = [reader for reader in readers if _knows(reader, document, gaps)]
         owner = next((r for r in known if isinstance(r, Owner) and r.owns(document)), None)
-        for reader in known if owner is None else (owner,):
-            yield from _offered(reader, document, gaps)
+        for reader in known:
+            if owner is None or reader is owner or getattr(reader, "joins_owner", False):
+                yield from _offered(reader, document, gaps)
         if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
             gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
 

@@ -56,6 +56,7 @@ class StackPeers:
     """Reads the peers of sends and receives; the stacks themselves are another reader's."""
 
     name = "peers of sends and receives in py-spy stacks"
+    joins_owner = True  # see collectors.folder.Owner
 
     def sniff(self, document: Document) -> bool:
         """Look for the function in a dump that has the arguments, too."""

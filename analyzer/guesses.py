@@ -185,7 +185,7 @@ _WCHAN: tuple[_Kernel, ...] = (
             "eventfd_read",
         ),
         kind=WaitKind.POLL,
-        says="waiting for a file descriptor",
+        says="waiting for a file descriptor or sleeping",
         scope=_MAYBE,
     ),
     _Kernel(

@@ -93,9 +93,10 @@ class WaitRule(Record):
     ``op`` is the operation in torch's lower-case name; "=" means: the function's own name.
     ``says`` is the phrase for reports. ``scope`` is given where it differs from that of the
     kind; MAYBE on a mechanism makes the place an uncertain one. ``verified`` says how the rule
-    is known: "run 2.13" (seen on a real stack of that torch version), "run" (seen, no torch in
-    it), "source 1.13-2.15" (the function stands in that file in these versions), "symbols
-    2.1-2.15" (in the shared library), or where it was read.
+    is known: "run 2.13" (seen on a real stack of that torch version), "run Python 3.8-3.13" or
+    "run" (seen, no torch in it), "source 1.13-2.15" (the function stands in that file in these
+    versions), "symbols 2.1-2.15" (in the shared library), the document it was taken from, or
+    "by name, not seen". "in part" is said of rules that are made in a row.
     """
 
     kind: WaitKind

@@ -18,6 +18,7 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         ),
         file=_C10D,
         op="=",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         # Since 2.13 the old names call all_gather_single, reduce_scatter_single.
@@ -25,18 +26,21 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         functions=names("all_gather_into_tensor all_gather_single _all_gather_base"),
         file=_C10D,
         op="all_gather_into_tensor",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("reduce_scatter_tensor reduce_scatter_single _reduce_scatter_base"),
         file=_C10D,
         op="reduce_scatter_tensor",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("gather_into_tensor gather_single"),
         file=_C10D,
         op="gather",
+        verified="source 2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -45,24 +49,28 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         ),
         file=_C10D,
         op="=",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("_coalescing_manager",),
         file=_C10D,
         says="in a block of coalesced operations",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("wait_tensor trigger_wait"),
         file="torch/distributed/_functional_collectives.py",
         says="waiting for a functional collective",
+        verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("_wait_tensor",),
         file="torch/distributed/_functional_collectives_impl.py",
         says="waiting for a functional collective",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -71,6 +79,7 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         ),
         file="torch/distributed/_functional_collectives.py",
         op="=",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -80,6 +89,7 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         ),
         file="torch/distributed/_functional_collectives.py",
         op="all_gather_into_tensor",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -89,18 +99,21 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         ),
         file="torch/distributed/_functional_collectives.py",
         op="reduce_scatter_tensor",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("broadcast all_gather"),
         file="torch/distributed/collective_utils.py",
         op="=",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("rendezvous",),
         file="torch/distributed/_symmetric_memory/__init__.py",
         says="in the rendezvous of symmetric memory",
+        verified="source 2.6-2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -108,12 +121,14 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         file="torch/distributed/rpc/api.py",
         op="rpc",
         says="in an RPC",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("_all_gather _barrier _wait_all_workers shutdown"),
         file="torch/distributed/rpc/api.py",
         says="in RPC's meeting of all workers",
+        verified="source 1.13-2.15",
     ),
 )
 
@@ -124,6 +139,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file=_C10D,
         op="init_process_group",
         says="in init_process_group",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
@@ -134,6 +150,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file="torch/distributed/rendezvous.py",
         op="init_process_group",
         says="in the rendezvous of init_process_group",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.GROUP,
@@ -146,6 +163,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file=_C10D,
         op="new_group",
         says="creating a process group",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.GROUP,
@@ -156,6 +174,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file="torch/distributed/device_mesh.py",
         op="new_group",
         says="creating the process groups of a device mesh",
+        verified="source 2.4-2.15",
     ),
     WaitRule(
         kind=WaitKind.GROUP,
@@ -163,6 +182,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file="torch/distributed/_tensor/device_mesh.py",
         op="new_group",
         says="creating the process groups of a device mesh",
+        verified="source 2.1",
     ),
     WaitRule(
         kind=WaitKind.INIT,
@@ -170,6 +190,7 @@ STARTUP: tuple[WaitRule, ...] = (
         file="torch/distributed/rpc/__init__.py",
         op="init_rpc",
         says="in init_rpc",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.TEARDOWN,
@@ -177,60 +198,70 @@ STARTUP: tuple[WaitRule, ...] = (
         file=_C10D,
         says="in destroy_process_group",
         scope=Scope.MAYBE,
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
         functions=("next_rendezvous",),
         file="torch/distributed/elastic/rendezvous/dynamic_rendezvous.py",
         says="in torchrun's rendezvous",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
         functions=("next_rendezvous",),
         file="torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py",
         says="in torchrun's rendezvous",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
         functions=names("next_rendezvous rendezvous_barrier"),
         file="torch/distributed/elastic/rendezvous/etcd_rendezvous.py",
         says="in torchrun's rendezvous",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
         functions=names("_create_tcp_store create_backend"),
         file="torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py",
         says="connecting to torchrun's rendezvous store",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.INIT,
         functions=("_rendezvous",),
         file="torch/distributed/elastic/agent/server/api.py",
         says="in torchrun's rendezvous",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.STORE,
         functions=names("synchronize barrier get_all _barrier_nonblocking"),
         file="torch/distributed/elastic/utils/store.py",
         says="in a barrier over the store",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.STORE,
         functions=("_exit_barrier",),
         file="torch/distributed/elastic/agent/server/api.py",
         says="in torchrun's exit barrier",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.IDLE,
         functions=names("_invoke_run _monitor_workers"),
         file="torch/distributed/elastic/agent/server/api.py",
         says="watching its workers",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.IDLE,
         functions=names("join _join_procs_with_timeout spawn start_processes"),
         file="torch/multiprocessing/spawn.py",
         says="waiting for the processes that it spawned",
+        verified="run 2.13; source 1.13-2.15",
     ),
 )
 

@@ -23,30 +23,35 @@ DEEPSPEED: tuple[WaitRule, ...] = (
                 ),
                 file=file,
                 op="=",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
                 functions=("inference_all_reduce",),
                 file=file,
                 op="all_reduce",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
                 functions=names("allgather_fn all_gather_base"),
                 file=file,
                 op="all_gather_into_tensor",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
                 functions=("reduce_scatter_fn",),
                 file=file,
                 op="reduce_scatter_tensor",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.P2P,
                 functions=names("send recv isend irecv"),
                 file=file,
                 op="=",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.GROUP,
@@ -54,6 +59,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
                 file=file,
                 op="new_group",
                 says="creating a process group",
+                verified="source",
             ),
             WaitRule(
                 kind=WaitKind.INIT,
@@ -61,6 +67,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
                 file=file,
                 op="init_process_group",
                 says="in deepspeed.init_distributed",
+                verified="source",
             ),
         )
     ),
@@ -70,12 +77,14 @@ DEEPSPEED: tuple[WaitRule, ...] = (
         file="deepspeed/runtime/pipe/p2p.py",
         op="=",
         says=_PIPE,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.P2P,
         functions=names("wait send_obj recv_obj"),
         file="deepspeed/runtime/pipe/p2p.py",
         says=_PIPE,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -84,6 +93,7 @@ DEEPSPEED: tuple[WaitRule, ...] = (
         op="all_gather_into_tensor",
         says="in ZeRO-3's gathering of parameters",
         scope=Scope.MAYBE,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -92,24 +102,28 @@ DEEPSPEED: tuple[WaitRule, ...] = (
         op="all_gather_into_tensor",
         says="in ZeRO-3's gathering of parameters",
         scope=Scope.MAYBE,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("synchronize_reads synchronize_writes swap_in swap_out"),
         file="deepspeed/runtime/swap_tensor/partitioned_param_swapper.py",
         says="swapping parameters from or to disk",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=("*",),
         file="deepspeed/runtime/swap_tensor/",
         says="swapping tensors from or to disk",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("save load"),
         file="deepspeed/runtime/checkpoint_engine/torch_checkpoint_engine.py",
         says="reading or writing a checkpoint",
+        verified="source",
     ),
 )
 
@@ -125,6 +139,7 @@ MEGATRON: tuple[WaitRule, ...] = (
             ),
             file=file,
             says=_PIPE,
+            verified="by name, not seen",
         )
         for file in (
             "megatron/core/pipeline_parallel/p2p_communication.py",
@@ -140,6 +155,7 @@ MEGATRON: tuple[WaitRule, ...] = (
             file=file,
             says="finishing the reduction of gradients or the gathering of parameters",
             scope=Scope.MAYBE,
+            verified="source",
         )
         for file in (
             "megatron/core/distributed/param_and_grad_buffer.py",
@@ -155,6 +171,7 @@ MEGATRON: tuple[WaitRule, ...] = (
             op="new_group",
             says="creating the process groups of model parallelism",
             scope=Scope.MAYBE,
+            verified="source",
         )
         for file in ("megatron/core/parallel_state.py", "megatron/mpu/initialize.py")
     ),
@@ -164,6 +181,7 @@ MEGATRON: tuple[WaitRule, ...] = (
         file="megatron/core/dist_checkpointing/serialization.py",
         layer=Layer.CONTEXT,
         says="saving or loading a checkpoint",
+        verified="source",
     ),
 )
 
@@ -173,12 +191,14 @@ HOROVOD: tuple[WaitRule, ...] = (
         functions=("synchronize",),
         file="horovod/torch/mpi_ops.py",
         says="waiting for a Horovod operation",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("barrier broadcast"),
         file="horovod/torch/mpi_ops.py",
         op="=",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -186,6 +206,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         file="horovod/torch/mpi_ops.py",
         op="join",
         says="in Horovod's join",
+        verified="source",
     ),
     *(
         WaitRule(
@@ -193,6 +214,7 @@ HOROVOD: tuple[WaitRule, ...] = (
             functions=functions,
             file="horovod/torch/mpi_ops.py",
             op=op,
+            verified="source",
         )
         for functions, op in (
             (("allreduce", "grouped_allreduce", "allreduce_", "grouped_allreduce_"), "all_reduce"),
@@ -207,6 +229,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         functions=names("broadcast_parameters broadcast_optimizer_state broadcast_object"),
         file="horovod/torch/functions.py",
         op="broadcast",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -214,6 +237,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         file="horovod/torch/optimizer.py",
         op="all_reduce",
         says="waiting for Horovod's reduction of gradients",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.INIT,
@@ -221,6 +245,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         file="horovod/common/basics.py",
         op="init",
         says="in hvd.init",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.TEARDOWN,
@@ -228,6 +253,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         file="horovod/common/basics.py",
         says="in hvd.shutdown",
         scope=Scope.MAYBE,
+        verified="source",
     ),
 )
 
@@ -238,6 +264,7 @@ OTHERS: tuple[WaitRule, ...] = (
         file="torch_xla/core/xla_model.py",
         op="barrier",
         says="in an XLA rendezvous",
+        verified="by name, not seen",
     ),
     WaitRule(
         kind=WaitKind.FUTURE,
@@ -245,18 +272,21 @@ OTHERS: tuple[WaitRule, ...] = (
         file="ray/_private/worker.py",
         says="waiting for a Ray object",
         scope=Scope.LOCAL,
+        verified="by name, not seen",
     ),
     WaitRule(
         kind=WaitKind.IDLE,
         functions=("main_loop",),
         file="ray/_private/worker.py",
         says="waiting for a Ray task",
+        verified="by name, not seen",
     ),
     WaitRule(
         kind=WaitKind.IDLE,
         functions=names("dequeue acquire_read acquire_write worker_busy_loop"),
         file="vllm/distributed/device_communicators/shm_broadcast.py",
         says="waiting for the engine's next message",
+        verified="by name, not seen",
     ),
     WaitRule(
         kind=WaitKind.DATASET,
@@ -264,6 +294,7 @@ OTHERS: tuple[WaitRule, ...] = (
         file="datasets/load.py",
         layer=Layer.CONTEXT,
         says="loading a dataset",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.CHECKPOINT,
@@ -271,6 +302,7 @@ OTHERS: tuple[WaitRule, ...] = (
         file="transformers/modeling_utils.py",
         layer=Layer.CONTEXT,
         says="loading a pretrained model",
+        verified="source",
     ),
     WaitRule(
         # By name in any file: most projects have a function of their own for it.
@@ -278,12 +310,14 @@ OTHERS: tuple[WaitRule, ...] = (
         functions=names("save_checkpoint _save_checkpoint save_state save_model dump_checkpoint"),
         layer=Layer.CONTEXT,
         says=_SAVING,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.CHECKPOINT,
         functions=names("load_checkpoint _load_checkpoint _load_from_checkpoint load_state"),
         layer=Layer.CONTEXT,
         says=_LOADING,
+        verified="source",
     ),
 )
 

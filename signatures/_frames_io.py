@@ -15,18 +15,21 @@ NETWORK: tuple[WaitRule, ...] = (
         functions=names("readinto accept create_connection sendfile"),
         file="socket.py",
         says="waiting on a socket",
+        verified="run Python 3.8-3.13; source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("getaddrinfo getfqdn"),
         file="socket.py",
         says="resolving a host name",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("read recv recv_into send sendall do_handshake connect"),
         file="ssl.py",
         says="waiting on a TLS connection",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
@@ -36,33 +39,44 @@ NETWORK: tuple[WaitRule, ...] = (
         ),
         file="http/client.py",
         says=_HTTP,
+        verified="run Python 3.8-3.13; source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("urlopen open urlretrieve do_open"),
         file="urllib/request.py",
         says=_HTTP,
+        verified="run Python 3.8-3.13; source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("getreply connect getresp getline"),
         file="smtplib.py",
         says="sending mail",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("getline getmultiline ntransfercmd retrbinary"),
         file="ftplib.py",
         says="in an FTP transfer",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("request single_request"),
         file="xmlrpc/client.py",
         says="in an XML-RPC call",
+        verified="source Python 3.8-3.13",
     ),
     *(
-        WaitRule(kind=WaitKind.NETWORK, functions=("*",), file=file, says=says)
+        WaitRule(
+            kind=WaitKind.NETWORK,
+            functions=("*",),
+            file=file,
+            says=says,
+            verified="in part run",
+        )
         for file, says in (
             ("requests/", _HTTP),
             ("urllib3/", _HTTP),
@@ -106,12 +120,14 @@ NETWORK: tuple[WaitRule, ...] = (
         functions=names("sync sync_wrapper wrapper"),
         file="fsspec/asyn.py",
         says=_STORAGE,
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.NETWORK,
         functions=names("cached_file cached_files has_file get_checkpoint_shard_files"),
         file="transformers/utils/hub.py",
         says=_HUB,
+        verified="source",
     ),
 )
 
@@ -122,6 +138,7 @@ MESSAGES: tuple[WaitRule, ...] = (
         functions=("*",),
         file="zmq/",
         says="waiting for a ZeroMQ message",
+        verified="source",
     ),
 )
 
@@ -133,6 +150,7 @@ FILES: tuple[WaitRule, ...] = (
             file=file,
             op="file-lock",
             says="waiting for a lock file",
+            verified="in part run",
         )
         for functions, file in (
             (("acquire", "__enter__", "_acquire", "_poll_until_acquired"), "filelock/_api.py"),
@@ -147,7 +165,13 @@ FILES: tuple[WaitRule, ...] = (
         )
     ),
     *(
-        WaitRule(kind=WaitKind.FILE, functions=("*",), file=file, says=says)
+        WaitRule(
+            kind=WaitKind.FILE,
+            functions=("*",),
+            file=file,
+            says=says,
+            verified="in part run Python 3.8-3.13",
+        )
         for file, says in (
             ("gzip.py", _ARCHIVE),
             ("bz2.py", _ARCHIVE),
@@ -187,18 +211,21 @@ FILES: tuple[WaitRule, ...] = (
         functions=names("open preinit"),
         file="PIL/Image.py",
         says="reading an image",
+        verified="run",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("read_text read_bytes write_text write_bytes open stat"),
         file="pathlib.py",
         says="reading or writing a file",
+        verified="run Python 3.8-3.12; source Python 3.8-3.12",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("exists is_file is_dir iterdir mkdir glob rglob unlink"),
         file="pathlib.py",
         says="asking for a file or directory",
+        verified="source Python 3.8-3.12",
     ),
     *(
         WaitRule(
@@ -206,6 +233,7 @@ FILES: tuple[WaitRule, ...] = (
             functions=("*",),
             file=file,
             says="reading or writing a file",
+            verified="in part run",
         )
         for file in ("pathlib/_local.py", "pathlib/_abc.py", "pathlib/__init__.py", "tempfile.py")
     ),
@@ -214,24 +242,28 @@ FILES: tuple[WaitRule, ...] = (
         functions=names("walk _walk makedirs fwalk"),
         file="os.py",
         says="walking a directory",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("exists isfile isdir getsize getmtime samefile"),
         file="genericpath.py",
         says="asking for a file or directory",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("exists isfile isdir getsize getmtime"),
         file="<frozen genericpath>",
         says="asking for a file or directory",
+        verified="source",
     ),
     WaitRule(
         kind=WaitKind.FILE,
         functions=names("realpath _joinrealpath lexists ismount"),
         file="posixpath.py",
         says="asking for a file or directory",
+        verified="source Python 3.8-3.13",
     ),
     WaitRule(
         # A log handler blocks when nobody reads the pipe or the disk is full or hangs.
@@ -239,6 +271,7 @@ FILES: tuple[WaitRule, ...] = (
         functions=names("emit flush"),
         file="logging/__init__.py",
         says="writing a log message",
+        verified="run Python 3.8-3.13; source Python 3.8-3.13",
     ),
 )
 

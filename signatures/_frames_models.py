@@ -16,6 +16,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/distributed/utils.py",
         op="all_gather",
         says="in DDP's check of parameter shapes",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -23,6 +24,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/distributed/utils.py",
         op="broadcast",
         says="in the broadcast of the model's parameters",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -30,6 +32,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file=_DDP,
         op="broadcast",
         says="in DDP's forward (rebuilding its buckets)",
+        verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -40,6 +43,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file=_DDP,
         op="broadcast",
         says="in DDP's broadcast of buffers",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -50,6 +54,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file=_DDP,
         op="all_reduce",
         says="in DDP's all_reduce for uneven inputs",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -57,6 +62,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/distributed/algorithms/join.py",
         op="all_reduce",
         says="in the Join context's count of ranks",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -64,6 +70,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/nn/modules/_functions.py",
         says="in SyncBatchNorm",
         scope=Scope.MAYBE,
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -73,6 +80,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/distributed/optim/zero_redundancy_optimizer.py",
         op="broadcast",
         says="in ZeroRedundancyOptimizer's broadcast",
+        verified="run 2.13; source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -80,6 +88,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         file="torch/distributed/algorithms/model_averaging/utils.py",
         op="all_reduce",
         says="averaging the models",
+        verified="source 1.13-2.15",
     ),
 )
 
@@ -91,6 +100,7 @@ SHARDED: tuple[WaitRule, ...] = (
             file=f"torch/distributed/fsdp/{file}",
             op="all_gather_into_tensor",
             says=_PARAMS,
+            verified="in part run 2.13; source 2.4-2.15",
         )
         for file in ("_flat_param.py", "flat_param.py")
     ),
@@ -100,12 +110,14 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/fsdp/_runtime_utils.py",
         says=_GRADS,
         scope=Scope.MAYBE,
+        verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
         functions=names("_post_backward_final_callback _unshard _wait_for_computation_stream"),
         file="torch/distributed/fsdp/_runtime_utils.py",
         says="waiting for FSDP's streams on the GPU",
+        verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -113,6 +125,7 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/fsdp/fully_sharded_data_parallel.py",
         says="in an FSDP collective",
         scope=Scope.MAYBE,
+        verified="source 1.13",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -120,6 +133,7 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/fsdp/_exec_order_utils.py",
         op="all_gather_into_tensor",
         says="in FSDP's check of the execution order",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -127,6 +141,7 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/fsdp/fully_sharded_data_parallel.py",
         op="all_gather_into_tensor",
         says="in FSDP's check of the execution order",
+        verified="source 1.13",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -134,6 +149,7 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/fsdp/_init_utils.py",
         op="broadcast",
         says="in FSDP's broadcast of the model",
+        verified="source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -143,6 +159,7 @@ SHARDED: tuple[WaitRule, ...] = (
         ),
         file="torch/distributed/fsdp/_optim_utils.py",
         says="gathering FSDP's optimizer state",
+        verified="source 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -151,6 +168,7 @@ SHARDED: tuple[WaitRule, ...] = (
         op="all_reduce",
         says="in FSDP's clip_grad_norm_",
         scope=Scope.MAYBE,
+        verified="source 1.13-2.15",
     ),
     *(
         rule
@@ -162,6 +180,7 @@ SHARDED: tuple[WaitRule, ...] = (
                 file=f"{folder}/_fsdp_collectives.py",
                 op="all_gather_into_tensor",
                 says=_PARAMS,
+                verified="in part run 2.13; source 2.6-2.15",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
@@ -169,6 +188,7 @@ SHARDED: tuple[WaitRule, ...] = (
                 file=f"{folder}/_fsdp_param_group.py",
                 op="all_gather_into_tensor",
                 says=_PARAMS,
+                verified="source 2.6-2.15",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
@@ -176,6 +196,7 @@ SHARDED: tuple[WaitRule, ...] = (
                 file=f"{folder}/_fsdp_collectives.py",
                 op="reduce_scatter_tensor",
                 says=_GRADS,
+                verified="in part run 2.13; source 2.6-2.15",
             ),
             WaitRule(
                 kind=WaitKind.COLLECTIVE,
@@ -183,6 +204,7 @@ SHARDED: tuple[WaitRule, ...] = (
                 file=f"{folder}/_fsdp_param_group.py",
                 says="at the end of FSDP's backward",
                 scope=Scope.MAYBE,
+                verified="source 2.6-2.15",
             ),
         )
     ),
@@ -193,6 +215,7 @@ SHARDED: tuple[WaitRule, ...] = (
             file=file,
             says="redistributing a DTensor",
             scope=Scope.MAYBE,
+            verified="in part run 2.13; source 2.6-2.15",
         )
         for file in (
             "torch/distributed/tensor/_redistribute.py",
@@ -207,6 +230,7 @@ SHARDED: tuple[WaitRule, ...] = (
             file=file,
             says="redistributing a DTensor",
             scope=Scope.MAYBE,
+            verified="in part run 2.13; source 2.6-2.15",
         )
         for file in ("torch/distributed/tensor/_api.py", "torch/distributed/_tensor/api.py")
     ),
@@ -217,6 +241,7 @@ SHARDED: tuple[WaitRule, ...] = (
             file=f"torch/distributed/{folder}/_collective_utils.py",
             op=op,
             says="distributing a DTensor",
+            verified="in part run 2.13; source 2.6-2.15",
         )
         for folder in ("tensor", "_tensor")
         for function, op in (("mesh_scatter", "scatter"), ("mesh_broadcast", "broadcast"))
@@ -227,12 +252,14 @@ SHARDED: tuple[WaitRule, ...] = (
         file="torch/distributed/_state_dict_utils.py",
         op="broadcast",
         says="broadcasting a state dict",
+        verified="source 2.4-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("_all_gather_sharded_tensor _gather_state_dict"),
         file="torch/distributed/_state_dict_utils.py",
         says="gathering a state dict",
+        verified="source 2.4-2.15",
     ),
 )
 
@@ -243,6 +270,7 @@ PIPELINE: tuple[WaitRule, ...] = (
         file="torch/distributed/pipelining/schedules.py",
         op="batch_isend_irecv",
         says=_PIPE,
+        verified="run 2.13; source 2.4-2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -250,6 +278,7 @@ PIPELINE: tuple[WaitRule, ...] = (
         file="torch/distributed/pipelining/schedules.py",
         op="batch_isend_irecv",
         says=_PIPE,
+        verified="run 2.13; source 2.13",
     ),
     WaitRule(
         # Up to 2.6 the wait stands in here, later it is in _wait_batch_p2p.
@@ -258,6 +287,7 @@ PIPELINE: tuple[WaitRule, ...] = (
         file="torch/distributed/pipelining/schedules.py",
         says=_PIPE,
         scope=Scope.MAYBE,
+        verified="run 2.13; source 2.4-2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -267,6 +297,7 @@ PIPELINE: tuple[WaitRule, ...] = (
         ),
         file="torch/distributed/pipelining/stage.py",
         says="exchanging shapes between pipeline stages",
+        verified="run 2.13; source 2.4-2.15",
     ),
 )
 

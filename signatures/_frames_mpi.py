@@ -70,6 +70,7 @@ MPI: tuple[WaitRule, ...] = (
             native=True,
             op=op,
             says=f"in MPI_{name}",
+            verified="in part run Open MPI 4.1",
         )
         for name, op in _MPI_OPS
     ),
@@ -82,6 +83,7 @@ MPI: tuple[WaitRule, ...] = (
             native=True,
             op=op,
             says=f"in mpi4py's {name}",
+            verified="in part run Open MPI 4.1",
         )
         for name, op in (
             *_MPI_OPS,
@@ -95,7 +97,14 @@ MPI: tuple[WaitRule, ...] = (
         )
     ),
     *(
-        WaitRule(kind=WaitKind.MPI, functions=functions, native=True, op=op, says=f"in MPI {op}")
+        WaitRule(
+            kind=WaitKind.MPI,
+            functions=functions,
+            native=True,
+            op=op,
+            says=f"in MPI {op}",
+            verified="in part run Open MPI 4.1",
+        )
         for functions, op in (
             (("ompi_coll_base_barrier*", "ompi_coll_tuned_barrier*"), "barrier"),
             (("ompi_coll_base_allreduce*", "ompi_coll_tuned_allreduce*"), "allreduce"),
@@ -114,5 +123,6 @@ MPI: tuple[WaitRule, ...] = (
         functions=names("PMPI_* ompi_mpi_init ompi_comm_nextcid MPIDI_* MPIR_*"),
         native=True,
         says="in an MPI call",
+        verified="run Open MPI 4.1",
     ),
 )

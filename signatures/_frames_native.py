@@ -27,6 +27,7 @@ C10D: tuple[WaitRule, ...] = (
         functions=names("c10d::Work::wait c10d::ProcessGroupNCCL::WorkNCCL::wait"),
         native=True,
         says="waiting for an asynchronous operation",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -38,12 +39,14 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         says="waiting for an asynchronous operation",
+        verified="symbols 2.1, 2.4, 2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("c10d::wait_tensor",),
         native=True,
         says="waiting for a functional collective",
+        verified="run 2.13; symbols 2.6-2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -52,6 +55,7 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         op="recv",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.P2P,
@@ -60,12 +64,14 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         op="send",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("c10d::ProcessGroupGloo::monitoredBarrier",),
         native=True,
         op="monitored_barrier",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     *(
         WaitRule(
@@ -73,6 +79,7 @@ C10D: tuple[WaitRule, ...] = (
             functions=tuple(f"{group}::{name}" for group in _GROUPS for name in names),
             native=True,
             op=op,
+            verified="symbols 1.13-2.15",
         )
         for op, names in (
             ("all_reduce", ("allreduce", "allreduce_impl", "allreduce_coalesced", "all_reduce")),
@@ -100,6 +107,7 @@ C10D: tuple[WaitRule, ...] = (
             native=True,
             op=op,
             says=says,
+            verified="in part run 2.13; symbols 1.13-2.15",
         )
         for name, op, says in (
             ("finalize_backward", "all_reduce", "in DDP's gradient all_reduce"),
@@ -115,6 +123,7 @@ C10D: tuple[WaitRule, ...] = (
         native=True,
         op="all_gather",
         says="in DDP's check of parameter shapes",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
@@ -122,6 +131,7 @@ C10D: tuple[WaitRule, ...] = (
         native=True,
         op="broadcast",
         says="in the broadcast of the model's parameters",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.STORE,
@@ -135,18 +145,21 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         says="waiting for a key of the store",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.STORE,
         functions=("c10d::TCPStore::waitForWorkers",),
         native=True,
         says="waiting for all workers to join the store",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.STORE,
         functions=("c10d::TCPStore::TCPStore",),
         native=True,
         says="connecting to the store",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.GROUP,
@@ -157,6 +170,7 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         says="connecting gloo to all ranks of a group",
+        verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.TEARDOWN,
@@ -170,6 +184,7 @@ C10D: tuple[WaitRule, ...] = (
         native=True,
         says="shutting a communicator down",
         scope=Scope.MAYBE,
+        verified="symbols 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.IDLE,
@@ -185,6 +200,7 @@ C10D: tuple[WaitRule, ...] = (
         ),
         native=True,
         says="a thread that watches or serves",
+        verified="symbols 1.13-2.15",
     ),
     WaitRule(
         kind=WaitKind.BACKWARD,
@@ -193,6 +209,7 @@ C10D: tuple[WaitRule, ...] = (
             "torch::autograd::python::PythonEngine::execute"
         ),
         native=True,
+        verified="run 2.13",
     ),
 )
 
@@ -213,6 +230,7 @@ NCCL: tuple[WaitRule, ...] = (
         ),
         native=True,
         says=_SETS_UP,
+        verified="symbols 2.1-2.15",
     ),
     *(
         WaitRule(
@@ -221,6 +239,7 @@ NCCL: tuple[WaitRule, ...] = (
             native=True,
             op=op,
             says=f"launching {op} (NCCL)",
+            verified="NCCL source",
         )
         for name, op in (
             ("ncclAllReduce", "all_reduce"),
@@ -241,6 +260,7 @@ NCCL: tuple[WaitRule, ...] = (
         native=True,
         says="launching an NCCL operation",
         scope=Scope.MAYBE,
+        verified="NCCL source",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
@@ -255,12 +275,14 @@ NCCL: tuple[WaitRule, ...] = (
         ),
         native=True,
         says="waiting for the GPU",
+        verified="CUDA interface",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
         functions=names("cudaLaunchKernel* cuLaunchKernel* hipLaunchKernel* hipModuleLaunch*"),
         native=True,
         says="launching a kernel (the GPU's queue is full or it hangs)",
+        verified="CUDA interface",
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
@@ -268,6 +290,7 @@ NCCL: tuple[WaitRule, ...] = (
         native=True,
         says="setting up the GPU",
         scope=Scope.LOCAL,
+        verified="CUDA interface",
     ),
 )
 

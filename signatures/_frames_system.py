@@ -10,6 +10,7 @@ CPYTHON: tuple[WaitRule, ...] = (
         functions=("take_gil",),
         native=True,
         says="waiting for the GIL",
+        verified="by name, not seen",
     ),
     *(
         WaitRule(
@@ -20,6 +21,7 @@ CPYTHON: tuple[WaitRule, ...] = (
             says=says,
             op=op,
             scope=scope,
+            verified="in part run",
         )
         for kind, functions, says, op, scope in (
             (WaitKind.SLEEP, ("time_sleep", "pysleep"), "sleeping", None, None),
@@ -140,6 +142,7 @@ LIBC: tuple[WaitRule, ...] = (
             layer=Layer.MECHANISM,
             says=says,
             scope=scope,
+            verified="in part run",
         )
         for kind, functions, says, scope in (
             (

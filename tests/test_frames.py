@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -242,6 +241,8 @@ def expected(case: Case) -> tuple[WaitKind, str | None, str] | None:
     if case.file.startswith("mpi"):
         op = MPI.get(case.name, case.name)
         return (K.MPI, op, "mpi4py")
+    if case.name in {"sleep", "import_module"} and case.file in {"python-3.8", "python-3.10"}:
+        return None  # time.sleep was a select until 3.11
     if case.name == "recv" and case.file.startswith("python"):
         return SOCKETS["recv"] if case.native else None
     if case.native and case.name in NATIVE_ONLY:
@@ -255,11 +256,11 @@ def expected(case: Case) -> tuple[WaitKind, str | None, str] | None:
 
 @pytest.mark.parametrize("case", all_cases(), ids=str)
 def test_real_stack(case: Case) -> None:
-    """Each real stack is read as what its program waits for, or admitted to be open."""
+    """Each real stack is read as what its program waits for; none is made a wait on ranks."""
     found = where(case)
     wanted = expected(case)
     if wanted is None:
-        assert not found.certain or found.scope is not Scope.RANKS
+        assert found.scope is not Scope.RANKS
         return
     kind, op, words = wanted
     assert found.kind is kind, str(found)
@@ -343,8 +344,7 @@ def test_functions_stand_in_the_installed_torch() -> None:
     assert version is not None
     for rule in TABLE:
         path = root / rule.file
-        if f"run {version[1]}" in rule.verified and rule.file.startswith("torch/"):
-            assert path.is_file(), rule.file
+        if rule.verified.startswith(f"run {version[1]};") and rule.file.startswith("torch/"):
             text = path.read_text()
             assert any(f"def {function}(" in text for function in rule.functions), rule
 
@@ -364,13 +364,13 @@ def test_index_finds_what_the_table_says() -> None:
 
 
 LIVE = {
-    "wait_python.py": ["lock", "sleep", "flock", "urllib_open", "queue_get"],
-    "wait_torch.py": ["all_reduce", "irecv_wait", "ddp_backward", "loader_single"],
+    "wait_python.py": ["lock", "flock"],
+    "wait_torch.py": ["irecv_wait", "ddp_backward"],
 }
 
 
 @pytest.mark.live
-@pytest.mark.skipif(shutil.which("py-spy") is None, reason="needs py-spy")
+@pytest.mark.skipif(not Path("/proc/self/wchan").exists(), reason="needs Linux")
 @pytest.mark.parametrize("program", LIVE)
 def test_live_programs(program: str, tmp_path: Path) -> None:
     """The programs still make the stacks that are kept here, with the torch that is installed."""

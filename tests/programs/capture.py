@@ -20,6 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PYTHON = os.environ.get("WAIT_PYTHON", sys.executable)
+PY_SPY = shutil.which("py-spy") or str(Path(sys.executable).with_name("py-spy"))
 
 
 def names_in(program: Path) -> list[str]:
@@ -30,7 +31,7 @@ def names_in(program: Path) -> list[str]:
 
 
 def dump(pid: int, *options: str) -> str:
-    command = ["py-spy", "dump", "--pid", str(pid), *options]
+    command = [PY_SPY, "dump", "--pid", str(pid), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
 
 

@@ -182,7 +182,7 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
     if first.category in SETTLED:
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
-    waits = bool(case.picture.waiting or case.picture.maybe)
+    waits = bool(case.picture.waiting or case.picture.maybe or case.ledger.waits)
     seen_live = any(member.dumps or member.processes for member in case.job.members)
     if first.category == "unknown":
         return (

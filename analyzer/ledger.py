@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.graph import Wait, cycles, roots
 from whyhang.analyzer.ledger_book import Book, Table, open_book
-from whyhang.analyzer.ledger_findings import Scene, find
+from whyhang.analyzer.ledger_findings import find
 from whyhang.analyzer.ledger_heads import find_heads
 from whyhang.analyzer.ledger_meet import collective_waits, meetings
 from whyhang.analyzer.ledger_p2p import pair_waits, pairings
@@ -28,10 +28,12 @@ from whyhang.analyzer.ledger_records import (
     Finding,
     GroupLine,
     LedgerReport,
+    Quote,
     Side,
     Spot,
     Verdict,
 )
+from whyhang.analyzer.ledger_scene import Scene, place
 from whyhang.analyzer.model import Group, Track
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Finding",
     "GroupLine",
     "LedgerReport",
+    "Quote",
     "Side",
     "Spot",
     "Verdict",
@@ -72,6 +75,7 @@ def judge(
         waits=own,
         roots=roots(every, known),
         cycles=cycles(every),
+        meeting_by_place={place(meeting): meeting for meeting in found},
     )
     return LedgerReport(
         findings=find(scene),

@@ -209,8 +209,8 @@ def _concluded(tracks: Sequence[Track], world_size: int | None, present: frozens
     description = descriptions.most_common(1)[0][0] if descriptions else None
     ranks = {_rank(track) for track in tracks}
     default = description == "default_pg" or said[0].name in {"0", "default_pg"}
-    if default:
-        ranks |= set(range(world_size)) if world_size is not None else present
+    if default:  # its ranks begin at 0, and one of which nothing is told is absent
+        ranks |= set(range(world_size or 1 + max((*ranks, *present))))
     return Group(
         name=said[0].name,
         ranks=tuple(sorted(ranks)),

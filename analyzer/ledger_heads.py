@@ -15,6 +15,7 @@ from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.ledger_book import Book, Standing, Table
 from whyhang.analyzer.ledger_compare import family
 from whyhang.analyzer.ledger_records import Disagreement, Spot
+from whyhang.analyzer.ledger_words import record
 from whyhang.analyzer.model import Call, CallState, Frame, Record, Source
 from whyhang.analyzer.usercode import user_frame
 
@@ -72,7 +73,12 @@ def _last_calls(book: Book) -> dict[int, Spot]:
                 last[rank] = (_age(newest), table, newest, standing.source)
     return {
         rank: Spot(
-            rank=rank, call=refer(table, call), inside=False, site=site_of(call), source=source
+            rank=rank,
+            call=refer(table, call),
+            inside=False,
+            site=site_of(call),
+            source=source,
+            quote=record(call, table.name),
         )
         for rank, (_, table, call, source) in last.items()
     }
@@ -212,4 +218,5 @@ def _inside(book: Book, head: Head) -> Spot:
         inside=True,
         site=site_of(head.call),
         source=head.source,
+        quote=record(head.call, table.name if table is not None else ""),
     )

@@ -81,24 +81,23 @@ def off_habit(before: Sequence[Call], call: Call) -> bool | None:
 
 
 def left_loop(theirs: History, usual: History, seq: int) -> bool:
-    """Tell whether a rank's call lies behind the loop that the others are still in.
+    """Tell whether a rank's barrier lies behind the loop that the others are still in.
 
-    Its call is new, theirs it has made before, and in a function on both stacks it is further
-    down, while the others are inside a function called from there, or it is a barrier.
+    It never made this call before, has often made theirs, and stands further down in a
+    function that is on both stacks. Other operations than a barrier look just like a branch
+    within the loop that only this rank took.
     """
     own, others = theirs.get(seq), usual.get(seq)
-    if own is None or others is None:
+    if own is None or others is None or own.op != "barrier" or not own.frames:
         return False
-    seen = {_strong(call) for n, call in theirs.items() if n < seq}
-    if _strong(own) in seen or _strong(others) not in seen or not own.frames:
+    before = [_strong(call) for n, call in theirs.items() if n < seq]
+    if _strong(own) in before or before.count(_strong(others)) < 2:
         return False
-    mine, usually = _user_stack(own), _user_stack(others)
-    for depth, (a, b) in enumerate(zip(mine, usually, strict=False)):
+    for a, b in zip(_user_stack(own), _user_stack(others), strict=False):
         if (a.file, a.function) != (b.file, b.function):
             return False
         if a.line != b.line:
-            deeper = len(usually) > depth + 1 or own.op == "barrier"
-            return deeper and (a.line or 0) > (b.line or 0)
+            return (a.line or 0) > (b.line or 0)
     return False
 
 

@@ -81,7 +81,7 @@ def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
     """
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
     caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
-    for odd in ({rank for rank in caught if _left_habit(book, rank)}, _odd_offsets(found)):
+    for odd in ({r for r in caught if _left_habit(book, r)}, _odd_distances(book, found)):
         wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
@@ -150,21 +150,21 @@ def _left_habit(book: Book, rank: int) -> bool:
     return False
 
 
-def _odd_offsets(found: Sequence[Pairing]) -> set[int]:
-    """Find ranks whose peer lies at another distance than that of most, at one line of code."""
+def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
+    """Find ranks whose peer lies at another distance than that of most, at one line of code.
+
+    Distances go around: the last rank sends on to the first.
+    """
+    size = 1 + max((*book.present, *book.stacks), default=0)
     by_site: dict[tuple[str, Frame], dict[int, int]] = defaultdict(dict)
     for pairing in found:
         site = site_of(pairing.call)
         if site is not None:
-            own = by_site[pairing.call.op, site]
-            own[pairing.head.rank] = pairing.peer - pairing.head.rank
-    size = 1 + max((max(p.head.rank, p.peer) for p in found), default=0)
+            distance = (pairing.peer - pairing.head.rank) % size
+            by_site[pairing.call.op, site][pairing.head.rank] = distance
     odd: set[int] = set()
-    for offsets in by_site.values():
-        ring = {rank: offset % size for rank, offset in offsets.items()}
-        for distances in (offsets, ring):
-            usual, count = Counter(distances.values()).most_common(1)[0]
-            if len(distances) // 2 < count < len(distances) and len(distances) > 2:
-                odd.update(rank for rank, distance in distances.items() if distance != usual)
-                break
+    for distances in by_site.values():
+        usual, count = Counter(distances.values()).most_common(1)[0]
+        if len(distances) // 2 < count < len(distances) and len(distances) > 2:
+            odd.update(rank for rank, distance in distances.items() if distance != usual)
     return odd

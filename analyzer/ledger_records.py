@@ -26,6 +26,14 @@ class Verdict(enum.Enum):
     ALL_COMPLETED = "every recorded call is completed"
 
 
+class Quote(Record):
+    """What the record of one rank says, in one line, and where it stands."""
+
+    rank: int
+    source: Source
+    text: str
+
+
 class Side(Record):
     """What some ranks did under one number: one side of a mismatch.
 
@@ -48,10 +56,10 @@ class Finding(Record):
     ``affected`` all who wait in the end. ``sides`` are what the ranks called, the majority
     first; ``field`` is what differs ("op", "size", "dtype"). ``missed`` is the call that was
     skipped, was one too many, or that a culprit did last before it fell behind; ``site`` is the
-    culprit's own code line for that. ``parts`` splits a verdict that several ranks earned in
-    several calls. ``by_history``: the ranks were even, and the culprit is the one that left its
-    own habit. ``inferred``: the membership of the group was concluded, not read. ``cause`` is
-    False where another finding explains this one.
+    culprit's own code line for that. ``quotes`` are the records it rests on. ``parts`` splits a
+    verdict that several ranks earned in several calls. ``by_history``: the ranks were even, and
+    the culprit is the one that left its own habit. ``inferred``: the membership of the group was
+    concluded, not read. ``cause`` is False where another finding explains this one.
     """
 
     verdict: Verdict
@@ -70,19 +78,24 @@ class Finding(Record):
     waiting_site: Frame | None = None
     cycle: Cycle | None = None
     parts: tuple[Finding, ...] = ()
+    quotes: tuple[Quote, ...] = ()
     sources: tuple[Source, ...] = ()
     inferred: bool = False
     cause: bool = True
 
 
 class Spot(Record):
-    """Where one rank stands: inside ``call``, or between calls with ``call`` done last."""
+    """Where one rank stands: inside ``call``, or between calls with ``call`` done last.
+
+    ``quote`` is the record of that call in one line.
+    """
 
     rank: int
     call: CallRef | None
     inside: bool
     site: Frame | None = None
     source: Source | None = None
+    quote: str = ""
 
     def __str__(self) -> str:
         if self.call is None:

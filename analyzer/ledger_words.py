@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from whyhang.analyzer.graph import CallRef, Link
 from whyhang.analyzer.ledger_history import Shift
 from whyhang.analyzer.ledger_records import Side, Spot, Verdict
-from whyhang.analyzer.model import Frame, fold
+from whyhang.analyzer.model import Call, CallState, Frame, fold
 from whyhang.analyzer.usercode import short
 
 FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
@@ -24,6 +24,20 @@ def at(site: Frame | None) -> str:
         return ""
     line = f":{site.line}" if site.line is not None else ""
     return f" at {short(site.file)}{line} ({site.function})"
+
+
+def record(call: Call, group: str) -> str:
+    """Quote the record of one call: its number, what was called, with what, how far it is."""
+    number = f"record {call.order}: " if call.order is not None else ""
+    seq = f" #{call.seq}" if call.seq is not None else ""
+    peer = f" peer {call.peer}" if call.peer is not None else ""
+    shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
+    types = ",".join(dict.fromkeys(call.dtypes))
+    parts = (f"{number}{call.op or 'a call'}{seq}{peer}", f"of {group}" if group else "", shapes)
+    state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
+        call.state, call.state.name.lower()
+    )
+    return " ".join(part for part in (*parts, types, state) if part)
 
 
 def never_joined(

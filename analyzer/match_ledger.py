@@ -113,18 +113,10 @@ def _collective(finding: Finding) -> Collective | None:
 
 
 def _evidence(finding: Finding) -> tuple[Evidence, ...]:
-    """Quote each side where there are sides, else the finding with the files it rests on."""
-    found = [
+    """Quote the records that the finding rests on."""
+    return tuple(
         Evidence(
-            source=side.source.file,
-            line=side.source.line,
-            rank=side.ranks[0] if side.ranks else None,
-            quote=f"{side.call}: {side.says}",
+            source=quote.source.file, line=quote.source.line, rank=quote.rank, quote=quote.text
         )
-        for side in finding.sides
-        if side.source is not None
-    ]
-    for source in finding.sources[:MAX_SOURCES]:
-        if all(piece.source != source.file for piece in found):
-            found.append(Evidence(source=source.file, line=source.line, quote=finding.says))
-    return tuple(found)
+        for quote in finding.quotes[:MAX_SOURCES]
+    )

@@ -25,7 +25,10 @@ from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
 from whyhang.collectors.fr_values import dtypes, frames, join, number, sizes, text, time_created
 
 KEPT_COMPLETED = 4
-"""Completed calls that a track keeps before its first unfinished one."""
+"""Completed calls that a track keeps before its first unfinished one, where more can be read
+again; without that it keeps ``KEPT_AT_MOST``."""
+
+KEPT_AT_MOST = 64
 
 KEPT_UNFINISHED = 64
 """Unfinished calls that a track keeps, the oldest and the newest."""
@@ -111,19 +114,16 @@ def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
     return found
 
 
-def worth_keeping(calls: Sequence[Call]) -> tuple[Call, ...]:
+def worth_keeping(calls: Sequence[Call], completed: int) -> tuple[Call, ...]:
     """Keep the unfinished calls (the oldest and newest of very many) and the last finished."""
     unfinished = [call for call in calls if call.state is not CallState.COMPLETED]
     if len(unfinished) > KEPT_UNFINISHED:
         unfinished = unfinished[: KEPT_UNFINISHED - 8] + unfinished[-8:]
     finished = [call for call in calls if call.state is CallState.COMPLETED]
-    first = unfinished[0].order if unfinished else None
-    if first is not None:
-        before = [c for c in finished if c.order is None or c.order < first][-KEPT_COMPLETED:]
-        after = [c for c in finished if c.order is not None and c.order > first]
-        finished = before + after[-KEPT_COMPLETED:]
-    else:
-        finished = finished[-KEPT_COMPLETED:]
+    if len(finished) > completed:
+        first = unfinished[0].order if unfinished else None
+        before = [c for c in finished if first is None or c.order is None or c.order < first]
+        finished = before[-completed:] + finished[len(before) :][-completed:]
     return tuple(sorted((*finished, *unfinished), key=lambda call: call.order or 0))
 
 

@@ -26,7 +26,15 @@ from whyhang.analyzer.model import (
     fold,
     replace,
 )
-from whyhang.collectors.fr_entries import Row, calls, named, rows, worth_keeping
+from whyhang.collectors.fr_entries import (
+    KEPT_AT_MOST,
+    KEPT_COMPLETED,
+    Row,
+    calls,
+    named,
+    rows,
+    worth_keeping,
+)
 from whyhang.collectors.fr_torch import Dump
 from whyhang.collectors.fr_values import number, text
 
@@ -100,7 +108,7 @@ def _tracks(
         status = statuses.get(name)
         if not own and status is None:
             continue
-        again = functools.partial(place.again, name) if place.again and not dump.whole else None
+        again = functools.partial(place.again, name) if place.again else None
         track = Track(
             who=place.who,
             group=group,
@@ -108,7 +116,7 @@ def _tracks(
             source=place.source,
             lost=lost,
             look=place.look,
-            detail=again,
+            detail=again if not dump.whole or len(own) > KEPT_AT_MOST else None,
         )
         yield _with_calls(track, own, group) if own else _with_status(track, status)
 
@@ -129,7 +137,7 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
         enqueued=enqueued,
         started=max(started, default=None),
         completed=min(unfinished) - 1 if unfinished else enqueued,
-        calls=worth_keeping(issued),
+        calls=worth_keeping(issued, KEPT_COMPLETED if track.detail else KEPT_AT_MOST),
     )
 
 

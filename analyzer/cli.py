@@ -29,6 +29,9 @@ Say which rank, which line and which collective holds a hung PyTorch job up.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; never raises for what a user did."""
+    gc.set_threshold(
+        100_000, 50, 50
+    )  # what is read stays; looking for garbage in it is for nothing
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     try:

@@ -1,8 +1,9 @@
 """Grab each kind of evidence from a live job, and read it back from files.
 
 ``READERS`` is all that reads files, in the order in which a file is offered to them; several
-may take something from one file. A new kind of evidence adds its reader here. They are
-imported when they are first asked for: looking at a live job must not wait for them.
+may take something from one file. A new kind of evidence adds its reader here. ``LIVE_READERS``
+are those of them for the files that a look at a live job yields. They are imported when they
+are first asked for: a live job must not wait for readers of what it does not have.
 """
 
 from __future__ import annotations
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from whyhang.analyzer.reading import Reader
 
     READERS: tuple[Reader, ...]
+    LIVE_READERS: tuple[Reader, ...]
+
+
+def _live_readers() -> tuple[Reader, ...]:
+    from whyhang.collectors import pyspy  # noqa: PLC0415 - see above
+    from whyhang.collectors.bundle import OwnFiles  # noqa: PLC0415
+    from whyhang.collectors.stack_peers import StackPeers  # noqa: PLC0415
+
+    return (OwnFiles(), pyspy.JSON, StackPeers())
 
 
 def _readers() -> tuple[Reader, ...]:
@@ -45,7 +55,8 @@ def _readers() -> tuple[Reader, ...]:
 if not TYPE_CHECKING:  # type checkers would take every submodule for a tuple of readers
 
     def __getattr__(name: str) -> tuple[Reader, ...]:
-        if name != "READERS":
+        makers = {"READERS": _readers, "LIVE_READERS": _live_readers}
+        if name not in makers:
             raise AttributeError(name)
-        found = globals()["READERS"] = _readers()
+        found = globals()[name] = makers[name]()
         return found

@@ -119,7 +119,7 @@ def run_all(
     raised again. No program is left running, whatever happens.
     """
     with _Interrupts() as interrupts:
-        pool = _Pool(list(pids), plan, width or SPARE + (os.cpu_count() or 1), interrupts)
+        pool = _Pool(list(pids), plan, width or os.cpu_count() or 1, interrupts)
         pool.meanwhile = meanwhile
         try:
             pool.run(done or (lambda _: None))
@@ -189,7 +189,8 @@ class _Pool:
     def run(self, done: Callable[[Outcome], None]) -> None:
         told = 0
         while self._waiting or self._running:
-            while self._waiting and self._busy() < self._width:
+            spare = SPARE if self.meanwhile is None else 1  # leave a share for the other work
+            while self._waiting and self._busy() < self._width + spare:
                 self._start(self._waiting.pop())
             if not self._read(0.0 if self.meanwhile else self._pause()):
                 self._work()

@@ -6,7 +6,6 @@ table belongs to a network namespace and is read once for each.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -78,6 +77,8 @@ def socket_line(kind: str, local: str, remote: str, state: str) -> str:
 
 def _address(text: str) -> str:
     """Read ``0100007F:7345``: the address in words of four bytes in host order, then the port."""
+    import ipaddress  # noqa: PLC0415 - a live look must not wait for it
+
     address, _, port = text.partition(":")
     words = bytes.fromhex(address)
     packed = b"".join(words[i : i + 4][::-1] for i in range(0, len(words), 4))

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors import archive, bundle, naming
-from whyhang.collectors.archive import Item, Store
+from whyhang.collectors import bundle, naming
+
+if TYPE_CHECKING:
+    from whyhang.collectors.archive import Item, Store
 
 SHOWN = 3  # of alike troubles, so many are named
 EVERY = 200  # files between two words on progress
@@ -51,6 +53,8 @@ def read(
 
     ``progress`` is told now and then, in words, how far the reading is.
     """
+    from whyhang.collectors.archive import Store  # noqa: PLC0415 - a live job has no archives
+
     gaps: list[Gap] = []
     with Store() as store:
         items: list[Item] = []
@@ -76,8 +80,10 @@ def _shown(paths: Sequence[str | Path]) -> list[str | None]:
     """Give each of several targets the shortest tail of its path that no other has."""
     if len(paths) < 2:
         return [None] * len(paths)
+    from whyhang.collectors.archive import clean  # noqa: PLC0415 - see above
+
     parts = [PurePosixPath(Path(path).absolute()).parts for path in paths]
-    return [archive.clean(_tail(own, parts)) for own in parts]
+    return [clean(_tail(own, parts)) for own in parts]
 
 
 def _tail(own: tuple[str, ...], everyone: Sequence[tuple[str, ...]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-import sysconfig
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,11 +85,15 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 @functools.cache
 def executable() -> str:
     """Find the py-spy that was installed with this package, else the one on PATH."""
-    beside = Path(sysconfig.get_path("scripts")) / "py-spy"
+    beside = Path(sys.executable).parent / "py-spy"
     if os.access(beside, os.X_OK):
         return str(beside)
     import shutil  # noqa: PLC0415 - rarely needed
+    import sysconfig  # noqa: PLC0415
 
+    scripts = Path(sysconfig.get_path("scripts")) / "py-spy"
+    if os.access(scripts, os.X_OK):
+        return str(scripts)
     return shutil.which("py-spy") or "py-spy"
 
 

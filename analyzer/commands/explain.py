@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,8 @@ class Explain:
 
 def _unknown(name: str, known: tuple[Signature, ...]) -> WhyhangError:
     names = sorted({s.id for s in known} | {s.category for s in known})
+    import difflib  # noqa: PLC0415 - for mistakes only
+
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"Did you mean {', '.join(near)}? " if near else ""
     return WhyhangError(

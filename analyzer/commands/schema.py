@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 
@@ -18,6 +17,8 @@ class PrintSchema:
     def run(self, options: argparse.Namespace) -> int:
         """Print the schema."""
         del options
+        import json  # noqa: PLC0415 - the other commands start without it
+
         from whyhang.analyzer.report import schema  # noqa: PLC0415 - not for `--help`
 
         sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

@@ -7,7 +7,7 @@ functions (most of NCCL's) have no symbol there and come from its source.
 
 from __future__ import annotations
 
-from whyhang.analyzer.waits import Scope, WaitKind, WaitRule, names
+from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule, names
 
 _GROUPS = (
     "c10d::ProcessGroup",
@@ -294,4 +294,44 @@ NCCL: tuple[WaitRule, ...] = (
     ),
 )
 
-NATIVE: tuple[WaitRule, ...] = (*C10D, *NCCL)
+DRIVERS: tuple[WaitRule, ...] = (
+    # These libraries come without symbols for what is inside them.
+    WaitRule(
+        kind=WaitKind.CUDA_SYNC,
+        functions=("0x*",),
+        file="libcuda.so",
+        native=True,
+        layer=Layer.MECHANISM,
+        says="in the CUDA driver",
+        scope=Scope.MAYBE,
+        verified="by name, not seen",
+    ),
+    *(
+        WaitRule(
+            kind=WaitKind.CUDA_SYNC,
+            functions=("0x*",),
+            file=file,
+            native=True,
+            layer=Layer.MECHANISM,
+            says="in the ROCm runtime",
+            scope=Scope.MAYBE,
+            verified="by name, not seen",
+        )
+        for file in ("libamdhip64", "libhsa-runtime64")
+    ),
+    *(
+        WaitRule(
+            kind=WaitKind.COLLECTIVE,
+            functions=("0x*",),
+            file=file,
+            native=True,
+            layer=Layer.MECHANISM,
+            says="inside NCCL",
+            scope=Scope.MAYBE,
+            verified="by name, not seen",
+        )
+        for file in ("libnccl.so", "librccl.so")
+    ),
+)
+
+NATIVE: tuple[WaitRule, ...] = (*C10D, *NCCL, *DRIVERS)

@@ -304,6 +304,12 @@ def test_item_waits_for_the_gpu() -> None:
     assert (found.kind, found.scope) == (WaitKind.CUDA_SYNC, Scope.MAYBE)
 
 
+def test_driver_without_symbols() -> None:
+    """Inside the CUDA driver there are addresses only; that is a wait for the GPU, perhaps."""
+    found = place("0x7f12 (libcuda.so.1)", "0x7f13 (libcuda.so.1)", "train (train.py:3)")
+    assert (found.kind, found.scope, found.certain) == (WaitKind.CUDA_SYNC, Scope.MAYBE, False)
+
+
 def test_mpi_call_without_python_frame() -> None:
     """mpi4py leaves no frame of its own; the MPI library's symbol names the call."""
     found = place(
@@ -360,6 +366,7 @@ def test_symbols_of_all_tools(printed: str, name: str) -> None:
         ("locks_lock_inode_wait", WaitKind.LOCK, Scope.LOCAL),
         ("rpc_wait_bit_killable", WaitKind.FILE, Scope.LOCAL),
         ("folio_wait_bit_common", WaitKind.FILE, Scope.LOCAL),
+        ("autofs_wait", WaitKind.FILE, Scope.LOCAL),
         ("n_tty_read", WaitKind.INPUT, Scope.LOCAL),
         ("anon_pipe_read", WaitKind.POLL, Scope.LOCAL),
         ("futex_wait_queue_me", WaitKind.POLL, Scope.MAYBE),

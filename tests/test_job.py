@@ -348,6 +348,12 @@ def test_workers_that_outlived_their_rank_are_no_ranks(fake: FakeProc) -> None:
     assert roles(job)[160] is Role.DATALOADER_WORKER
 
 
+def test_worker_whose_whole_job_is_gone(fake: FakeProc) -> None:
+    """Pointed at a worker that outlived its rank, there is a worker to look at, and no rank."""
+    fake.add(160, 1, f"{PY} t.py", elastic(2, 3), comm="pt_data_worker")
+    assert roles(find_job(fake.host(), 160)) == {160: Role.DATALOADER_WORKER}
+
+
 def test_a_job_that_a_rank_started_is_another_job(fake: FakeProc) -> None:
     """An evaluation that rank 0 launches on the side is not part of the training."""
     torchrun(fake, 100, 29500)

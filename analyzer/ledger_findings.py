@@ -36,7 +36,9 @@ def find(scene: Scene) -> tuple[Finding, ...]:
     if pairs is not None:
         found.append(pairs)
         explained.update(pairs.culprits, pairs.waiting)
-    found += _unclosed(scene)
+    for finding in _unclosed(scene):
+        found.append(finding)
+        explained.update(finding.culprits)
     found += [_deadlock(scene, c) for c in open_cycles if c.chain and not c.members & explained]
     found += _ends(scene, explained, split)
     if any(finding.culprits for finding in found):

@@ -128,7 +128,8 @@ def _ahead(table: Table) -> frozenset[int] | None:
     """
     standings = table.standings.values()
     told = any(
-        s.completed is not None or any(c.state is not CallState.UNKNOWN for c in s.calls.values())
+        s.completed is not None
+        or any(call.state is not CallState.UNKNOWN for call in (*s.calls.values(), *s.p2p))
         for s in standings
         if s.known
     )

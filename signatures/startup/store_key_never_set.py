@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{who} {is} waiting for a key of the store that nobody sets{at}{waiting}",
     when=late(WaitKind.STORE, alone=True),
-    means="{who} waits in the store{at} until some rank sets the key; {others} wait for it.",
+    means="{who} {is} in a store call{at} that only ends when some rank sets the key{waiting}.",
     confidence=0.9,
     remedies=(
         "Look at {where}: which rank should set that key, under which name, and did it come there?",

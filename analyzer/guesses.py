@@ -251,7 +251,7 @@ _LINES: tuple[_Line, ...] = (
     _Line(
         pattern=r"\b\w*(?:send|recv|p2p)\w*\.wait\(|\bd?ist\w*\.(?:isend|irecv)\(.*\.wait\(",
         kind=WaitKind.P2P,
-        says="waiting for a send or receive (.wait())",
+        says="in the wait() of a send or receive",
         scope=_MAYBE,
         spins=True,
     ),
@@ -264,7 +264,7 @@ _LINES: tuple[_Line, ...] = (
     _Line(
         pattern=r"\.wait(?:_tensor)?\(",
         kind=WaitKind.COLLECTIVE,
-        says="waiting for an asynchronous operation (.wait())",
+        says="in the wait() of an asynchronous operation",
         scope=_MAYBE,
         spins=True,
     ),

@@ -62,14 +62,14 @@ COLLECTIVES: tuple[WaitRule, ...] = (
         kind=WaitKind.COLLECTIVE,
         functions=names("wait_tensor trigger_wait"),
         file="torch/distributed/_functional_collectives.py",
-        says="waiting for a functional collective",
+        says="in a functional collective",
         verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("_wait_tensor",),
         file="torch/distributed/_functional_collectives_impl.py",
-        says="waiting for a functional collective",
+        says="in a functional collective",
         verified="source 2.1-2.15",
     ),
     WaitRule(

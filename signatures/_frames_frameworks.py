@@ -153,7 +153,7 @@ MEGATRON: tuple[WaitRule, ...] = (
             kind=WaitKind.COLLECTIVE,
             functions=names("finish_grad_sync finish_param_sync"),
             file=file,
-            says="finishing the reduction of gradients or the gathering of parameters",
+            says="in the last wait for gradients or parameters",
             scope=Scope.MAYBE,
             verified="source",
         )
@@ -190,7 +190,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         kind=WaitKind.COLLECTIVE,
         functions=("synchronize",),
         file="horovod/torch/mpi_ops.py",
-        says="waiting for a Horovod operation",
+        says="in a Horovod operation",
         verified="source",
     ),
     WaitRule(
@@ -236,7 +236,7 @@ HOROVOD: tuple[WaitRule, ...] = (
         functions=("synchronize",),
         file="horovod/torch/optimizer.py",
         op="all_reduce",
-        says="waiting for Horovod's reduction of gradients",
+        says="in Horovod's reduction of gradients",
         verified="source",
     ),
     WaitRule(

@@ -87,7 +87,7 @@ DATA_PARALLEL: tuple[WaitRule, ...] = (
         functions=names("average_parameters average_parameters_or_parameter_groups"),
         file="torch/distributed/algorithms/model_averaging/utils.py",
         op="all_reduce",
-        says="averaging the models",
+        says="in the averaging of the models",
         verified="source 1.13-2.15",
     ),
 )
@@ -158,7 +158,7 @@ SHARDED: tuple[WaitRule, ...] = (
             "_gather_all_orig_param_state _broadcast_processed_state _broadcast_state"
         ),
         file="torch/distributed/fsdp/_optim_utils.py",
-        says="gathering FSDP's optimizer state",
+        says="in the gathering of FSDP's optimizer state",
         verified="source 1.13-2.15",
     ),
     WaitRule(
@@ -202,7 +202,7 @@ SHARDED: tuple[WaitRule, ...] = (
                 kind=WaitKind.COLLECTIVE,
                 functions=names("finalize_backward _wait_for_post_backward"),
                 file=f"{folder}/_fsdp_param_group.py",
-                says="at the end of FSDP's backward",
+                says="in the end of FSDP's backward",
                 scope=Scope.MAYBE,
                 verified="source 2.6-2.15",
             ),
@@ -213,7 +213,7 @@ SHARDED: tuple[WaitRule, ...] = (
             kind=WaitKind.COLLECTIVE,
             functions=("redistribute_local_tensor",),
             file=file,
-            says="redistributing a DTensor",
+            says="in the redistribution of a DTensor",
             scope=Scope.MAYBE,
             verified="in part run 2.13; source 2.6-2.15",
         )
@@ -228,7 +228,7 @@ SHARDED: tuple[WaitRule, ...] = (
             kind=WaitKind.COLLECTIVE,
             functions=names("full_tensor redistribute"),
             file=file,
-            says="redistributing a DTensor",
+            says="in the redistribution of a DTensor",
             scope=Scope.MAYBE,
             verified="in part run 2.13; source 2.6-2.15",
         )
@@ -240,7 +240,7 @@ SHARDED: tuple[WaitRule, ...] = (
             functions=(function,),
             file=f"torch/distributed/{folder}/_collective_utils.py",
             op=op,
-            says="distributing a DTensor",
+            says="in the distribution of a DTensor",
             verified="in part run 2.13; source 2.6-2.15",
         )
         for folder in ("tensor", "_tensor")
@@ -251,14 +251,14 @@ SHARDED: tuple[WaitRule, ...] = (
         functions=names("_broadcast_tensors _broadcast_state_dict _distribute_tensors"),
         file="torch/distributed/_state_dict_utils.py",
         op="broadcast",
-        says="broadcasting a state dict",
+        says="in the broadcast of a state dict",
         verified="source 2.4-2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names("_all_gather_sharded_tensor _gather_state_dict"),
         file="torch/distributed/_state_dict_utils.py",
-        says="gathering a state dict",
+        says="in the gathering of a state dict",
         verified="source 2.4-2.15",
     ),
 )
@@ -296,7 +296,7 @@ PIPELINE: tuple[WaitRule, ...] = (
             "_warmup_backward_result _forward_metadata_inference _backward_metadata_inference"
         ),
         file="torch/distributed/pipelining/stage.py",
-        says="exchanging shapes between pipeline stages",
+        says="in the exchange of shapes between pipeline stages",
         verified="run 2.13; source 2.4-2.15",
     ),
 )

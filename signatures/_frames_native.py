@@ -26,7 +26,7 @@ C10D: tuple[WaitRule, ...] = (
         kind=WaitKind.COLLECTIVE,
         functions=names("c10d::Work::wait c10d::ProcessGroupNCCL::WorkNCCL::wait"),
         native=True,
-        says="waiting for an asynchronous operation",
+        says="in the wait() of an asynchronous operation",
         verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
@@ -38,14 +38,14 @@ C10D: tuple[WaitRule, ...] = (
             "c10d::ProcessGroupUCC::WorkUCC::wait"
         ),
         native=True,
-        says="waiting for an asynchronous operation",
+        says="in the wait() of an asynchronous operation",
         verified="symbols 2.1, 2.4, 2.15",
     ),
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=("c10d::wait_tensor",),
         native=True,
-        says="waiting for a functional collective",
+        says="in a functional collective",
         verified="run 2.13; symbols 2.6-2.15",
     ),
     WaitRule(
@@ -238,7 +238,7 @@ NCCL: tuple[WaitRule, ...] = (
             functions=(name,),
             native=True,
             op=op,
-            says=f"launching {op} (NCCL)",
+            says=f"in the launch of {op} (NCCL)",
             verified="NCCL source",
         )
         for name, op in (
@@ -258,7 +258,7 @@ NCCL: tuple[WaitRule, ...] = (
             "ncclLocalOpAppend"
         ),
         native=True,
-        says="launching an NCCL operation",
+        says="in the launch of an NCCL operation",
         scope=Scope.MAYBE,
         verified="NCCL source",
     ),
@@ -326,7 +326,7 @@ DRIVERS: tuple[WaitRule, ...] = (
             file=file,
             native=True,
             layer=Layer.MECHANISM,
-            says="inside NCCL",
+            says="in NCCL",
             scope=Scope.MAYBE,
             verified="by name, not seen",
         )

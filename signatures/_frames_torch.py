@@ -110,7 +110,7 @@ CHECKPOINTS: tuple[WaitRule, ...] = (
             "all_gather_object broadcast_object scatter_object"
         ),
         file="torch/distributed/checkpoint/utils.py",
-        says="agreeing on the checkpoint with the other ranks",
+        says="in DCP's agreement on the checkpoint",
         verified="run 2.13; source 2.1-2.15",
     ),
     WaitRule(
@@ -193,7 +193,7 @@ LOADING: tuple[WaitRule, ...] = (
         functions=("_share_dist_seed",),
         file=_LOADER,
         op="broadcast",
-        says="sharing the DataLoader's seed",
+        says="in the broadcast of the DataLoader's seed",
         verified="source 1.13-2.15",
     ),
     WaitRule(

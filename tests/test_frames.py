@@ -110,8 +110,8 @@ EXPECTED: dict[str, tuple[WaitKind, str | None, str]] = {
     "fsdp1_backward": (K.COLLECTIVE, "reduce_scatter_tensor", "FSDP's reduction"),
     "fsdp2_forward": (K.COLLECTIVE, "all_gather_into_tensor", "FSDP's all-gather"),
     "fsdp2_backward": (K.COLLECTIVE, "reduce_scatter_tensor", "FSDP's reduction"),
-    "dtensor_full": (K.COLLECTIVE, None, "redistributing a DTensor"),
-    "dtensor_distribute": (K.COLLECTIVE, "scatter", "distributing a DTensor"),
+    "dtensor_full": (K.COLLECTIVE, None, "in the redistribution of a DTensor"),
+    "dtensor_distribute": (K.COLLECTIVE, "scatter", "in the distribution of a DTensor"),
     "pipeline_warmup": (K.P2P, "recv", "the pipeline's sends and receives"),
     "pipeline_step": (K.P2P, "batch_isend_irecv", "the pipeline's sends and receives"),
     "zero_step": (K.COLLECTIVE, "broadcast", "ZeroRedundancyOptimizer"),
@@ -322,6 +322,13 @@ def test_operations_are_torchs_or_mpis_lower_case_names() -> None:
     """Operations meet those of the flight recorder and of logs, which are lower case."""
     for rule in TABLE:
         assert rule.op is None or rule.op == rule.op.lower()
+
+
+def test_phrases_of_calls_follow_wait_in() -> None:
+    """Reports say "ranks 0-2 wait in …": the phrase of a call begins with "in"."""
+    for rule in TABLE:
+        if rule.kind in {K.COLLECTIVE, K.P2P, K.MPI} and rule.says is not None:
+            assert rule.says.startswith("in "), rule.says
 
 
 def test_strong_waits_have_a_file_or_a_long_symbol() -> None:

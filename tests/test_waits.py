@@ -210,7 +210,7 @@ def test_context_keeps_the_purpose_inside_it() -> None:
         "gather",
         WaitKind.CHECKPOINT,
     )
-    assert str(found) == "agreeing on the checkpoint with the other ranks, saving a checkpoint"
+    assert str(found) == "in DCP's agreement on the checkpoint, saving a checkpoint"
 
 
 def test_program_started_by_an_import() -> None:

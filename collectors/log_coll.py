@@ -188,7 +188,7 @@ class CollReader:
         calls = [
             call
             for number in sorted(numbers)
-            if number < last and (call := self._call(stream, group, number)) is not None
+            if number < last and (call := self._call(stream, group, number, differs)) is not None
         ]
         return Track(
             who=self._file.resolve(stream.who),
@@ -200,18 +200,21 @@ class CollReader:
             lost=last - len(calls),
         )
 
-    def _call(self, stream: _Stream, group: Group, number: int) -> Call | None:
+    def _call(self, stream: _Stream, group: Group, number: int, differs: int | None) -> Call | None:
         what = self._what.get(stream.codes[number - stream.skipped])
         told = _CALL.match(what[1] + b"comm 0") if what else None
         if what is None or told is None:
             return None
         root, peer = int(told["root"]), None
+        state = CallState.UNKNOWN  # no line tells of an end
+        if differs is not None and not stream.p2p:  # but a call that differs cannot end
+            state = CallState.COMPLETED if number < differs else CallState.SCHEDULED
         if stream.p2p:
             peer = group.ranks[root] if group.ranks and root < len(group.ranks) else None
         return Call(
             op=_OPS.get(what[0], what[0].decode("ascii", "replace").lower()),
             seq=number + 1,
-            state=CallState.UNKNOWN,  # no line tells of an end
+            state=state,
             p2p=stream.p2p,
             peer=peer,
             input_sizes=((int(told["count"]),),),

@@ -71,6 +71,7 @@ class NcclReader:
         self._comms: list[_Comm] = []
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
         self._version: dict[str, Source] = {}
+        self._world: set[tuple[str, int]] = set()  # communicators of the whole job
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
@@ -146,6 +147,7 @@ class NcclReader:
             holders.setdefault(comm.rank, set()).add((comm.who.host, comm.who.pid))
         if not world or any(len(processes) > 1 for processes in holders.values()):
             return  # groups beside each other, or a restart: both look the same
+        self._world.update(comm.key for comm in world)
         yield Claim(about="world_size", value=str(size), who=NOBODY, source=world[0].source)
         for comm in world:
             pid, host = comm.who.pid, comm.who.host
@@ -161,7 +163,9 @@ class NcclReader:
         for comm in self._comms:
             who = self._file.resolve(comm.who)
             ranks = members.setdefault(comm.key, {})
-            if who.rank is not None:
+            if comm.key in self._world:
+                ranks.update((rank, rank) for rank in range(comm.size))
+            elif who.rank is not None:
                 ranks[comm.rank] = who.rank
         return {
             (name, size): Group(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.log_bulk import MARKS
+from whyhang.collectors.log_error_file import unfold
 from whyhang.collectors.log_file import FileScan
 from whyhang.collectors.log_found import FileView
 from whyhang.collectors.log_line import voice_of
@@ -23,7 +24,6 @@ from whyhang.collectors.log_search import Searcher, searcher
 if TYPE_CHECKING:
     import regex
 
-PARALLEL_BYTES = 64 << 20  # of all files together, from which on processes pay
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
 MAX_BINARY = 0.02  # share of control characters in a text
@@ -67,6 +67,7 @@ class LogReader:
             self._searcher, self._gaps = searcher(self._patterns, MARKS, engine=self._engine)
         yield from self._gaps
         self._gaps = ()  # said once is enough
+        document = unfold(document)
         voice = voice_of(document.head, document.who, document.taken_at)
         scan = FileScan(FileView(document, voice), self._searcher, self._matcher)
         yield from scan.facts(self._told)
@@ -104,7 +105,7 @@ def scan(
     *,
     told: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Fact]:
-    """Scan files for patterns; big ones side by side in processes where there are cores."""
+    """Scan every document that looks like text, one after the other."""
     reader = LogReader(patterns, told=told)
     for document in documents:
         if reader.sniff(document):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from log_docs import of, read_log
 
 from whyhang.analyzer.model import LogLine
@@ -148,3 +150,20 @@ def test_other_output_in_between() -> None:
 
     assert exceptions(broken)[0].fields["type"] == "RuntimeError"
     assert exceptions(STACK.rpartition("RuntimeError")[0]) == []
+
+
+def test_an_error_file() -> None:
+    """The traceback in torchrun's error.json is read, with the time and the folder's rank."""
+    extra = {"py_callstack": STACK.replace("all_reduce", "x"), "timestamp": "1717761600"}
+    told = {"message": {"message": "RuntimeError: [pair.cc:553]", "extraInfo": extra}}
+    (found,) = exceptions(json.dumps(told), name="run_a1/attempt_0/3/error.json")
+
+    assert found.who.local_rank == 3
+    assert (found.fields["type"], found.fields["file"]) == ("RuntimeError", "/w/train.py")
+    assert found.time == 1717761600.0
+
+
+def test_other_json_is_left_alone() -> None:
+    """A file that only looks like an error file is scanned as it stands."""
+    for text in ('{"message": {"timestamp": 1}}', '{"message": "x", "timestamp"', '{"message": 5}'):
+        assert exceptions(text) == []

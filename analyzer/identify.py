@@ -151,7 +151,8 @@ def identify(facts: Iterable[Fact]) -> Job:
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)
         entity.processes.append(process)
-        entity.role, entity.ppid = process.role, process.ppid
+        entity.role = process.role
+        entity.ppid = process.owner_pid if process.owner_pid is not None else process.ppid
     previous: tuple[str, _Entity] | None = None
     for dump in sorted_facts.dumps:
         previous = _place_dump(registry, dump, previous)

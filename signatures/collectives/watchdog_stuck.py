@@ -4,6 +4,9 @@ This is something else than a collective that times out: here even the thread th
 it is blocked. It waits inside a CUDA or NCCL call (a stuck driver, a deadlock between two
 communicators, an abort that never returns), or for the GIL, which some thread holds while it
 blocks in CUDA. The C++ stacks printed around it tell which.
+
+All ranks of a job that hangs for another reason may say so too: whoever says it is the one to
+look at, not surely the one to blame.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -29,7 +32,7 @@ SIGNATURE = Signature(
         "CUDA or NCCL call, or could not get the GIL that another thread holds inside such a "
         "call."
     ),
-    confidence=0.5,
+    confidence=0.45,
     remedies=(
         (
             "Take the stacks of that process with native frames: who holds the GIL, and in which "

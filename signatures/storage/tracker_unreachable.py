@@ -1,8 +1,7 @@
-"""A call to an experiment tracker hangs or retries on the rank that logs.
+"""A call to an experiment tracker gave up on the rank that logs.
 
 Logging runs on rank 0; init, finish and the upload of artifacts are synchronous and wait for
-the network. In the middle of a run a retry loop is harmless, since it happens in the
-background.
+the network. A retry loop in the background is another matter: tracker-retrying.
 """
 
 from whyhang.analyzer.match_log import Blames, log
@@ -14,15 +13,14 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="The experiment tracker does not answer {who}",
     when=log(
-        r"wandb: (?:ERROR |WARNING )?Network error \(\w+\), entering retry loop",
         r"CommError: Run initialization has timed out after",
         r"wandb: ERROR Error communicating with wandb process",
         r"API request to https?://\S+ failed with exception HTTPS?ConnectionPool",
         blames=Blames.SPEAKER,
     ),
     means=(
-        "A tracker (Weights & Biases, MLflow) retries a call over the network. It usually runs "
-        "on rank 0 only, so rank 0 falls behind while the others wait in a collective."
+        "A tracker (Weights & Biases, MLflow) could not make a call over the network. It usually "
+        "runs on rank 0 only, so rank 0 falls behind while the others wait in a collective."
     ),
     confidence=0.6,
     remedies=(
@@ -34,8 +32,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("curl -sI https://api.wandb.ai on that host",),
     matches=(
-        "wandb: Network error (ConnectTimeout), entering retry loop.",
-        "wandb: ERROR Network error (ReadTimeout), entering retry loop.",
         "wandb.errors.CommError: Run initialization has timed out after 90.0 sec.",
         "wandb: ERROR Error communicating with wandb process",
         (
@@ -44,7 +40,10 @@ SIGNATURE = Signature(
             "HTTPSConnectionPool"
         ),
     ),
-    misses=("wandb: Synced 5 W&B file(s), 0 media file(s)",),
+    misses=(
+        "wandb: Synced 5 W&B file(s), 0 media file(s)",
+        "wandb: Network error (ConnectTimeout), entering retry loop.",
+    ),
     outranks=(
         "launcher-exit-code",
         "spawned-process-failed",

@@ -74,9 +74,9 @@ def _start(sample: Sample, options: argparse.Namespace) -> int:
     lack = scenario.missing(sample)
     if lack is not None:
         raise lack
-    command = shlex.join(scenario.command_line(sample))
-    _say(f"{sample.title}\nstarting: {command}\n")
-    with scenario.start(sample) as job:
+    command = scenario.command_line(sample)
+    _say(f"{sample.title}\nstarting: {shlex.join(command)}\n")
+    with scenario.start(sample, command) as job:
         _say(f"waiting until its {sample.ranks} ranks hang …\n")
         job.wait_ready()
         _say(f"it hangs; now: whyhang {job.pid}\n\n")

@@ -1,7 +1,7 @@
 """Processes that ended, as launchers, schedulers and shells report it.
 
 torchrun and its table of failures (``elastic/multiprocessing``), ``mp.spawn``, DeepSpeed's and
-Lightning's launchers, srun, Open MPI, MPICH and Intel MPI, Kubernetes, the shell. A report of
+Lightning's launchers, srun, Open MPI, MPICH and Intel MPI, Kubernetes, the shell, the kernel. A report of
 signal 15 is kept as it stands: it mostly means that the launcher itself ended the process.
 """
 
@@ -43,6 +43,7 @@ HYDRA = r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)"
 SHELL = (
     r"line \d+: +(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
 )
+KERNEL = r"\bKill(?:ed)? process (?P<pid>\d+) \("
 POD_STATE = r"^\s*Exit Code:\s+(?P<code>\d+)\s*$"
 POD_ROW = r"^(?P<pod>[a-z0-9][\w.-]+)\s+\d+/\d+\s+(?P<what>OOMKilled|Error|Evicted|NodeLost)\b"
 
@@ -97,6 +98,7 @@ class ExitReader:
             MPI_ABORT: self.on_mpi_abort,
             HYDRA: self.on_hydra,
             SHELL: self.on_shell,
+            KERNEL: self.on_kernel,
             POD_STATE: self.on_pod_state,
             POD_ROW: self.on_pod_row,
         }
@@ -234,6 +236,10 @@ class ExitReader:
     def on_shell(self, found: Found, match: regex.Match[str]) -> None:
         """Note a process that the shell saw killed."""
         self._add(found, Who(pid=int(match["pid"])), _code(match["what"]))
+
+    def on_kernel(self, found: Found, match: regex.Match[str]) -> None:
+        """Note a process that the kernel's out-of-memory killer ended."""
+        self._add(found, Who(pid=int(match["pid"]), host=found.who.host), -signal.SIGKILL)
 
     def on_pod_state(self, found: Found, match: regex.Match[str]) -> None:
         """Note a container that ended, in the output of ``kubectl describe``."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, replace
-from whyhang.collectors.log_blocks import READ, Block, PlainBlock, blocks
+from whyhang.collectors.log_blocks import Block, PlainBlock, blocks
 from whyhang.collectors.log_bulk import BulkReader, bulk_readers
 from whyhang.collectors.log_fold import Fold
 from whyhang.collectors.log_found import FileView, Found, Handler, LineReader
@@ -37,8 +38,6 @@ _CONTINUED = re.compile(
 Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
 """Gives for a pattern's number its text, whether lines are wanted for it, and it compiled."""
 
-SMALLEST_READ = 64 << 10  # bytes at once, of a file that is not larger
-
 
 class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
@@ -62,13 +61,9 @@ class FileScan:
     def facts(self, told: Callable[[int], None]) -> Iterator[Fact]:
         """Read the file to its end, or as far as it can be read, and give what it says."""
         try:
-            with self.file.document.open() as stream:
+            with contextlib.ExitStack() as stack:
                 line = 1
-                # Ten thousand small files must not each clear megabytes of buffer.
-                size = self.file.document.size
-                read = min(READ, max(size, SMALLEST_READ)) if size else READ
-                parts = blocks(stream, read=read, told=told)
-                for block, (hits, marks) in searched(parts, self.searcher):
+                for block, (hits, marks) in searched(self._parts(stack, told), self.searcher):
                     block.line = line
                     self._block(block, hits, marks)
                     line = block.line_at(block.stop)
@@ -97,6 +92,16 @@ class FileScan:
                 cost="rare lines late in the file may be missing",
             )
         yield from self.trouble.values()
+
+    def _parts(self, stack: contextlib.ExitStack, told: Callable[[int], None]) -> Iterator[Block]:
+        """Give the blocks of the file. A small one is at hand already: thousands are quick."""
+        document = self.file.document
+        size = len(document.head)
+        if 0 < document.size == size:
+            told(size)
+            data = document.head + b"\n"
+            return iter((Block(data, start=0, stop=size, end=size, known=0, base=0),))
+        return blocks(stack.enter_context(document.open()), told=told)
 
     def _end(self) -> Iterator[Claim]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""

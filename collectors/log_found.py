@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.log_line import Line, Voice, clean, take_apart
+from whyhang.collectors.log_line import Line, Voice, clean, take_apart, voice_of
 from whyhang.collectors.log_time import time_of
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class Comm(Record):
 class FileView:
     """One file while it is read: what all readers of its lines learn together."""
 
-    def __init__(self, document: Document, voice: Voice) -> None:
+    def __init__(self, document: Document, voice: Voice | None = None) -> None:
         self.document = document
-        self.voice = voice
+        self._voice = voice
         self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
         self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
@@ -144,6 +144,14 @@ class FileView:
         self.launchers: set[str] = set()
         self.mismatch = False  # ranks raised because their calls differ
         self.comms: dict[tuple[str | None, int, str], Comm] = {}  # by host, pid, pointer
+
+    @property
+    def voice(self) -> Voice:
+        """Say how to read its lines; learnt from its first bytes once a line is found."""
+        if self._voice is None:
+            document = self.document
+            self._voice = voice_of(document.head, document.who, document.taken_at)
+        return self._voice
 
     @property
     def tasks_are_nodes(self) -> bool:

@@ -81,8 +81,8 @@ class Voice(Record):
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     """Learn from a file's first bytes how to read its lines."""
-    text = clean(head[: 64 << 10])
-    lines = [_OUTER.sub("", line, count=1) for line in text.split("\n")[:400]]
+    text = clean(head[: 16 << 10])
+    lines = [_OUTER.sub("", line, count=1) for line in text.split("\n")[:200]]
     numbered = is_numbered(lines)
     year = year_of(text)
     if year is None and taken_at is not None:

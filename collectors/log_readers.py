@@ -11,7 +11,6 @@ from whyhang.collectors.log_exits import ExitReader
 from whyhang.collectors.log_fingerprint import MismatchReader
 from whyhang.collectors.log_found import FileView, LineReader
 from whyhang.collectors.log_job import JobReader
-from whyhang.collectors.log_line import Voice
 from whyhang.collectors.log_nccl import NcclReader
 from whyhang.collectors.log_python import TracebackReader
 from whyhang.collectors.log_watchdog import WatchdogReader
@@ -34,5 +33,5 @@ def line_readers(file: FileView) -> tuple[LineReader, ...]:
 
 def own_patterns() -> frozenset[str]:
     """List the patterns that the readers look for."""
-    readers = line_readers(FileView(NOTHING, Voice()))
+    readers = line_readers(FileView(NOTHING))
     return frozenset(pattern for reader in readers for pattern in reader.watches())

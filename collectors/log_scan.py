@@ -17,7 +17,6 @@ from whyhang.collectors.log_bulk import MARKS
 from whyhang.collectors.log_error_file import unfold
 from whyhang.collectors.log_file import FileScan
 from whyhang.collectors.log_found import FileView
-from whyhang.collectors.log_line import voice_of
 from whyhang.collectors.log_readers import own_patterns
 from whyhang.collectors.log_search import Searcher, searcher
 
@@ -68,8 +67,7 @@ class LogReader:
         yield from self._gaps
         self._gaps = ()  # said once is enough
         document = unfold(document)
-        voice = voice_of(document.head, document.who, document.taken_at)
-        scan = FileScan(FileView(document, voice), self._searcher, self._matcher)
+        scan = FileScan(FileView(document), self._searcher, self._matcher)
         yield from scan.facts(self._told)
 
     def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:

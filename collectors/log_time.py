@@ -25,6 +25,7 @@ _DATE = re.compile(
     r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
     r"|(?<!\d)(?P<month5>\d\d)-(?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
 )
+_YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
 _MONOTONIC = 9  # digits of the fraction of torch's own header
 
 
@@ -39,6 +40,8 @@ def time_of(text: str, year: int | None) -> float | None:
 
 def year_of(text: str) -> int | None:
     """Give the year that some line of a text tells."""
+    if not _YEAR.search(text):
+        return None
     for found in _DATE.finditer(text):
         digits = found["year"] or found["year2"] or found["year4"]
         if digits:

@@ -74,6 +74,7 @@ def test_a_local_rank_alone(text: str, rank: int | None, trust: Trust) -> None:
 SRUN = "srun: error: node3: task 5: "
 MPIRUN = "mpirun noticed that process rank 3 with PID 12345 on node n1 exited on signal 9 (Killed)."
 HYDRA = "=   RANK 1 PID 2345 RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)"
+KERNEL = "Jul  1 13:06:53 n7 kernel: Out of memory: Killed process 48213 (python3) total-vm:1kB"
 MPI_ABORT = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD"
 LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Forcefully terminating"
 
@@ -99,6 +100,7 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
         ("=   PID 23 RUNNING AT n1\n=   EXIT CODE: 9", (None, "n1", 23), (None, 9)),
         (LIGHTNING, (3, None, 123), (9, None)),
         ("job.sh: line 12: 12345 Killed    python train.py", (None, None, 12345), (9, None)),
+        (KERNEL, (None, "n7", 48213), (9, None)),
         ("worker-3   0/1   OOMKilled   0   12m", (None, "worker-3", None), (9, None)),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_broken_archive_yields_what_was_before_the_break() -> None:
     rest = "".join(f"{number * 7919 % 10007}\n" for number in range(300_000))
     data = gzip.compress(f"{HIT}\n{rest}".encode())
     cut = data[: len(data) // 2]
-    broken = replace(document(HIT), open=lambda: gzip.GzipFile(fileobj=io.BytesIO(cut)))
+    broken = replace(document(HIT), size=10**6, open=lambda: gzip.GzipFile(fileobj=io.BytesIO(cut)))
     facts = list(LogReader([OOM]).read(broken))
 
     assert len(of(facts, LogLine)) == 1

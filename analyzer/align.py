@@ -95,11 +95,15 @@ def _stand(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> 
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
     place = places[looks[-1]] if looks else None
+    standing = _standing(member, place, moves)
+    if standing is Standing.IDLE and member.rank is not None and place and place.user is not None:
+        # A rank in an event loop of its own is in no collective, unless it serves requests.
+        place, standing = replace(place, certain=False), Standing.BLOCKED
     return Stand(
         member=member.id,
         place=place,
         motion=moves,
-        standing=_standing(member, place, moves),
+        standing=standing,
         earlier=tuple(_by_place(places[look]) for look in looks[:-1]),
         children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
@@ -137,7 +141,7 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
 
 def _by_place(place: Place) -> Standing:
     """Tell from one place alone how a member stands."""
-    if place.kind in {WaitKind.STORE, WaitKind.POLL}:
+    if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
         # A key is no call that others could come to; an unknown wait in the user's own code
         # is taken for a local one, uncertain as its place says.
         return Standing.BLOCKED
@@ -180,7 +184,7 @@ def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
     found: dict[tuple[str, str], list[int]] = {}
     for stand in stands:
         if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
-            key = (stand.place.kind.name, stand.place.op or stand.place.says)
+            key = (stand.place.kind.name, stand.place.op or stand.place.says.removeprefix("in "))
             found.setdefault(key, []).append(stand.member)
     meetings = []
     for (kind, op), members in found.items():

@@ -48,7 +48,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     verdict = _verdict(case, findings, candidates)
     return Report(
         verdict=verdict,
-        headline=_headline(findings, verdict),
+        headline=_headline(case, findings, verdict),
         job=job_facts(case),
         findings=findings,
         ranks=rank_rows(case),
@@ -209,9 +209,13 @@ HANGS = {
 """Categories that are hangs by nature, also when a watchdog ended the job in the end."""
 
 
-def _headline(findings: tuple[Finding, ...], verdict: Verdict) -> str:
+def _headline(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
+    if not findings and not case.job.members and not case.job.lines:
+        return (
+            "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
+        )
     if not findings:
-        return "The evidence does not say what the job waits for; see what was missing below."
+        return "The evidence does not say what the job waits for."
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
     if verdict in {"hung", "failed"} and first.confidence < 0.5:

@@ -172,6 +172,9 @@ def went_silent() -> WentSilent:
     return WentSilent()
 
 
+BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+"""An exception as the last line of a log, its traceback lost."""
+
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs whose silence about trouble says nothing."""
 
@@ -189,7 +192,10 @@ class QuietLogs(Record):
         inside = any(spot.inside for spot in case.ledger.spots.values())
         raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
         looked_at = any(member.dumps or member.processes for member in case.job.members)
-        if not ends or inside or raised_any or looked_at or case.job.exits:
+        bare = any(BARE_ERROR.search(claim.value) for claim in ends)
+        if not ends or inside or raised_any or bare or looked_at or case.job.exits:
+            return ()
+        if any(track.kind == "nccl-coll" for track in case.job.tracks):
             return ()
         quotes = [
             Evidence(source=c.source.file, line=c.source.line, rank=c.who.rank, quote=c.value)

@@ -11,14 +11,12 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.usercode import is_library
 from whyhang.analyzer.waits import WaitKind
 
-AFTER_OPS = {"barrier", "monitored_barrier"}
-
 
 class LeftLoop(Record):
     """Few ranks stand further down in the function whose loop the others are in.
 
     Seen in the source: further down and less indented than the line of the others. Without
-    the source, further down and in a barrier or shutting down says the same, less surely.
+    the source, further down and shutting down says the same, less surely.
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -83,9 +81,8 @@ def _past(case: Case, stand: Stand, other: Stand) -> float:
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         return 1.0 if _indent(here) < _indent(there) else 0.0
-    place = stand.place
-    ended = place is not None and (place.op in AFTER_OPS or place.kind is WaitKind.TEARDOWN)
-    return 0.7 if ended else 0.0
+    # A barrier further down may as well be the bug itself; shutting down is past any loop.
+    return 0.7 if stand.place is not None and stand.place.kind is WaitKind.TEARDOWN else 0.0
 
 
 def _user_path(case: Case, stand: Stand) -> list[Frame]:

@@ -284,7 +284,9 @@ class AllTogether(Record):
         if picture.roots or picture.progress or len(picture.meetings) != 1 or case.job.gone:
             return ()
         meeting = picture.meetings[0]
-        if len(meeting.members) < 2 or not _all_seen(case):
+        others = [s for s in case.stands if s.member not in set(meeting.members)]
+        ranked = any(case.member(s.member).rank is not None for s in others)
+        if len(meeting.members) < 2 or not _all_seen(case) or ranked:
             return ()
         stands = [case.stands[number] for number in meeting.members]
         return (
@@ -292,12 +294,30 @@ class AllTogether(Record):
                 affected=meeting.members,
                 evidence=tuple(evidence_of(case, stands[0])),
                 names_culprit=False,
-                strength=1.0 if not case.job.absent else 0.6,
+                strength=_together(case, meeting),
                 collective=call_of(case, meeting.members),
-                location=location_of(case, stands[0]),
-                fields={**subject_fields(case, stands, ()), "call": meeting.op},
+                location=location_of(case, stands[0]) if len(meeting.sites) < 2 else None,
+                fields={
+                    **subject_fields(case, stands, ()),
+                    "call": meeting.op,
+                    "sites": f", at different places ({', '.join(meeting.sites[:4])})"
+                    if len(meeting.sites) > 1
+                    else "",
+                },
             ),
         )
+
+
+def _together(case: Case, meeting: Meeting) -> float:
+    """Say how sure it is that all ranks are in one call.
+
+    Ranks that nobody saw may be elsewhere, one look may have caught them in passing, and the
+    same operation at several places may be several groups.
+    """
+    strength = 0.6 if case.job.absent else 1.0
+    if case.picture.looks < 2:
+        strength *= 0.75
+    return strength * 0.75 if len(meeting.sites) > 1 else strength
 
 
 def all_together() -> AllTogether:

@@ -125,7 +125,12 @@ def _thread_place(
         guess = _guess(reading, running, wchan, process, line_text)
     if running == "R" and thread.holds_gil is False:
         running = "N"
-    return replace(place(reading, guess, running), thread=thread.name, tid=thread.tid)
+    found = place(reading, guess, running)
+    if found.kind is WaitKind.FILE and running == "R":
+        # Reading modules or files while on the CPU is work, not a wait for storage.
+        says = "running library code"
+        found = replace(found, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    return replace(found, thread=thread.name, tid=thread.tid)
 
 
 def _kernel_state(
@@ -275,9 +280,11 @@ def _runs_in_pool(thread: Thread) -> bool:
 def _score(found: Place, other: Place) -> int:
     """Say how likely a thread is what the main thread waits for; 0: it is not."""
     if other.scope is Scope.RANKS and other.certain:
-        return 3
+        return 4
     if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE}:
         return 0
     if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
         return 0
-    return 2 if other.certain else 1
+    if other.kind in {WaitKind.LOCK, WaitKind.SLEEP}:
+        return 1  # a heartbeat that waits for its next beat looks so, and produces nothing
+    return 3 if other.certain else 2

@@ -17,7 +17,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.model import Role, Source, Who, replace
+from whyhang.analyzer.model import Excerpt, Role, Source, Who, replace
 
 
 def test_the_rank_in_another_function_is_blamed() -> None:
@@ -71,12 +71,27 @@ def test_a_tie_names_nobody() -> None:
 
 
 def test_a_rank_past_the_loop_is_uneven_inputs() -> None:
-    """A rank in the barrier further down, the others still in a step: uneven inputs."""
+    """A rank in the barrier behind the loop, the others still in a step: uneven inputs."""
+    in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+    source = (
+        Excerpt(file="train.py", first_line=40, lines=("        dist.all_reduce(grad)",)),
+        Excerpt(file="train.py", first_line=55, lines=("    dist.barrier()",)),
+    )
+    facts = still({0: in_loop, 1: in_loop, 2: BARRIER, 3: in_loop})
+
+    finding = report_of([*facts, *source]).findings[0]
+
+    assert finding.category == "uneven-inputs"
+    assert finding.culprit_ranks == (2,)
+
+
+def test_without_the_source_a_barrier_further_down_is_a_mismatch() -> None:
+    """The barrier may be the bug itself: nothing is said of a loop that nobody saw."""
     in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
 
     finding = report_of(still({0: in_loop, 1: in_loop, 2: BARRIER, 3: in_loop})).findings[0]
 
-    assert finding.category == "uneven-inputs"
+    assert finding.category == "collective-mismatch"
     assert finding.culprit_ranks == (2,)
 
 

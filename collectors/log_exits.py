@@ -1,8 +1,9 @@
 """Processes that ended, as launchers, schedulers and shells report it.
 
 torchrun and its table of failures (``elastic/multiprocessing``), ``mp.spawn``, DeepSpeed's and
-Lightning's launchers, srun, Open MPI, MPICH and Intel MPI, Kubernetes, the shell, the kernel. A report of
-signal 15 is kept as it stands: it mostly means that the launcher itself ended the process.
+Lightning's launchers, srun, Open MPI, MPICH and Intel MPI, Kubernetes, the shell, the kernel. A
+report of signal 15 is kept as it stands: it mostly means that the launcher itself ended the
+process.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import chain
 
 from whyhang.collectors.log_blocks import Block
 from whyhang.collectors.log_search import Searched, Searcher
@@ -22,27 +21,55 @@ MAX_BUSY = 4  # blocks with more, after which threads are given up
 MAX_THREADS = 4
 
 
+class _Source:
+    """Gives blocks, and keeps a failure until all blocks before it have been searched."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._blocks = iter(blocks)
+        self.failure: Exception | None = None
+
+    def take(self) -> Block | None:
+        """Give the next block; None at the end, or where reading failed."""
+        try:
+            return next(self._blocks, None)
+        except Exception as error:  # noqa: BLE001 - raised again when all else is done
+            self.failure = error
+            return None
+
+    def rest(self) -> Iterator[Block]:
+        """Give all further blocks."""
+        while (block := self.take()) is not None:
+            yield block
+
+
 def searched(
     blocks: Iterable[Block], searcher: Searcher, threads: int | None = None
 ) -> Iterator[tuple[Block, Searched]]:
-    """Give each block with what was found in it, in order."""
+    """Give each block with what was found in it, in order.
+
+    Raises what the blocks raise, after all those before have been given.
+    """
+    source = _Source(blocks)
+    first = source.take()
+    second = source.take() if first is not None else None
+    begun = [block for block in (first, second) if block is not None]
     if threads is None:
         threads = min(MAX_THREADS, os.cpu_count() or 1)
-    stream = iter(blocks)
-    first = next(stream, None)
-    if first is None:
-        return
-    second = next(stream, None)
-    if second is None or threads < 2 or not searcher.threaded:
-        for block in chain((first,), () if second is None else (second,), stream):
+    if second is not None and threads > 1 and searcher.threaded:
+        yield from _ahead(begun, source, searcher, threads)
+    else:
+        for block in begun:
             yield block, searcher.search(block)
-        return
-    yield from _ahead([first, second], stream, searcher, threads)
+    for block in source.rest():
+        yield block, searcher.search(block)
+    if source.failure is not None:
+        raise source.failure
 
 
 def _ahead(
-    begun: list[Block], stream: Iterator[Block], searcher: Searcher, threads: int
+    begun: list[Block], source: _Source, searcher: Searcher, threads: int
 ) -> Iterator[tuple[Block, Searched]]:
+    """Search in threads until there is no more, or hits are too many for that."""
     busy = 0
     waiting: deque[tuple[Block, Future[Searched | None]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="whyhang-log") as pool:
@@ -54,7 +81,7 @@ def _ahead(
             submit(block)
         while waiting:
             while len(waiting) <= threads and busy < MAX_BUSY:
-                following = next(stream, None)
+                following = source.take()
                 if following is None:
                     break
                 submit(following)
@@ -64,5 +91,3 @@ def _ahead(
                 busy += 1
                 found = searcher.search(block)
             yield block, found
-    for block in stream:
-        yield block, searcher.search(block)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import regex
 
 WORLD_SIZE = (
-    r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|\bWORLD_SIZE\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
+    r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
     r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b"
 )
 CLIENTS = r"\d+/(?P<size>\d+) clients joined"

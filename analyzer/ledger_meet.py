@@ -16,6 +16,9 @@ from whyhang.analyzer.ledger_compare import ROOTED, Split, split
 from whyhang.analyzer.ledger_heads import Head, Heads, refer, site_of
 from whyhang.analyzer.model import Call, CallState, Record, replace
 
+WORLD = "default_pg"
+"""What torch calls the group of all ranks: its membership is known even if nobody lists it."""
+
 MAX_PER_GROUP = 64
 """Meetings of one group that are looked at; ranks further ahead wait for the same ranks."""
 
@@ -55,7 +58,7 @@ class Meeting(Record):
             and not self.missing
             and len(self.done) >= len(self.inside)
             and self.call.op not in ROOTED
-            and not self.table.inferred
+            and (not self.table.inferred or self.table.group.description == WORLD)
         )
 
 
@@ -67,7 +70,7 @@ def meetings(book: Book, heads: Heads) -> tuple[Meeting, ...]:
             if head.table >= 0 and not head.call.p2p and head.call.seq is not None:
                 inside[head.table][head.call.seq].append(head)
     return tuple(
-        _meeting(book.tables[number], number, seq, calls[seq])
+        _meeting(book.tables[number], number, seq, calls)
         for number, calls in inside.items()
         for seq in sorted(calls)[:MAX_PER_GROUP]
     )
@@ -78,8 +81,11 @@ def collective_waits(found: Iterable[Meeting]) -> tuple[Wait, ...]:
     return tuple(wait for meeting in found for wait in _waits(meeting))
 
 
-def _meeting(table: Table, number: int, seq: int, inside: Sequence[Head]) -> Meeting:
+def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]]) -> Meeting:
+    inside = heads[seq]
     standing_in = {head.rank for head in inside}
+    # Calls of one group run in order: whoever stands in a later one is through with this.
+    beyond = {head.rank for later, found in heads.items() if later > seq for head in found}
     # Whoever opened a coalesced block and never closed it has launched nothing.
     missing = {head.rank for head in inside if head.call.unclosed}
     queued, done = set(), set()
@@ -93,7 +99,7 @@ def _meeting(table: Table, number: int, seq: int, inside: Sequence[Head]) -> Mee
         if call is None and not _joined(standing, seq):
             if standing.enqueued is not None and standing.exact:
                 missing.add(rank)
-        elif _finished(standing, call, seq):
+        elif rank in beyond or _finished(standing, call, seq):
             done.add(rank)
         else:
             queued.add(rank)

@@ -15,7 +15,7 @@ from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match_environ import differs, same_rank
 from whyhang.analyzer.match_exit import quiet_logs, raised, went_silent
-from whyhang.analyzer.match_ledger import ledger
+from whyhang.analyzer.match_ledger import ledger, silent_in_log
 from whyhang.analyzer.match_log import Blames, Log, log
 from whyhang.analyzer.match_loop import left_loop
 from whyhang.analyzer.match_place import (
@@ -85,6 +85,7 @@ __all__ = [
     "quiet_logs",
     "raised",
     "same_rank",
+    "silent_in_log",
     "waits_for_lock_of_its_own",
     "went_silent",
 ]

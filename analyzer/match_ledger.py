@@ -6,7 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.ledger import Finding, Verdict
-from whyhang.analyzer.model import Frame, Record, Who
+from whyhang.analyzer.model import Frame, Record, Who, replace
 from whyhang.analyzer.report import Collective, Evidence, Location
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.usercode import short
@@ -27,6 +27,34 @@ class Ledger(Record):
 def ledger(*verdicts: Verdict) -> Ledger:
     """Ask for verdicts of the collective ledger."""
     return Ledger(verdicts=verdicts)
+
+
+class SilentInLog(Record):
+    """Ranks wait for others of which one shared log holds no word at all.
+
+    Where every rank writes to one log and all but few of them speak in it, the silent ones
+    are the ones to look at; with logs of single ranks, silence is only a missing file.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per call that waits for few silent ranks of a shared log."""
+        files = {track.source.file for track in case.job.tracks}
+        hits = []
+        for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT):
+            few = len(finding.absent) * FEW <= (case.job.world_size or 0)
+            if few and finding.absent and len(files) == 1:
+                hit = _hit(case, replace(finding, culprits=finding.absent))
+                words = ranks_in_words(finding.absent)
+                hits.append(replace(hit, fields={**hit.fields, "absent": words}))
+        return tuple(hits)
+
+
+FEW = 4  # one rank in four, and fewer
+
+
+def silent_in_log() -> SilentInLog:
+    """Ask for ranks that others wait for and that say nothing; see ``SilentInLog``."""
+    return SilentInLog()
 
 
 def _hit(case: Case, finding: Finding) -> Hit:

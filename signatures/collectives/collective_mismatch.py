@@ -36,4 +36,5 @@ SIGNATURE = Signature(
     links=(
         "https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
+    outranks=("fingerprint-mismatch",),
 )

@@ -144,7 +144,8 @@ def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
     innocent = len(outcome.named - guilty)
     return (
         f"  {name:13} {outcome.seconds:7.2f} s {outcome.megabytes:7.0f} MB   "
-        f"found {len(outcome.named & guilty)} of {len(guilty)}, {innocent} innocent   {outcome.said}"
+        f"found {len(outcome.named & guilty)} of {len(guilty)}, {innocent} innocent   "
+        f"{outcome.said}"
     )
 
 

@@ -40,7 +40,7 @@ def activity(stand: Stand) -> str:
         return "stopped by a signal" if stand.standing is Standing.STOPPED else "not seen"
     phrase = str(stand.place)
     if stand.standing is Standing.STOPPED:
-        return f"stopped by a signal {phrase}"
+        return f"stopped by a signal, {phrase}"
     if stand.standing is Standing.MOVING:
         return f"{phrase}, moving"
     if stand.motion.moved is Moved.IN_PLACE and stand.place.kind is WaitKind.WORK:

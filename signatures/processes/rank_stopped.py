@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="rank-stopped",
     category="rank-stopped",
     kind=Kind.CAUSE,
-    title="{who} {is} stopped: {does}{at}{waiting}",
+    title="{who} {is} {does}{at}{waiting}",
     when=either(
         late(states=(Standing.STOPPED,), alone=True),
         late(WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),

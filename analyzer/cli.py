@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from whyhang import __version__
@@ -72,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
-        doc = (command.__doc__ or "").strip()
+        first, _, rest = (command.__doc__ or "").strip().partition("\n")
+        doc = f"{first}\n{textwrap.dedent(rest)}".rstrip()
         sub = commands.add_parser(
             command.name,
             help=doc.partition("\n")[0].rstrip("."),

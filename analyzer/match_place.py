@@ -374,7 +374,8 @@ class Absent(Record):
         starting = any(m.kind is WaitKind.INIT for m in case.picture.meetings)
         if not gone or (self.starting is not None and self.starting is not starting):
             return ()
-        waiters = waiters_for(case)
+        stores = (s.member for s in case.stands if WaitKind.STORE in kinds_of(s))
+        waiters = tuple(sorted({*waiters_for(case), *stores}))
         ranks = [lost.rank for lost in gone]
         members = tuple(m.id for m in case.job.members if m.rank in ranks)
         evidence = [

@@ -23,4 +23,10 @@ SIGNATURE = Signature(
         "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
+    outranks=(
+        "group-creation-mismatch",
+        "missing-rank-in-collective",
+        "store-key-never-set",
+        "stuck-together",
+    ),
 )

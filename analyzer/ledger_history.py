@@ -50,12 +50,9 @@ def history_of(standing: Standing) -> dict[int, Call]:
 
 def order_of(standing: Standing) -> tuple[Call, ...]:
     """Give all sends and receives of a rank on a group in the order of issue."""
-    for track in standing.tracks:
-        if track.detail is not None:
-            pairs = tuple(call for call in track.detail() if call.p2p)
-            if pairs:
-                return pairs
-    return standing.p2p
+    read = (track.detail() for track in standing.tracks if track.detail is not None)
+    whole = next((calls for calls in read if calls), standing.p2p)
+    return tuple(call for call in whole if call.p2p)
 
 
 def shift(theirs: History, usual: History) -> Shift | None:

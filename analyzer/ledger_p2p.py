@@ -13,7 +13,11 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger_book import Book
 from whyhang.analyzer.ledger_heads import Head, Heads, refer, site_of
+from whyhang.analyzer.ledger_history import order_of
 from whyhang.analyzer.model import Call, CallState, Frame, Record
+
+MAX_STUDIED = 16
+"""Ranks whose whole recorder is read for the peers that they used to have."""
 
 _COUNTERPART = {"send": "recv", "recv": "send"}
 
@@ -81,7 +85,8 @@ def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
     """
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
     caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
-    for odd in ({r for r in caught if _left_habit(book, r)}, _odd_distances(book, found)):
+    studied = sorted(caught)[:MAX_STUDIED]
+    for odd in ({r for r in studied if _left_habit(book, r)}, _odd_distances(book, found)):
         wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
@@ -141,7 +146,7 @@ def _left_habit(book: Book, rank: int) -> bool:
         if standing is None or not standing.p2p:
             continue
         peers: dict[tuple[str, Frame | None], list[int | None]] = defaultdict(list)
-        for call in standing.p2p:
+        for call in order_of(standing):
             peers[call.op, site_of(call)].append(call.peer)
         for (_, site), named in peers.items():
             before = set(named[:-1])

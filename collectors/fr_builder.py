@@ -21,9 +21,14 @@ MAX_NUMBER = 1 << 20
 """The largest memo number that is let through: each takes 16 bytes of memory at once."""
 
 _TOKENS = re.compile(
-    rb"(?:h.|[\]\}\(eusaN\x88\x89]+|K.|j..[\x00-\x0f]\x00|q.|M..|J....|\x8a\x08.{8}"
+    rb"(?:h.|[\]\}\(euN\x88\x89]+|K.|j..[\x00-\x0f]\x00|q.|M..|J....|\x8a\x08.{8}"
     rb"|r..[\x00-\x0f]\x00|G.{8}|\x86(?![qr])){1,400}",
     re.DOTALL,
+)
+# What the documentation of pickle says may be raised, and what was seen on damaged dumps.
+_FAILURES = (
+    *(pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError),
+    *(MemoryError, OverflowError, TypeError, ValueError),
 )
 _TEXT = ord("X")
 _STOP = ord(".")
@@ -57,8 +62,8 @@ class Builder:
     def load(self, stream: bytes) -> object:
         """Build one piece, given as a whole pickle.
 
-        Raises ``UnexpectedError`` for a token that is not allowed, and what the unpickler
-        raises for pieces that do not fit together.
+        Raises ``UnexpectedError`` for a token that is not allowed, and for tokens that do not
+        fit together.
         """
         if token_end(stream, 2) != len(stream):
             raise UnexpectedError
@@ -66,12 +71,17 @@ class Builder:
         if self._machine is not None:
             # Only from one machine to the next: CPython loses what a dict is assigned here.
             machine.memo = self._machine.memo
-        value: object = machine.load()
+        try:
+            value: object = machine.load()
+        except _FAILURES as error:
+            raise UnexpectedError from error
         self._machine = machine
         return value
 
-    def fill(self, entry: dict[object, object]) -> None:
+    def fill(self, entry: object) -> None:
         """Put what the numbers stand for in the place of the stand-ins, in an entry or a frame."""
+        if not isinstance(entry, dict):
+            raise UnexpectedError
         odd = []
         for key, item in entry.items():
             kind = type(item)
@@ -80,7 +90,10 @@ class Builder:
             if kind is bytes or kind is list or kind is tuple:
                 entry[key] = self._filled(item)
         for key in odd:
-            entry[self._looked_up(key)] = entry.pop(key)
+            name = self._looked_up(key)
+            if not isinstance(name, str):
+                raise UnexpectedError
+            entry[name] = entry.pop(key)
 
     def _filled(self, item: object) -> object:
         if isinstance(item, bytes):
@@ -97,6 +110,7 @@ class Builder:
 
     def _looked_up(self, stand_in: bytes) -> object:
         if stand_in not in self._found:
+            self._found[stand_in] = None  # for one that is defined by itself
             self._found[stand_in] = self._definition(int.from_bytes(stand_in, "little"))
         return self._found[stand_in]
 
@@ -126,7 +140,7 @@ class Builder:
         start = self.data.rfind(b"}(", max(0, at - _MAX_TEXT), at)
         try:
             found = self.load(b"\x80\x02" + self.data[start:at] + b".") if start >= 0 else None
-        except (UnexpectedError, pickle.UnpicklingError):
+        except UnexpectedError:
             return None
         if isinstance(found, dict):
             self.fill(found)

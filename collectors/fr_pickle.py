@@ -134,7 +134,7 @@ class _Machine:
 
     def text(self, size: int) -> None:
         """Push text."""
-        self.stack.append(str(self.take(size), "utf-8", "surrogatepass"))
+        self.stack.append(str(self.take(size), "utf-8", "replace"))
 
     def tuple_of(self, count: int) -> None:
         """Push a tuple of the topmost items."""

@@ -11,7 +11,6 @@ out and built by ``fr_builder.py``. Whatever does not look as torch would have w
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -62,7 +61,7 @@ def build(data: bytes, *, everything: bool = False) -> Dump | None:
     try:
         layout = _Layout(data)
         return layout.all() if everything else layout.latest()
-    except (UnexpectedError, pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError):
+    except (UnexpectedError, IndexError):  # or the file ends where more should come
         return None
 
 

@@ -1,0 +1,589 @@
+"""Flight recorder dumps of all versions, sane and damaged, become tracks or gaps."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fr_docs import (
+    REAL,
+    benchmark,
+    document,
+    entry,
+    facts,
+    gaps,
+    header,
+    open_entry,
+    pickled,
+    status,
+    tracks,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from whyhang.analyzer.ledger import Verdict, judge
+from whyhang.analyzer.model import Call, CallState, Claim, Group, Track, Trust
+from whyhang.collectors import fr_builder, fr_pickle, fr_torch
+from whyhang.collectors.flight_recorder import FlightRecorder
+
+READER = FlightRecorder()
+
+
+def states(calls: tuple[Call, ...]) -> list[tuple[str, int | None, str]]:
+    return [(call.op, call.seq, call.state.name.lower()) for call in calls]
+
+
+# --- real dumps -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["", ".json"])
+def test_a_real_gloo_dump_is_read(suffix: str) -> None:
+    """Finished calls over gloo are "scheduled" and retired; groups and ranks are not named."""
+    path = REAL / f"comm_lib_trace_rank_1{suffix}"
+    found = tracks(path.read_bytes(), path.name)
+
+    world, pair = sorted(found, key=lambda track: track.group.name)
+    assert (world.who.rank, world.enqueued, world.completed) == (1, 48, 48)
+    assert world.group == Group(name="0", description="default_pg")
+    assert (pair.group, pair.enqueued) == (Group(name="1"), 8)
+    assert [call.op for call in world.calls[-6:]] == [
+        "all_reduce", "all_gather", "gather", "scatter", "all_to_all", "barrier",
+    ]  # fmt: skip
+    assert world.lost == 16  # the ring held 40 of 56 calls
+    sites = {frame.function for call in pair.calls for frame in call.frames}
+    assert sites == ({"broadcast", "wrapper", "step", "<module>"} if not suffix else set())
+
+
+@pytest.mark.repo
+def test_the_test_dumps_are_written_as_torch_writes_them() -> None:
+    """What the other tests read has the very bytes of a real dump."""
+    pickler = benchmark("fr_pickler")
+    for path in sorted(REAL.glob("comm_lib_trace_rank_?")):
+        real = pickle.loads(path.read_bytes())
+        frames: dict[int, object] = {}
+        for made in real["entries"]:
+            made["frames"] = [
+                frames.setdefault(id(f), pickler.Frame(f["name"], f["filename"], f["line"]))
+                for f in made["frames"]
+            ]
+        top = {key: value for key, value in real.items() if key != "entries"}
+        assert pickler.dump(top, real["entries"]) == path.read_bytes()
+
+
+# --- which file, whose ----------------------------------------------------------------------
+
+
+def test_dumps_are_recognised_by_what_is_in_them() -> None:
+    """Any name will do for pickles and JSON of any version; other files are left alone."""
+    dump = pickled(header(), [entry(0)])
+    for data in (dump, json.dumps({"version": "2.10", "entries": [entry(0)]}).encode()):
+        assert READER.sniff(document(data, "x/whatever"))
+    assert READER.sniff(document(pickle.dumps([entry(0)], protocol=2), "whatever"))
+    assert not READER.sniff(document(pickle.dumps({"epoch": 3}), "model.pkl"))
+    assert not READER.sniff(document(b'{"entries": []}', "list.json"))
+    assert not READER.sniff(document(b"[rank0]: nccl:all_reduce record_id", "job.log"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nccl_trace_rank_3", "comm_lib_trace_rank_3", "hccl_trace_rank_3", "host7_nccl_trace_rank_3"],
+)
+def test_an_empty_file_with_a_recorders_name_is_a_gap(name: str) -> None:
+    """Nothing is left in it, so its name has to do."""
+    assert READER.sniff(document(b"", name))
+
+    (gap,) = gaps(facts(b"", name))
+    assert gap.why == "it is empty"
+    assert gap.who.rank == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("nccl_trace_rank_12", 12),
+        ("dumps/nccl_trace_rank_node-a_12", 12),
+        ("_dump_12", 12),
+        ("comm_traces/rank_12", 12),
+        ("trace_12.json", 12),
+        ("prefix-of-our-own12", 12),
+    ],
+)
+def test_the_rank_is_in_the_name(path: str, rank: int) -> None:
+    """A dump does not say whose it is; every recorder puts the rank at the end of the name."""
+    world = header(("0", "default_pg", range(16)))
+
+    (track,) = tracks(pickled(world, [entry(0)]), path)
+
+    assert track.who.rank == rank
+    assert track.who.trust >= Trust.FILE_NAME
+
+
+def test_groups_that_only_one_rank_can_be_in_tell_whose_it_is() -> None:
+    """The member lists of all groups of a dump have the writer in common."""
+    groups = [("0", "default_pg", range(8)), ("1", "tp", (4, 5)), ("2", "dp", (1, 5))]
+
+    (track,) = tracks(pickled(header(*groups), [entry(0)]), "copy-of-a-dump")
+
+    assert (track.who.rank, track.who.trust) == (5, Trust.FLIGHT_RECORDER)
+
+
+def test_a_name_that_its_groups_contradict_is_said() -> None:
+    """The content is believed, and the contradiction is told."""
+    send = entry(0, profiling_name="nccl:send 1->0", is_p2p=True, p2p_seq_id=1)
+
+    found = facts(pickled(header(("0", "default_pg", (4, 6))), [send]), "nccl_trace_rank_4")
+
+    assert [fact.who.rank for fact in found if isinstance(fact, Track)] == [6]
+    (gap,) = gaps(found)
+    assert "named as rank 4" in gap.why
+    assert gap.cost == "it was taken as rank 6"
+
+
+# --- versions -------------------------------------------------------------------------------
+
+
+def test_torch_2_2_wrote_a_bare_list() -> None:
+    """Entries had one seq_id, microseconds, and no groups."""
+    old = {
+        "pg_id": 0, "seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started",
+        "time_created_us": 5_000_000, "input_sizes": [[4]], "output_sizes": [[4]],
+        "frames": [{"name": "step", "filename": "train.py", "line": 3}],
+    }  # fmt: skip
+
+    (track,) = tracks(pickle.dumps([old], protocol=2), "nccl_trace_rank_2")
+
+    assert (track.enqueued, track.started, track.completed) == (7, 7, 6)
+    assert track.group.description == "default_pg"
+    assert track.calls[0].created_at == 5.0
+    assert track.calls[0].frames[0].line == 3
+
+
+def test_torch_2_3_had_no_group_in_its_entries() -> None:
+    """The number of the group within the process stands for its name."""
+    made = entry(0, seq_id=4, state="scheduled", retired=False)
+    for key in ("process_group", "collective_seq_id", "p2p_seq_id", "is_p2p"):
+        del made[key]
+    top = {"version": "1.4", "pg_config": {}}
+
+    (track,) = tracks(pickle.dumps({**top, "entries": [made]}, protocol=2))
+
+    assert (track.group.name, track.enqueued, track.completed) == ("0", 4, 3)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.4", "2.9", "2.10", "2.11", "3.0"])
+def test_fields_are_looked_for_and_versions_not_compared(version: str) -> None:
+    """A newer minor version with fields of its own is read like the others."""
+    top = header(version=version, nccl_version="2.21.5", something_new={"a": 1})
+    (track,) = tracks(pickled(top, [entry(0, flavour="new"), open_entry(1, flavour="new")]))
+
+    assert (track.enqueued, track.completed) == (2, 1)
+    claims = {f.about: f.value for f in facts(pickled(top, [entry(0)])) if isinstance(f, Claim)}
+    assert claims == {
+        "flight_recorder_version": version, "nccl_version": "2.21.5", "backend": "nccl",
+    }  # fmt: skip
+
+
+def test_json_has_texts_for_numbers_and_no_stacks() -> None:
+    """The debug server's JSON writes pg_status as texts and leaves frames out."""
+    made = open_entry(4, thread_id="1")
+    del made["frames"]
+    top = header(pg_status={"0": {k: str(v) for k, v in status(5, 4).items()}})
+
+    (track,) = tracks(json.dumps({**top, "entries": [made]}).encode(), "rank_1.json")
+
+    assert states(track.calls) == [("all_reduce", 5, "scheduled")]
+    assert track.calls[0].frames == ()
+
+
+# --- states ---------------------------------------------------------------------------------
+
+
+def test_an_empty_dump_does_not_mean_an_idle_rank() -> None:
+    """The recorder may have been off; that is a gap and no track."""
+    found = facts(pickle.dumps({**header(), "entries": []}, protocol=2))
+
+    assert not [fact for fact in found if isinstance(fact, Track)]
+    (gap,) = gaps(found)
+    assert "may have been off" in gap.why
+
+
+def test_pg_status_tells_of_groups_without_an_entry() -> None:
+    """Its numbers count groups in the order of creation, as numeric names do."""
+    groups = [("0", "default_pg", range(4)), ("12", "dp", (0, 2)), ("5", "tp", (0, 1))]
+    top = header(*groups, pg_status={"0": status(9, 9), "2": status(30, 28), "7": status(4, 4)})
+
+    found = {t.group.name: t for t in tracks(pickle.dumps({**top, "entries": []}, protocol=2))}
+
+    assert [(n, t.enqueued, t.completed) for n, t in sorted(found.items())] == [
+        ("0", 9, 9), ("12", 4, 4), ("5", 30, 28),
+    ]  # fmt: skip
+    assert found["5"].started is None  # -1: timing is off
+
+
+def test_nccl_work_that_timed_out_is_not_finished() -> None:
+    """Retired and not completed means given up."""
+    (track,) = tracks(pickled(header(), [entry(0), open_entry(1, retired=True)]))
+
+    assert states(track.calls)[-1] == ("all_reduce", 2, "scheduled")
+
+
+def test_overwritten_records_are_counted() -> None:
+    """The first number that is left says how many are gone."""
+    assert tracks(pickled(header(), [entry(n) for n in range(500, 510)]))[0].lost == 500
+    assert tracks(pickled(header(), [entry(n) for n in range(10)]))[0].lost == 0
+
+
+def test_a_dump_of_active_calls_says_nothing_of_lost_ones() -> None:
+    """Some jobs leave completed calls out; then the gaps are not losses."""
+    assert tracks(pickled(header(), [open_entry(500), open_entry(507)]))[0].lost == 0
+
+
+# --- sends, receives, batches ---------------------------------------------------------------
+
+
+def send(number: int, peer: int, seq: int, **changes: object) -> dict[str, object]:
+    made = {
+        "profiling_name": f"nccl:send 0->{peer}", "is_p2p": True, "p2p_seq_id": seq,
+        "collective_seq_id": 3, "process_group": ("4", "pp"), "pg_id": 1,
+    }  # fmt: skip
+    return open_entry(number, **{**made, **changes})
+
+
+PIPE = header(("0", "default_pg", range(8)), ("4", "pp", (1, 3, 7)))
+
+
+def test_peers_are_ranks_of_the_group() -> None:
+    """The name "0->2" is from the group's first rank to its third."""
+    (track,) = tracks(pickled(PIPE, [send(0, 2, 1)]))
+
+    assert (track.who.rank, track.calls[0].peer, track.enqueued) == (1, 7, 3)
+    assert track.calls[0].p2p
+
+
+def test_members_of_a_batch_are_as_far_as_its_end() -> None:
+    """They stay scheduled for ever; the entry that ends the batch tells."""
+    end = {"profiling_name": "nccl:coalesced", "input_sizes": [], "output_sizes": []}
+    done = [send(0, 1, 5), send(1, 2, 5), send(2, 1, 5, **end, state="completed")]
+    hangs = [send(3, 1, 6), send(4, 1, 6, **end)]
+
+    (track,) = tracks(pickled(PIPE, [*done, *hangs]))
+
+    assert [(c.op, c.seq, c.peer, c.state, c.unclosed) for c in track.calls] == [
+        ("send", 5, 3, CallState.COMPLETED, False),
+        ("send", 5, 7, CallState.COMPLETED, False),
+        ("send", 6, 3, CallState.SCHEDULED, False),
+    ]
+
+
+def test_a_batch_without_an_end_was_never_closed() -> None:
+    """Two sends share a number and nothing ends them."""
+    (track,) = tracks(pickled(PIPE, [send(0, 1, 5), send(1, 2, 5)]))
+
+    assert [call.unclosed for call in track.calls] == [True, True]
+
+
+def test_a_block_of_collectives_is_one_call() -> None:
+    """Since format 2.7 the collectives of a block are recorded beside its end."""
+    parts = [open_entry(n, collective_seq_id=9, profiling_name="nccl:_broadcast_oop",
+                        input_sizes=[[n]]) for n in (1, 2)]  # fmt: skip
+    end = entry(3, collective_seq_id=9, profiling_name="nccl:ALLGATHER_coalesced",
+                input_sizes=[], output_sizes=[])  # fmt: skip
+
+    (track,) = tracks(pickled(header(), [*parts, end]))
+
+    (whole,) = track.calls
+    assert (whole.op, whole.seq, whole.state) == ("all_gather_coalesced", 9, CallState.COMPLETED)
+    assert whole.input_sizes == ((1,), (2,))
+
+
+def test_libraries_without_a_hook_for_completion_tell_by_retired() -> None:
+    """A custom backend retires its entries at once and never completes them."""
+    made = [open_entry(n, profiling_name="mybackend:all_reduce", retired=n < 2) for n in range(3)]
+
+    (track,) = tracks(pickled(header(), made))
+
+    assert [state for _, _, state in states(track.calls)] == ["completed", "completed", "scheduled"]
+
+
+# --- the fast way ---------------------------------------------------------------------------
+
+
+def ring(count: int, *tail: dict[str, object]) -> list[dict[str, object]]:
+    """Give many completed calls and then some others."""
+    return [*(entry(n) for n in range(count)), *tail]
+
+
+def same(data: bytes) -> fr_torch.Dump:
+    """Check that what the fast way built is what the sure way builds; give the former."""
+    quick = fr_torch.build(data)
+    assert quick is not None
+    sure = fr_pickle.load(data)
+    assert isinstance(sure, dict)
+    known = {made["record_id"]: made for made in sure["entries"]}
+    for made in quick.entries:
+        assert isinstance(made, dict)
+        assert known[made["record_id"]] == made
+    whole = fr_torch.build(data, everything=True)
+    assert whole is not None
+    assert whole.entries == sure["entries"]
+    assert quick.first == sure["entries"][0]
+    assert quick.top == {key: value for key, value in sure.items() if key != "entries"}
+    return quick
+
+
+def test_only_the_end_of_a_long_ring_is_built() -> None:
+    """Of two thousand entries a few are; texts defined far above are found for them."""
+    status_of = {"0": status(2001, 2000)}
+    dump = same(pickled(header(pg_status=status_of), ring(2000, open_entry(2000))))
+
+    assert len(dump.entries) < 50
+
+
+def test_an_unfinished_call_far_back_is_found() -> None:
+    """An asynchronous call on another group may hang while hundreds of others go by."""
+    far = open_entry(700, process_group=("7", "dp"), pg_id=2, collective_seq_id=5)
+    groups = [("0", "default_pg", (0, 1)), ("7", "dp", (0, 1))]
+    made = ring(1500)
+    made[700] = far
+    top = header(*groups, pg_status={"0": status(1500, 1500), "2": status(5, 4)})
+
+    dump = same(pickled(top, made))
+
+    assert far["record_id"] in [e["record_id"] for e in dump.entries if isinstance(e, dict)]
+    assert len(dump.entries) < 400
+    found = {t.group.name: t for t in tracks(pickled(top, made))}
+    assert (found["7"].enqueued, found["7"].completed) == (5, 4)
+
+
+def test_the_last_call_of_a_quiet_group_is_found() -> None:
+    """How far a rank came on a group is told by the last entry, wherever it is."""
+    made = ring(1500)
+    made[40] = entry(40, process_group=("7", "dp"), pg_id=2, collective_seq_id=77)
+    top = header(("0", "default_pg", (0, 1)), ("7", "dp", (0, 1)),
+                 pg_status={"0": status(1500, 1500), "2": status(77, 77)})  # fmt: skip
+
+    found = {t.group.name: t for t in tracks(pickled(top, made))}
+
+    assert (found["7"].enqueued, found["7"].calls[0].op) == (77, "all_reduce")
+
+
+def test_history_is_read_again_on_demand() -> None:
+    """A track of a long ring keeps a few calls and can read them all."""
+    (track,) = tracks(pickled(header(), ring(1500)))
+
+    assert len(track.calls) < 10
+    assert track.detail is not None
+    assert [call.seq for call in track.detail()] == list(range(1, 1501))
+
+
+def test_a_file_that_was_cut_off_keeps_what_it_holds() -> None:
+    """All but the entry it was cut off in is read, and the cut is said."""
+    data = pickled(header(), ring(100, open_entry(100), open_entry(101)))
+
+    found = facts(data[:-40])
+
+    assert [fact.enqueued for fact in found if isinstance(fact, Track)] == [101]
+    (gap,) = gaps(found)
+    assert gap.why == "it is cut off in the middle"
+
+
+@pytest.mark.parametrize("keep", [1, 2, 30, 200, 500])
+def test_a_file_cut_off_early_is_a_gap(keep: int) -> None:
+    """Where not even one entry is whole, nothing is claimed."""
+    found = facts(pickled(header(), ring(3))[:keep])
+
+    assert len(gaps(found)) == 1
+    assert len(found) == 1
+
+
+@pytest.mark.repo
+@pytest.mark.parametrize("fault", sorted(benchmark("fr_job").FAULTS))
+@pytest.mark.parametrize("guilty", [(13,), (0,), (12, 17)])
+def test_the_culprits_of_a_made_up_job_are_found(
+    fault: str, guilty: tuple[int, ...], tmp_path: Path
+) -> None:
+    """On tensor, data and pipeline groups: every guilty rank is named and no innocent one."""
+    made = benchmark("fr_job")
+    job = made.make(fault, 32, 2, 4, guilty)
+    made.write(job, tmp_path, 150)
+    found = [
+        track
+        for path in sorted(tmp_path.iterdir())
+        for track in tracks(path.read_bytes(), path.name)
+    ]
+
+    report = judge(found)
+
+    named = {rank for f in report.findings if f.cause for rank in f.culprits}
+    assert named == job.guilty, [finding.says for finding in report.findings]
+    assert {t.who.rank for t in found} == set(range(32)) - job.absent
+    if fault == "healthy":
+        assert [f.verdict for f in report.findings] == [Verdict.ALL_COMPLETED]
+
+
+# --- nothing is run, nothing breaks ---------------------------------------------------------
+
+
+class Evil:
+    """Asks for a command when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch owned",)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_dump_that_asks_for_code_is_refused_by_name(
+    protocol: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It becomes a finding of its own, and nothing is run."""
+    monkeypatch.chdir(tmp_path)
+    data = pickle.dumps({**header(), "entries": [entry(0, extra=Evil())]}, protocol=protocol)
+
+    found = facts(data)
+
+    assert [(f.about, f.value) for f in found if isinstance(f, Claim)] == [
+        ("unsafe-dump", f"{os.system.__module__}.system")
+    ]
+    assert "it was not run" in gaps(found)[0].why
+    assert not (tmp_path / "owned").exists()
+
+
+def test_the_fast_way_refuses_code_as_well() -> None:
+    """A crafted entry in torch's own layout does not get to the C unpickler."""
+    data = pickled(header(), ring(3))
+    crafted = data.replace(b"nccl:all_reduce", b"nccl:all_reducX", 1)
+    at = crafted.index(b"is_p2p") - 5
+    crafted = crafted[:at] + b"cposix\nsystem\n0" + crafted[at:]
+
+    assert fr_torch.build(crafted) is None
+    assert [f.value for f in facts(crafted) if isinstance(f, Claim)] == ["posix.system"]
+
+
+def nested(count: int) -> bytes:
+    return b"\x80\x02}(X\x07\x00\x00\x00entries" + b"](" * count + b"e" * count + b"u."
+
+
+START = b"\x80\x02}(X\x09\x00\x00\x00pg_config"
+BOMBS = {
+    "a memo number that would take 34 GB": START + b"r\xff\xff\xff\x7fNu.",
+    "tuples that take exponential time to hash": b"\x80\x02}X\x09\x00\x00\x00pg_config0"
+     b"N" + b"q\x01h\x01\x86" * 60 + b"Ns.",
+    "a list within itself": START + b"NX\x07\x00\x00\x00entries]q\x00(h\x00eu.",
+    "lists a hundred thousand deep": nested(100_000) + b"pg_config",
+    "a text longer than the file": b"\x80\x02}(X\xff\xff\xff\x7fpg_config",
+    "a number of a gigabyte": b"\x80\x02\x8b\xff\xff\xff\x3fpg_config",
+    "marks that fit nothing": b"\x80\x02" + b"(u" * 50 + b"pg_config.",
+    "a dict as a key": b"\x80\x02}(}NX\x09\x00\x00\x00pg_configNu.",
+    "no pickle at all": b"\x80\x02" + bytes(range(256)) * 20 + b"pg_config",
+    "JSON a hundred thousand deep": b'{"entries": ' + b"[" * 100_000 + b'"pg_config"',
+    "JSON of the wrong shape": b'{"entries": 7, "pg_config": [], "record_id": 1}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", sorted(BOMBS))
+def test_a_crafted_file_is_a_gap_and_takes_no_time(what: str) -> None:
+    """Neither memory nor time nor the stack gives way."""
+    start = time.process_time()
+
+    found = facts(BOMBS[what])
+
+    assert gaps(found)
+    assert not [fact for fact in found if isinstance(fact, Track)]
+    assert time.process_time() - start < 2
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=9)
+    | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner,
+                                                               max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
+    """Whatever stands in place of any field, tracks or gaps come out, and the ledger takes them."""
+    made = [entry(n) if n < 4 else open_entry(n) for n in range(6)]
+    for _ in range(data.draw(st.integers(0, 6))):
+        victim = data.draw(st.sampled_from(made))
+        victim[data.draw(st.sampled_from(sorted(victim)))] = data.draw(PLAIN)
+    top: dict[str, object] = {**header(), "entries": made}
+    for key in data.draw(st.sets(st.sampled_from(sorted(top)))):
+        top[key] = data.draw(PLAIN)
+    written = pickle.dumps(top, protocol=data.draw(st.sampled_from([2, 4])))
+
+    found = facts(written)
+
+    assert found
+    judge([fact for fact in found if isinstance(fact, Track)])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 5000), st.binary(min_size=1, max_size=6), st.sampled_from([0, 1]))
+def test_no_byte_breaks_the_reader(at: int, junk: bytes, over: int) -> None:
+    """Damage anywhere in a dump in torch's layout is a gap or a smaller loss."""
+    data = DAMAGED
+    at %= len(data)
+    broken = data[:at] + junk + data[at + over * len(junk) :]
+
+    found = facts(broken)
+
+    assert found
+    judge([fact for fact in found if isinstance(fact, Track)])
+
+
+DAMAGED = pickled(header(), ring(40, open_entry(40)))
+
+
+@given(st.binary(max_size=200))
+def test_tokens_are_read_to_the_end_or_refused(data: bytes) -> None:
+    """The check before the C unpickler never reads beyond the data."""
+    end = fr_builder.token_end(data)
+
+    assert end is None or 0 < end <= len(data)
+
+
+@given(PLAIN)
+def test_the_sure_way_builds_what_pickle_does(value: object) -> None:
+    """On plain data, the machine of our own and the standard library agree."""
+    for protocol in (3, 4, 5):  # 2 needs a function to make bytes
+        written = pickle.dumps(value, protocol=protocol)
+        assert repr(fr_pickle.load(written)) == repr(pickle.loads(written))
+
+
+@pytest.mark.live
+def test_recorders_of_a_real_job_name_the_missing_rank(tmp_path: Path) -> None:
+    """A job over gloo hangs, its ranks write their dumps, and the late one is found."""
+    script = Path(__file__).resolve().parent.parent / "samples" / "fr-missing-rank" / "train.py"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4"]
+    job = subprocess.Popen(
+        [*launcher, "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(script)],
+        env={**os.environ, "DUMPS": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while sum(path.stat().st_size > 0 for path in tmp_path.iterdir()) < 4:
+            assert time.monotonic() < deadline
+            assert job.poll() is None
+            time.sleep(0.2)
+        time.sleep(0.5)
+    finally:
+        job.terminate()  # torchrun ends its ranks
+        job.wait(60)
+
+    found = [t for path in tmp_path.iterdir() for t in tracks(path.read_bytes(), path.name)]
+    (finding,) = judge(found).findings
+
+    assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
+    assert finding.site is not None
+    assert finding.site.function == "train"

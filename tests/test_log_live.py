@@ -72,7 +72,8 @@ def test_an_exception_on_one_rank(tmp_path: Path, options: tuple[str, ...]) -> N
     assert raised[1].fields["function"] == "step"
     assert raised[0].fields["op"] == "all_reduce"
     ends = {fact.who.rank: (fact.exitcode, fact.signal) for fact in of(facts, Exit)}
-    assert ends[1] == (1, None)
+    # torch sometimes aborts while it tears down after the exception; the launcher says which.
+    assert ends[1] in {(1, None), (None, 6)}
     assert ("root_cause_rank", "1") in {(c.about, c.value) for c in of(facts, Claim)}
 
 

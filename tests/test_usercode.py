@@ -17,7 +17,7 @@ LIBRARY = [
     "/usr/local/lib/python3.12/dist-packages/requests/sessions.py",
     "/usr/lib/python3.11/queue.py",
     "/usr/lib/python3/dist-packages/yaml/loader.py",
-    "/root/.pyenv/versions/3.11.7/lib/python3.11/multiprocessing/queues.py",
+    "/opt/python/lib/python3.11/multiprocessing/queues.py",
     "/home/me/src/pytorch/torch/distributed/distributed_c10d.py",
     "torch/utils/data/dataloader.py",
     "threading.py",

@@ -14,6 +14,7 @@ from whyhang.analyzer.model import (
     Record,
     Role,
     Source,
+    Trust,
     Who,
     fold,
 )
@@ -21,6 +22,7 @@ from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.bundle import Bundle, Entry, Manifest, facts_file, time_text
 from whyhang.collectors.look import Dump
 from whyhang.collectors.members import Job, Member
+from whyhang.collectors.recorders import Recorded
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
 MANY = 3
@@ -42,6 +44,7 @@ class Taken(Record):
     excerpts: tuple[Excerpt, ...]
     gaps: tuple[Gap, ...]
     touched: tuple[str, ...]
+    records: tuple[Recorded, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -71,6 +74,10 @@ def bundle_of(taken: Taken) -> Bundle:
     for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
         entry = _dump_entry(dump, members[dump.pid], ranks, folder, taken.hostname, width)
         files[entry.path] = redact_bytes(dump.data)
+        entries.append(entry)
+    for record in taken.records:
+        entry = _record_entry(record, folder, taken.hostname, width)
+        files[entry.path] = record.data
         entries.append(entry)
     for kind, facts in (
         ("excerpts", taken.excerpts),
@@ -123,6 +130,19 @@ def _dump_entry(
         role=member.role.value,
         look=dump.look,
         taken_at=dump.taken_at,
+    )
+
+
+def _record_entry(record: Recorded, folder: str, hostname: str, width: int) -> Entry:
+    return Entry(
+        path=f"{folder}/rank{record.rank:0{width}}.flight_recorder",
+        kind="flight-recorder",
+        host=hostname if record.pid is not None else None,
+        pid=record.pid,
+        rank=record.rank,
+        trust=Trust.ENVIRONMENT if record.pid is not None else Trust.CONTENT,
+        role=Role.RANK.value,
+        taken_at=record.modified_at,
     )
 
 

@@ -22,19 +22,30 @@ from whyhang.collectors.look import Look, worth_reading
 from whyhang.collectors.members import Job
 from whyhang.collectors.processes import who
 from whyhang.collectors.procfs import Proc
+from whyhang.collectors.recorders import (
+    Records,
+    asked,
+    from_debug_server,
+    newest,
+    rank_processes,
+    written,
+)
 from whyhang.collectors.versions import versions
 
 
 class Options(Record):
     """How to look: how often, how many seconds apart, how many seconds each grab may take.
 
-    ``native``: take native frames as well, in every look.
+    ``native``: take native frames as well, in every look. ``ask``: have the ranks write their
+    recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them.
     """
 
     looks: int = 2
     interval: float = 1.0
     limit: float = 15.0
     native: bool = False
+    ask: bool = False
+    debug_server: str | None = None
 
 
 def capture(
@@ -73,12 +84,14 @@ class Capture:
         self._native: list[Look] = []
         self._excerpts: list[Excerpt] = []
         self._touched: list[str] = []
+        self._records: list[Records] = []
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
         for number in range(self.options.looks):
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
+        self._records = self._read_recorders()
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""
@@ -127,8 +140,17 @@ class Capture:
                 dumps=dumps,
                 versions=versions(self.host.proc, dumps),
                 excerpts=tuple(self._excerpts),
-                gaps=(*self.job.left_out, *(gap for look in every for gap in look.gaps)),
-                touched=(*self._touched, *(text for look in every for text in look.touched)),
+                gaps=(
+                    *self.job.left_out,
+                    *(gap for look in every for gap in look.gaps),
+                    *(gap for records in self._records for gap in records.gaps),
+                ),
+                touched=(
+                    *self._touched,
+                    *(text for look in every for text in look.touched),
+                    *(text for records in self._records for text in records.touched),
+                ),
+                records=newest(self._records),
             )
         )
 
@@ -149,6 +171,18 @@ class Capture:
                 found.setdefault(place, dump.pid)
         cwds = {pid: process.cwd for pid, process in self._known.items()}
         return excerpts(self.host.proc, found, cwds)
+
+    def _read_recorders(self) -> list[Records]:
+        """Take the recorders' dumps that the ranks have written, and new ones if told to."""
+        ranks = rank_processes(self.host, self.job)
+        found = [written(ranks)]
+        if self.options.ask:
+            self._tell("asking the ranks for their recorders")
+            found.append(asked(ranks))
+        if self.options.debug_server:
+            self._tell(f"asking {self.options.debug_server} for the recorders")
+            found.append(from_debug_server(self.options.debug_server, self.options.limit))
+        return found
 
     def _settle(self, look: Look) -> None:
         """Tell from the first stacks which children of a program are ranks, and number them."""

@@ -20,7 +20,7 @@ from whyhang.analyzer.model import Call, Claim, Fact, Gap, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import fr_pickle, fr_torch
 from whyhang.collectors.fr_torch import Dump
-from whyhang.collectors.fr_tracks import Place, calls_of_group, facts
+from whyhang.collectors.fr_tracks import Place, calls_of_group, default_group_size, facts
 
 _NAMED = re.compile(
     r"(?:(?:nccl|comm_lib|hccl|xccl|rccl|mccl|fr)_trace_rank_|(?:^|[/_.-])(?:fr|flight_recorder)_?"
@@ -72,6 +72,15 @@ class FlightRecorder:
                 again=functools.partial(_again, document.open),
             )
             yield from facts(dump, place)
+
+
+def world_size_of(data: bytes) -> int | None:
+    """Tell how many ranks the job of a dump has, or None where it does not say."""
+    try:
+        top = _load(data).top
+    except (fr_pickle.UnsafePickleError, fr_pickle.BadPickleError):
+        return None
+    return default_group_size(top)
 
 
 def _load(data: bytes, *, everything: bool = False) -> Dump:

@@ -170,6 +170,14 @@ def _groups(top: Mapping[object, object], known: Sequence[Row]) -> dict[str, Gro
     return found
 
 
+def default_group_size(top: Mapping[object, object]) -> int | None:
+    """Tell how many ranks the default group has, where the header lists them."""
+    for group in _groups(top, ()).values():
+        if group.description == "default_pg" and group.ranks is not None:
+            return len(group.ranks)
+    return None
+
+
 @functools.lru_cache(maxsize=65536)
 def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
     """Make a group, once for all dumps that name it."""

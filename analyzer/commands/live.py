@@ -53,6 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "auto: where the Python stack leaves the wait open (default)",
     )
     group.add_argument(
+        "--ask-recorders",
+        action="store_true",
+        help="write to the job: ask each rank for its flight recorder's dump, through the pipe "
+        "that TORCH_NCCL_DEBUG_INFO_PIPE_FILE names",
+    )
+    group.add_argument(
+        "--debug-server",
+        metavar="HOST:PORT",
+        help="ask torch's debug server for the flight recorders of all ranks",
+    )
+    group.add_argument(
         "--timeout",
         type=_seconds,
         default=15.0,
@@ -106,6 +117,8 @@ def _capture(
         interval=options.interval,
         limit=options.timeout,
         native=options.native == "always",
+        ask=options.ask_recorders,
+        debug_server=options.debug_server,
     )
     taken = capture(pid, look, progress.say, meanwhile=_warm_up())
     read = _read(taken.bundle())
@@ -167,7 +180,12 @@ def _read(bundle: Bundle) -> list[Fact]:
     from whyhang.collectors.bundle import documents_of  # noqa: PLC0415
     from whyhang.collectors.folder import read_documents  # noqa: PLC0415
 
-    return list(read_documents(documents_of(bundle), readers=LIVE_READERS))
+    readers = LIVE_READERS
+    if any(entry.kind == "flight-recorder" for entry in bundle.manifest.files):
+        from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+
+        readers = (FlightRecorder(), *readers)
+    return list(read_documents(documents_of(bundle), readers=readers))
 
 
 def _save(bundle: Bundle, path: str, *, number: int) -> None:

@@ -1,0 +1,264 @@
+"""Recorder dumps of a live job: found where torch writes them, or asked for."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fr_docs import REAL, entry, header, pickled
+
+from whyhang.analyzer.cli import main
+from whyhang.analyzer.model import replace
+from whyhang.collectors import recorders
+from whyhang.collectors.recorders import RankProcess, asked, from_debug_server, prefixes, written
+
+
+def dump(ranks: int = 2) -> bytes:
+    return pickled(header(("0", "default_pg", range(ranks))), [entry(0)])
+
+
+def process(root: Path, rank: int = 1, **environ: str) -> RankProcess:
+    return RankProcess(
+        pid=7, rank=rank, environ={"HOME": "/home/u", **environ}, started_at=time.time() - 60,
+        root=str(root), cwd=str(root / "cwd"), world_size=2,
+    )  # fmt: skip
+
+
+def put(root: Path, path: str, data: bytes, age: float = 0) -> None:
+    file = root / path.lstrip("/")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    os.utime(file, (time.time() - age, time.time() - age))
+
+
+def test_places_are_those_of_all_versions_the_jobs_own_choice_first() -> None:
+    """Torch has moved the default twice, and the environment can name another."""
+    assert prefixes({"HOME": "/home/u"}) == (
+        "/home/u/.cache/torch/comm_lib_trace_rank_",
+        "/home/u/.cache/torch/nccl_trace_rank_",
+        "/tmp/nccl_trace_rank_",
+    )
+    chosen = {
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/b_", "TORCH_FR_DUMP_TEMP_FILE": "/a_",
+        "XDG_CACHE_HOME": "/c",
+    }  # fmt: skip
+    assert prefixes(chosen)[:3] == ("/a_", "/b_", "/c/torch/comm_lib_trace_rank_")
+
+
+def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
+    """It is read through the process's own root, as in a container."""
+    put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
+    put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
+
+    (found,) = written([process(tmp_path)]).dumps
+
+    assert (found.rank, found.path) == (1, "/home/u/.cache/torch/comm_lib_trace_rank_1")
+    assert found.data == dump()
+
+
+def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> None:
+    """Jobs write beside themselves."""
+    put(tmp_path / "cwd", "traces/rank_1", dump())
+
+    assert written([process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).dumps
+
+
+@pytest.mark.parametrize(
+    ("data", "age", "why"),
+    [(dump(), 3600, "of an earlier run"), (dump(ranks=8), 0, "of a job of 8 ranks")],
+)
+def test_what_does_not_fit_the_job_is_left_and_said(
+    data: bytes, age: float, why: str, tmp_path: Path
+) -> None:
+    """Dumps of an earlier run or of another job lie in the same place."""
+    put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
+
+    found = written([process(tmp_path)])
+
+    assert found.dumps == ()
+    assert why in found.gaps[0].why
+
+
+def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
+    """Most jobs that hang have written no dump yet."""
+    assert written([process(tmp_path)]) == recorders.Records()
+
+
+def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
+    """Opening it would hang."""
+    path = tmp_path / "tmp/nccl_trace_rank_1"
+    path.parent.mkdir()
+    os.mkfifo(path)
+
+    assert written([process(tmp_path)]).dumps == ()
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[Path]:
+    """Give a pipe that answers what is written to it with a dump, as torch's thread does."""
+    pipe = tmp_path / "pipes/hang_1.pipe"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    def answer() -> None:
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            if os.read(reading, 100):
+                put(tmp_path, "/tmp/nccl_trace_rank_1", dump())
+                return
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    yield pipe
+    thread.join()
+    os.close(reading)
+
+
+def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
+    """What was done is told, and the dump that comes is taken."""
+    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+
+    found = asked([own])
+
+    assert [made.data for made in found.dumps] == [dump()]
+    assert found.touched == ("asked rank 1 for a recorder dump through its pipe",)
+    assert listening.exists()
+
+
+def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
+    """Writing to it would wait for ever; a file in its place is left alone."""
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes/hang_1.pipe")
+    (tmp_path / "pipes/hang_2.pipe").write_bytes(b"mine")
+    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+
+    found = asked([own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
+
+    assert [gap.why.replace(str(tmp_path), "") for gap in found.gaps] == [
+        "nobody reads its pipe",
+        "/pipes/hang_2.pipe is no pipe",
+        "its pipe cannot be written to (No such file or directory)",
+    ]
+    assert found.touched == ()
+    assert (tmp_path / "pipes/hang_2.pipe").read_bytes() == b"mine"
+
+
+def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
+    """A process that is stopped cannot write."""
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes/hang_1.pipe")
+    reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+
+    found = asked([own], patience=0.3)
+
+    os.close(reading)
+    assert found.gaps[0].why == "it wrote none within 0.3 s of being asked"
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Give the address of a page as torch 2.13's debug server makes it."""
+    texts = [(REAL / f"comm_lib_trace_rank_{rank}.json").read_text() for rank in (0, 2)]
+    page = "".join(
+        f"<h2>Rank {rank}: http://vm:1/handler/fr_trace_json?</h2>\n\n            <pre>"
+        f"{text.replace('&', '&amp;').replace(chr(34), '&#34;')}</pre>"
+        for rank, text in zip((0, 2), texts, strict=True)
+    )
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/fr_trace_json" else 404)
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Page) as serving:
+        thread = threading.Thread(target=serving.handle_request)
+        thread.start()
+        yield f"127.0.0.1:{serving.server_port}"
+        thread.join(5)
+
+
+def test_the_debug_server_gives_all_ranks(server: str) -> None:
+    """Its page holds a JSON dump for each."""
+    found = from_debug_server(server, limit=5)
+
+    assert [made.rank for made in found.dumps] == [0, 2]
+    assert json.loads(found.dumps[1].data)["version"] == "2.10"
+    assert found.touched == (f"asked the debug server at {server} for the recorders of all ranks",)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
+def test_no_debug_server_is_a_gap(address: str) -> None:
+    """Nobody listens there."""
+    found = from_debug_server(address, limit=2)
+
+    assert found.dumps == ()
+    assert found.gaps
+
+
+JOB = """
+import os, time
+os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
+import torch, torch.distributed as dist
+from torch._C._distributed_c10d import _dump_fr_trace
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for step in range(5):
+    dist.all_reduce(torch.ones(3))
+work = dist.all_reduce(torch.ones(3), async_op=True) if rank else None
+time.sleep(1)
+folder = os.path.join(os.environ["XDG_CACHE_HOME"], "torch")
+os.makedirs(folder, exist_ok=True)
+with open(f"{folder}/comm_lib_trace_rank_{rank}", "wb") as file:
+    file.write(_dump_fr_trace())
+print("written", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.live
+def test_a_live_look_takes_the_dumps_of_the_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stacks say that all sleep; the recorders in the job's own cache folder name the late rank."""
+    script = tmp_path / "train.py"
+    script.write_text(JOB)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3"]
+    job = subprocess.Popen(
+        [*launcher, "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", str(script)],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert job.stdout is not None
+        said = 0
+        while said < 3:
+            line = job.stdout.readline()
+            assert line
+            said += "written" in line
+        assert main([str(job.pid), "--format", "json"]) == 0
+    finally:
+        job.terminate()
+        job.wait(60)
+
+    report = json.loads(capsys.readouterr().out)
+
+    sources = {piece["source"] for found in report["findings"] for piece in found["evidence"]}
+    assert any(source.endswith("rank1.flight_recorder") for source in sources), report["headline"]
+    assert report["findings"][0]["culprit_ranks"] == [0]

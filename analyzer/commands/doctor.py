@@ -17,9 +17,9 @@ class Doctor:
     def run(self, options: argparse.Namespace) -> int:
         """Print one line per check, with cost and remedy where it fails."""
         del options
-        from whyhang.collectors import doctor  # noqa: PLC0415 - not for `--help`
+        from whyhang.collectors.doctor import checks  # noqa: PLC0415 - not for `--help`
 
-        for check in doctor.checks():
+        for check in checks():
             mark = "ok     " if check.ok else "missing"
             sys.stdout.write(f"{mark}  {check.what}: {check.found}\n")
             if not check.ok:

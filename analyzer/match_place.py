@@ -434,7 +434,7 @@ class Moving(Record):
             return ()
         numbers = tuple(s.member for s in waiters)
         clear = _count(case, [s.member for s in behind]) < _count(case, numbers)
-        if not clear and not moves:
+        if not clear and (picture.progress or not moves):
             return ()
         return (
             Hit(

@@ -13,8 +13,8 @@ from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.usercode import is_library, short
 from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
+from whyhang.analyzer.waits.usercode import is_library, short
 
 STOPPED_STATES = {"T", "t"}
 DEAD_STATES = {"Z", "X", "x"}

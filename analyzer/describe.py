@@ -9,8 +9,8 @@ from whyhang.analyzer.model import Frame, Process, StackDump, fold
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence, Location, RankState
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.usercode import is_library, short, user_frame
 from whyhang.analyzer.waits import Place, WaitKind
+from whyhang.analyzer.waits.usercode import is_library, short, user_frame
 
 STATES: dict[Standing, RankState] = {
     Standing.WAITING: "waiting",

@@ -9,9 +9,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.report import Finding, Report, Verdict
+from whyhang.analyzer.reports.stacks import parting, stack_groups
+from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.signature import Hit, Kind, Signature
-from whyhang.analyzer.stacks import parting, stack_groups
-from whyhang.analyzer.summary import gap_lines, job_facts, rank_rows
 
 MAX_EFFECTS = 6
 ENOUGH = 0.5  # a mere possibility explains nothing away

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from whyhang.analyzer.model import Frame, Process, Record, StackDump
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.usercode import is_library, normal
+from whyhang.analyzer.waits.usercode import is_library, normal
 
 SPINNING = 0.25
 """Share of one CPU from which a thread is taken to compute or spin: ranks share processors."""

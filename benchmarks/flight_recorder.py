@@ -201,8 +201,8 @@ def _read(folder: str) -> int:
     from whyhang.analyzer.ledger import judge  # noqa: PLC0415
     from whyhang.analyzer.model import Track  # noqa: PLC0415
     from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
-    from whyhang.collectors import naming  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+    from whyhang.collectors.files import naming  # noqa: PLC0415
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
 
     reader = FlightRecorder()
     tracks: list[Track] = []

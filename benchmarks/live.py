@@ -23,13 +23,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from whyhang.collectors import pyspy
-from whyhang.collectors.capture import Options, capture
-from whyhang.collectors.host import Host
-from whyhang.collectors.job import find_job
-from whyhang.collectors.look import worth_reading
-from whyhang.collectors.members import Job
-from whyhang.collectors.procfs import Proc
+from whyhang.collectors.live.capture import Options, capture
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.look import worth_reading
+from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.stacks import pyspy
 
 SCRIPT = """
 import datetime, os, time

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from whyhang import signatures
-from whyhang.analyzer.match_log import patterns_of
+from whyhang.analyzer.match.log import patterns_of
 
 RANKS = 8
 BARS = {False: 0.5, True: 2.0}

@@ -116,7 +116,7 @@ def generate(folder: Path, count: int) -> int:
 READ = """
 import sys
 from whyhang.collectors import READERS
-from whyhang.collectors.folder import read
+from whyhang.collectors.files.folder import read
 from whyhang.analyzer.model import StackDump
 facts = list(read([sys.argv[1]], readers=READERS))
 print(sum(isinstance(fact, StackDump) for fact in facts), len(facts))

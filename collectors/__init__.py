@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
 
 def _live_readers() -> tuple[Reader, ...]:
-    from whyhang.collectors import pyspy  # noqa: PLC0415 - see above
-    from whyhang.collectors.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.stack_peers import StackPeers  # noqa: PLC0415
+    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
+    from whyhang.collectors.stacks import pyspy  # noqa: PLC0415 - see above
+    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
 
     return (OwnFiles(), pyspy.JSON, StackPeers())
 
 
 def _readers() -> tuple[Reader, ...]:
-    from whyhang.collectors import (  # noqa: PLC0415 - see above
+    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+    from whyhang.collectors.stacks import (  # noqa: PLC0415 - see above
         faulthandler,
         gdb,
         handwritten,
@@ -34,9 +36,7 @@ def _readers() -> tuple[Reader, ...]:
         pystack,
         traceback,
     )
-    from whyhang.collectors.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
-    from whyhang.collectors.stack_peers import StackPeers  # noqa: PLC0415
+    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
 
     return (
         OwnFiles(),

@@ -11,8 +11,8 @@ from types import ModuleType
 
 from whyhang.analyzer.model import Fact, Gap, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors import naming
-from whyhang.collectors.flight_recorder import FlightRecorder
+from whyhang.collectors.files import naming
+from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL = Path(__file__).resolve().parent / "data" / "recorders"

@@ -18,7 +18,7 @@ with atheris.instrument_imports(include=["whyhang"]):
     from whyhang.analyzer.ledger import judge
     from whyhang.analyzer.model import NOBODY, Gap, Track
     from whyhang.analyzer.reading import HEAD_BYTES, Document
-    from whyhang.collectors.flight_recorder import FlightRecorder
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 REAL = Path(__file__).resolve().parent / "data" / "recorders"
 

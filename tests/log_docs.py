@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from whyhang.analyzer.model import Fact, LogLine
 from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors.log_scan import LogReader
-from whyhang.collectors.naming import from_path
+from whyhang.collectors.files.naming import from_path
+from whyhang.collectors.logs.scan import LogReader
 
 F = TypeVar("F", bound=Fact)
 

@@ -7,7 +7,7 @@ import io
 
 from whyhang.analyzer.model import Fact, Frame, Gap, StackDump, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
-from whyhang.collectors import naming
+from whyhang.collectors.files import naming
 
 
 def document(content: str | bytes, path: str = "stacks.txt", who: Who | None = None) -> Document:

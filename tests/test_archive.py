@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from whyhang.analyzer.model import Gap
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.archive import Item, Limits, Store
+from whyhang.collectors.files.archive import Item, Limits, Store
 
 MIB = 1 << 20
 

@@ -28,7 +28,7 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.bundle import (
+from whyhang.collectors.files.bundle import (
     Bundle,
     Entry,
     Manifest,
@@ -40,9 +40,9 @@ from whyhang.collectors.bundle import (
     read_manifest,
     write_bundle,
 )
-from whyhang.collectors.bundling import Taken, bundle_of
-from whyhang.collectors.look import Dump
-from whyhang.collectors.members import Job, Member
+from whyhang.collectors.files.bundling import Taken, bundle_of
+from whyhang.collectors.live.look import Dump
+from whyhang.collectors.live.members import Job, Member
 
 PROCESS = Process(
     who=Who(rank=1, trust=Trust.ENVIRONMENT, host="h", pid=12, local_rank=1),

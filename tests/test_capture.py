@@ -19,12 +19,13 @@ import pytest
 from whyhang.analyzer.commands import live
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Claim, Excerpt, Fact, Gap, Process, Role
-from whyhang.collectors import commands, pyspy, release
-from whyhang.collectors.bundle import Bundle, OwnFiles, documents_of
-from whyhang.collectors.capture import Capture, Options, capture
-from whyhang.collectors.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.excerpts import excerpts, places
-from whyhang.collectors.procfs import Proc
+from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
+from whyhang.collectors.live import commands, release
+from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
+from whyhang.collectors.live.excerpts import excerpts, places
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.stacks import pyspy
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"

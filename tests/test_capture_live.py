@@ -18,13 +18,13 @@ import pytest
 
 from whyhang.analyzer.model import Claim, Excerpt, Fact, Process, Role, StackDump, Trust
 from whyhang.collectors import LIVE_READERS, READERS
-from whyhang.collectors.bundle import documents_of, write_bundle
-from whyhang.collectors.capture import Capture, Options, capture
-from whyhang.collectors.folder import read, read_documents
-from whyhang.collectors.host import Host
-from whyhang.collectors.job import find_job
-from whyhang.collectors.members import Job
-from whyhang.collectors.procfs import Proc
+from whyhang.collectors.files.bundle import documents_of, write_bundle
+from whyhang.collectors.files.folder import read, read_documents
+from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.procfs import Proc
 
 pytestmark = [
     pytest.mark.live,

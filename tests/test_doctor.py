@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.collectors import doctor, pyspy
-from whyhang.collectors.doctor import Check, checks
-from whyhang.collectors.procfs import Proc
+from whyhang.collectors.live import doctor
+from whyhang.collectors.live.doctor import Check, checks
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.stacks import pyspy
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 

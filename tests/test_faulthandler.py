@@ -5,7 +5,7 @@ from __future__ import annotations
 from stack_docs import dumps, facts, functions
 
 from whyhang.analyzer.model import Gap, StackDump, Trust
-from whyhang.collectors import faulthandler
+from whyhang.collectors.stacks import faulthandler
 
 READER = faulthandler.READER
 

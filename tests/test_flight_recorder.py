@@ -29,8 +29,10 @@ from hypothesis import strategies as st
 
 from whyhang.analyzer.ledger import Verdict, judge
 from whyhang.analyzer.model import Call, CallState, Claim, Group, Track, Trust
-from whyhang.collectors import fr_builder, fr_pickle, fr_torch
-from whyhang.collectors.flight_recorder import FlightRecorder
+from whyhang.collectors.flight_recorder import builder as fr_builder
+from whyhang.collectors.flight_recorder import torch_dump as fr_torch
+from whyhang.collectors.flight_recorder import unpickle as fr_pickle
+from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 READER = FlightRecorder()
 

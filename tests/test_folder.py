@@ -14,8 +14,8 @@ from stack_docs import document
 from whyhang.analyzer.model import Fact, Gap, StackDump, Trust
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import READERS
-from whyhang.collectors.bundle import Entry, Manifest
-from whyhang.collectors.folder import read, read_documents
+from whyhang.collectors.files.bundle import Entry, Manifest
+from whyhang.collectors.files.folder import read, read_documents
 
 STACK = """\
 Process {pid}: python train.py

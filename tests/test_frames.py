@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from stack_docs import document
 
-from whyhang.analyzer.frameindex import FrameIndex, symbol
 from whyhang.analyzer.model import Process, Record, StackDump
 from whyhang.analyzer.waits import Layer, Place, Scope, WaitKind, place_of, undecided
-from whyhang.collectors import pyspy
+from whyhang.analyzer.waits.index import FrameIndex, symbol
+from whyhang.collectors.stacks import pyspy
 from whyhang.signatures.frames import TABLE
 
 HERE = Path(__file__).parent

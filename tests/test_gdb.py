@@ -5,7 +5,7 @@ from __future__ import annotations
 from stack_docs import dumps, functions
 
 from whyhang.analyzer.model import Trust
-from whyhang.collectors import gdb
+from whyhang.collectors.stacks import gdb
 
 READER = gdb.READER
 

@@ -6,7 +6,7 @@ import pytest
 from stack_docs import document, dumps, functions
 
 from whyhang.analyzer.model import Trust
-from whyhang.collectors import handwritten
+from whyhang.collectors.stacks import handwritten
 
 READER = handwritten.READER
 

@@ -9,9 +9,9 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust
-from whyhang.collectors.job import find_job
-from whyhang.collectors.members import Job
-from whyhang.collectors.spawned import Numbers, number, read_numbers, settle
+from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.spawned import Numbers, number, read_numbers, settle
 
 PY = "/usr/bin/python3"
 SPAWN = (PY, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--fork")

@@ -9,11 +9,11 @@ import pytest
 from small_jobs import report_of
 
 from whyhang import signatures
-from whyhang.analyzer.match_log import patterns_of
+from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import NOBODY, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Report
-from whyhang.collectors.log_scan import LogReader
+from whyhang.collectors.logs.scan import LogReader
 
 MISSED = (
     "[E1121 02:08:47.48 ProcessGroupGloo.cpp:67] "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from log_docs import of, read_log
 
 from whyhang.analyzer.model import CallState, Claim, Exit, Fact, Group, Track
-from whyhang.collectors import log_coll
+from whyhang.collectors.logs import coll as log_coll
 
 INIT = (
     "node{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x55{pid:x} rank {rank} nranks "

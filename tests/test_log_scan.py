@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.model import Gap, LogLine, replace
-from whyhang.collectors import log_file
-from whyhang.collectors.log_blocks import AHEAD, READ
-from whyhang.collectors.log_fold import KEEP_FIRST
-from whyhang.collectors.log_scan import LogReader, looks_like_text
+from whyhang.collectors.logs import file as log_file
+from whyhang.collectors.logs.blocks import AHEAD, READ
+from whyhang.collectors.logs.fold import KEEP_FIRST
+from whyhang.collectors.logs.scan import LogReader, looks_like_text
 
 OOM = r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)"
 HIT = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0)"

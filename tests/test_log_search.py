@@ -9,9 +9,11 @@ import pytest
 from log_docs import lines, read_log
 
 from whyhang.analyzer.model import Gap, LogLine
-from whyhang.collectors import log_cache, log_search, log_syntax
-from whyhang.collectors.log_blocks import Block
-from whyhang.collectors.log_search import searcher
+from whyhang.collectors.logs import cache as log_cache
+from whyhang.collectors.logs import search as log_search
+from whyhang.collectors.logs import syntax as log_syntax
+from whyhang.collectors.logs.blocks import Block
+from whyhang.collectors.logs.search import searcher
 
 PATTERNS = (
     r"Bus error",

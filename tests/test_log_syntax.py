@@ -8,7 +8,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.log_syntax import (
+from whyhang.collectors.logs.syntax import (
     UntranslatableError,
     hyperscan_form,
     may_be_empty,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.model import NOBODY, Trust, Who
-from whyhang.collectors import naming
-from whyhang.collectors.prefix import is_numbered, skip_clock, split_prefix
+from whyhang.collectors.files import naming
+from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 
 
 @pytest.mark.parametrize(

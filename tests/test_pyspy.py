@@ -11,7 +11,7 @@ import pytest
 from stack_docs import document, dumps, facts, functions
 
 from whyhang.analyzer.model import Gap, StackDump, Trust
-from whyhang.collectors import pyspy
+from whyhang.collectors.stacks import pyspy
 
 PLAIN = """\
 Process 4711: /opt/venv/bin/python3 -u train.py

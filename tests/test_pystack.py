@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stack_docs import dumps, functions
 
-from whyhang.collectors import pystack
+from whyhang.collectors.stacks import pystack
 
 REPORT = """\
 Traceback for thread 789 (python3) [Waiting for the GIL] (most recent call last):

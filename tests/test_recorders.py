@@ -17,8 +17,14 @@ from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.model import replace
-from whyhang.collectors import recorders
-from whyhang.collectors.recorders import RankProcess, asked, from_debug_server, prefixes, written
+from whyhang.collectors.live import recorders
+from whyhang.collectors.live.recorders import (
+    RankProcess,
+    asked,
+    from_debug_server,
+    prefixes,
+    written,
+)
 
 
 def dump(ranks: int = 2) -> bytes:

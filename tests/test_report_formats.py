@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.markdown import render
 from whyhang.analyzer.report import CATEGORIES, Report, schema, to_json
-from whyhang.analyzer.terminal import show
+from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.reports.terminal import show
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from pathlib import Path
 import regex
 
 from whyhang import signatures
-from whyhang.analyzer.match_log import Blames, Log, patterns_of
+from whyhang.analyzer.match.log import Blames, Log, patterns_of
 from whyhang.analyzer.model import NOBODY, LogLine
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.signature import Kind, Matcher, Signature
-from whyhang.collectors.log_scan import LogReader
-from whyhang.collectors.log_syntax import hyperscan_form
+from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.syntax import hyperscan_form
 
 ALL = signatures.load()
 WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))

@@ -8,7 +8,7 @@ import pytest
 import regex
 
 from whyhang import signatures
-from whyhang.analyzer.match_log import patterns_of, ranks_in
+from whyhang.analyzer.match.log import patterns_of, ranks_in
 from whyhang.analyzer.signature import Kind, Signature
 
 NCCL = "node3:4711:4802 [2] "

@@ -12,8 +12,8 @@ from stack_docs import document
 
 from whyhang.analyzer.model import Gap, StackDump
 from whyhang.analyzer.reading import Reader
-from whyhang.collectors import faulthandler, gdb, handwritten, pyspy, pystack, traceback
-from whyhang.collectors.folder import read_documents
+from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
 
 READERS: tuple[Reader, ...] = (
     pyspy.JSON,

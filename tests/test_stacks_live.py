@@ -16,8 +16,9 @@ import pytest
 from stack_docs import functions
 
 from whyhang.analyzer.model import StackDump
-from whyhang.collectors import READERS, pyspy
-from whyhang.collectors.folder import read
+from whyhang.collectors import READERS
+from whyhang.collectors.files.folder import read
+from whyhang.collectors.stacks import pyspy
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 

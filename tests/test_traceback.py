@@ -6,7 +6,7 @@ import pytest
 from stack_docs import dumps, functions
 
 from whyhang.analyzer.model import Trust
-from whyhang.collectors import traceback
+from whyhang.collectors.stacks import traceback
 
 READER = traceback.READER
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.model import Frame
-from whyhang.analyzer.usercode import Origin, is_library, normal, origin_of_file, short, user_frame
+from whyhang.analyzer.waits.usercode import (
+    Origin,
+    is_library,
+    normal,
+    origin_of_file,
+    short,
+    user_frame,
+)
 
 
 def frame(function: str, file: str, line: int = 1) -> Frame:

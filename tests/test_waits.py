@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.frameindex import symbol
-from whyhang.analyzer.guesses import from_kernel, from_line
 from whyhang.analyzer.model import (
     Frame,
     Process,
@@ -30,6 +28,8 @@ from whyhang.analyzer.waits import (
     places_of,
     undecided,
 )
+from whyhang.analyzer.waits.guesses import from_kernel, from_line
+from whyhang.analyzer.waits.index import symbol
 from whyhang.signatures.frames import TABLE
 
 SOURCE = Source(file="stacks.txt")

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def facts(paths: list[str], signatures: Iterable[Signature], progress: Progress) -> list[Fact]:
     """Read files, folders and archives with all readers; the log reader gets the patterns."""
-    from whyhang.analyzer.match_log import patterns_of  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.match.log import patterns_of  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors import READERS  # noqa: PLC0415
-    from whyhang.collectors.folder import read  # noqa: PLC0415
-    from whyhang.collectors.log_scan import LogReader  # noqa: PLC0415
+    from whyhang.collectors.files.folder import read  # noqa: PLC0415
+    from whyhang.collectors.logs.scan import LogReader  # noqa: PLC0415
 
     patterns = {
         pattern

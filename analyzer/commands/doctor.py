@@ -17,7 +17,7 @@ class Doctor:
     def run(self, options: argparse.Namespace) -> int:
         """Print one line per check, with cost and remedy where it fails."""
         del options
-        from whyhang.collectors.doctor import checks  # noqa: PLC0415 - not for `--help`
+        from whyhang.collectors.live.doctor import checks  # noqa: PLC0415 - not for `--help`
 
         for check in checks():
             mark = "ok     " if check.ok else "missing"

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from whyhang.analyzer.case import Case
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
-    from whyhang.collectors.bundle import Bundle
-    from whyhang.collectors.capture import Capture
+    from whyhang.collectors.files.bundle import Bundle
+    from whyhang.collectors.live.capture import Capture
 
 NATIVE = ("auto", "always", "never")
 MORE_LOOKS = 3
 
 # What the analysis imports, the small first: a long import keeps py-spy waiting.
 _WARM = (
-    *("collectors.prefix", "collectors.naming", "collectors.folder"),
-    *("collectors.stack_text", "collectors.stack_heading", "collectors.stack_peers"),
-    *("analyzer.ledger_book", "analyzer.ledger", "analyzer.motion", "analyzer.waitkinds"),
+    *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
+    *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
+    *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.waits.kinds"),
     *("analyzer.waits", "analyzer.case", "analyzer.align", "analyzer.identify"),
     *("analyzer.diagnose", "signatures.frames"),
 )
@@ -110,7 +110,7 @@ def _capture(
     pid: int, options: argparse.Namespace, progress: Progress
 ) -> tuple[Capture, list[Fact]]:
     """Look at one job, as often and as deep as it takes; give what was taken and read."""
-    from whyhang.collectors.capture import Options, capture  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors.live.capture import Options, capture  # noqa: PLC0415 - not for `--help`
 
     look = Options(
         looks=options.looks,
@@ -145,7 +145,7 @@ def _warm_up() -> Iterator[object]:
     import pkgutil  # noqa: PLC0415
 
     from whyhang import signatures  # noqa: PLC0415
-    from whyhang.collectors.bundle import Bundle, Entry, Manifest  # noqa: PLC0415
+    from whyhang.collectors.files.bundle import Bundle, Entry, Manifest  # noqa: PLC0415
 
     for name in _WARM:
         yield importlib.import_module(f"whyhang.{name}")
@@ -177,12 +177,12 @@ def _undecided(case: Case) -> list[int]:
 
 def _read(bundle: Bundle) -> list[Fact]:
     from whyhang.collectors import LIVE_READERS  # noqa: PLC0415 - not for `--help`
-    from whyhang.collectors.bundle import documents_of  # noqa: PLC0415
-    from whyhang.collectors.folder import read_documents  # noqa: PLC0415
+    from whyhang.collectors.files.bundle import documents_of  # noqa: PLC0415
+    from whyhang.collectors.files.folder import read_documents  # noqa: PLC0415
 
     readers = LIVE_READERS
     if any(entry.kind == "flight-recorder" for entry in bundle.manifest.files):
-        from whyhang.collectors.flight_recorder import FlightRecorder  # noqa: PLC0415
+        from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
 
         readers = (FlightRecorder(), *readers)
     return list(read_documents(documents_of(bundle), readers=readers))
@@ -190,7 +190,7 @@ def _read(bundle: Bundle) -> list[Fact]:
 
 def _save(bundle: Bundle, path: str, *, number: int) -> None:
     """Write the bundle; a second job gets a name of its own beside the first."""
-    from whyhang.collectors.bundle import write_bundle  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors.files.bundle import write_bundle  # noqa: PLC0415 - not for `--help`
 
     if number:
         stem, dot, rest = path.partition(".")

@@ -82,7 +82,7 @@ def _render(report: Report, name: str) -> bytes:
     if name == "json":
         return to_json(report)
     if name == "markdown":
-        from whyhang.analyzer.markdown import render  # noqa: PLC0415 - only when asked for
+        from whyhang.analyzer.reports.markdown import render  # noqa: PLC0415 - only when asked for
 
         return render(report).encode()
     return _terminal_text(report).encode()
@@ -94,7 +94,7 @@ def _terminal_text(report: Report) -> str:
 
     from rich.console import Console  # noqa: PLC0415 - slow to import
 
-    from whyhang.analyzer.terminal import show  # noqa: PLC0415
+    from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
 
     buffer = io.StringIO()
     show(report, Console(file=buffer, width=FILE_WIDTH, no_color=True, highlight=False))
@@ -104,7 +104,7 @@ def _terminal_text(report: Report) -> str:
 def _print_terminal(report: Report) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import
 
-    from whyhang.analyzer.terminal import show  # noqa: PLC0415
+    from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
 
     if sys.stdout.isatty():
         show(report, Console(highlight=False))

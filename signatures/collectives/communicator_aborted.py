@@ -5,7 +5,7 @@ ncclRemoteError when the process at the other end closes. Either way the reason 
 on another rank, or in the network between.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

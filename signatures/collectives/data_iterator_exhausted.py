@@ -5,7 +5,7 @@ that was computed from another rank's length. Alone in a log it may also be an o
 data pipeline.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ parameter used outside of the wrapped forward, several forward passes before one
 shared weights in checkpointed blocks.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ names a healthy rank. A count of 0 for the other rank is no real count (see ddp-
 not-received).
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ is why the very first collective did not complete: a rank that is missing, or th
 GPUs below.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ config, a resumed checkpoint on some ranks only, or a transposed layout. Ranks o
 raise; rank 0 itself raises nothing and sees only that the others left.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ step that uses more or fewer of them (a head that is switched on, stochastic dep
 data) breaks the plan, on all ranks or only on some.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ branch that depends on the data. When all ranks skip the same ones, DDP raises a
 forward. When only some ranks skip them, the others wait in an all_reduce until the timeout.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ victims and are not meant here. The numbers are ranks within the group, which ar
 for the default group; a report of a smaller group must be translated first.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

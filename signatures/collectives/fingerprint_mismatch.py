@@ -8,7 +8,7 @@ length, and only the first differing rank is named, which may be a healthy one. 
 out is found by comparing what all ranks say of themselves, and this line alone blames nobody.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ so a rank with neither a timeout nor such a line is the one to look at: dead, fr
 part of NCCL.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ taken in the opposite order. A rank that had itself timed out in a collective sa
 times, so only ranks that did not are blamed.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

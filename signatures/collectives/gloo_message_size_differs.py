@@ -6,7 +6,7 @@ not said. The usual reasons are a last batch of another size, padding that depen
 data, or two collectives in different order.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

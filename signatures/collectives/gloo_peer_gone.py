@@ -5,7 +5,7 @@ is a victim. The one that printed no such line, or printed another error before,
 look at.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ timeout caused pair closure' is a second echo: another operation of the same pro
 out before.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

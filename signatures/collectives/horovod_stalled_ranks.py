@@ -5,7 +5,7 @@ tensors and the missing ranks. Usual reasons: a collective under a condition, di
 of batches, or a rank that died without being noticed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

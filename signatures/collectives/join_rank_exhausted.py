@@ -4,7 +4,7 @@ Join(throw_on_early_termination=True) turns uneven inputs into an error on all r
 a hang. The rank that is through first says so by number, the others only that somebody was.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

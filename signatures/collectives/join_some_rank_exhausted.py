@@ -4,7 +4,7 @@ The speaker is one of those that still had input. The rank that was through firs
 number in a line of its own ('exhausted all inputs').
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ wait_all_ranks only the first missing rank is named. The numbers are ranks withi
 which are global ranks for the default group.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ and no connection was closed, then rank 0 itself is the one that did not come. F
 one rank alone this cannot be told, so it stays a possibility.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

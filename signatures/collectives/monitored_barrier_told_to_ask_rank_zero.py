@@ -4,7 +4,7 @@ The rank that speaks is healthy: it came, and then waited for rank 0. Rank 0 wai
 and names those who are missing in its own log, so that is where to read on.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

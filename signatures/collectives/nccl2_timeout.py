@@ -4,7 +4,7 @@ Its lines carry neither operation nor sequence number, so what it waited for mus
 flight-recorder dumps or stacks. The rank in the line is the one that waited, a victim.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ point-to-point the key reads 'a:b' and the id comes from the lower rank of the p
 tells that the group's first rank did not come, and not which process that is.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ preprocessing or saving alone (or has crashed), the others wait here until the t
 minutes by default. The store itself answered, so the network is not the reason.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

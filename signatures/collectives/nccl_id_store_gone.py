@@ -4,7 +4,7 @@ Rank 0, or the agent that hosts the store, ended while the others were still set
 first error is the cause; this is how the others learn of it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

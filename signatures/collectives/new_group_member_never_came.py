@@ -5,7 +5,7 @@ members. A call under a condition, or groups created in different order, leaves 
 waiting. The number at the end of the key is the missing member's rank within the group.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ stands still. Both are symptoms. Which worker hangs, and in what, must be read f
 of the workers. A compile or a long prefill can cause a few of them in a healthy server.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -9,7 +9,7 @@ All ranks of a job that hangs for another reason may say so too: whoever says it
 look at, not surely the one to blame.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ themselves. The process ends with SIGABRT (exit code -6), and the launcher then 
 siblings.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ ranks: the rank that never enqueued it, or that is silent. The number in '[Rank 
 within a group and may be stale, so it names nobody.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ left-over of an earlier job. Also seen with a GPU in an error state that needs a
 The rank fails at start-up; the others wait for it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

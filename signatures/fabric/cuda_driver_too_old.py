@@ -6,7 +6,7 @@ carry, fails at once while the other nodes wait for it in communicator set-up.
 Where all ranks say so the whole cluster is behind; where some do, those hosts are.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

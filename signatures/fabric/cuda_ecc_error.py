@@ -7,7 +7,7 @@ A job that is restarted on the same GPU fails again, not always with the same wo
 memory, unknown error).
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ still busy after a boot.
 The ranks of that host fail at once and all others wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

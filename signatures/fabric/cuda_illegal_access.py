@@ -8,7 +8,7 @@ The rank that prints it first is the one; the others then see a closed connectio
 The kernel log shows Xid 13 or 31 for its pid.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ others: hardware).
 The rank that prints it is the one, the others wait for it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ from this host only.
 It fails at start-up while the others wait in the rendezvous or in the first collective.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ the defective one, but its host is the place.
 The kernel log shows Xid 74 or 144 to 150 with the link's number.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -9,7 +9,7 @@ communicator, which are global ones for the first (world) communicator. NCCL 2.5
 them; see duplicate-gpu-unnamed for later ones.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ All ranks of the host may print it, so the speakers are not all guilty. The busI
 lines tells who shares.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ that run at that moment lose NVLink; new ones get error 802.
 It concerns all ranks of the host; the line itself is of the system log.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

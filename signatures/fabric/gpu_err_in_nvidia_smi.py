@@ -6,7 +6,7 @@ a reset (Xid 79, 119, 74). Fan sensors alone may fail on a GPU that otherwise wo
 The table does not say which rank used it; the process list may, by pid.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

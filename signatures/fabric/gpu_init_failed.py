@@ -6,7 +6,7 @@ device is unreachable. nvidia-smi then misses that GPU.
 It is an event of the host; ranks that need that GPU cannot start.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ fail on all GPUs of the host, while running ones on the others go on.
 The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

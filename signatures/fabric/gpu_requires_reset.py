@@ -6,7 +6,7 @@ reset", or its recovery action is Reset, Reboot or Drain.
 The kernel log holds the Xid that led to it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ message, while the kernel logs the fault.
 NCCL_P2P_DISABLE=1 cures it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ noticed that a connection broke.
 These lines follow from an error that stands earlier, on this rank or another.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ torch keeps these rules itself; they break with custom CUDA graphs, several thre
 collectives, or extensions that call NCCL.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

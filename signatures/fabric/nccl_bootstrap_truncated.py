@@ -8,7 +8,7 @@ It names neither side. Compare the order of new_group and first collectives on t
 the same as "message truncated" of NET/Socket, which is about the size of a collective.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -9,7 +9,7 @@ The line names the peer's address; which of the two is wrong it cannot know. The
 (too little sent) hangs in silence.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

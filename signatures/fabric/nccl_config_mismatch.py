@@ -6,7 +6,7 @@ comes from NCCL_NET or ProcessGroupNCCL options that differ between groups or ho
 The split fails on the ranks that print it, while ranks with the right setting wait.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ The address stands in the INFO lines "Call to connect returned ..., retrying" or
 the bootstrap lines.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ In a log that ends here the process is still trying, or was killed meanwhile. Th
 address is the one to look at.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ NCCL picks one interface per host by itself; hosts with several networks need
 NCCL_SOCKET_IFNAME. All high ports must be open between the nodes.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

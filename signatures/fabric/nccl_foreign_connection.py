@@ -7,7 +7,7 @@ living rank should take.
 Worth a look only when ranks are missing in communicator set-up.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ another kernel or OFED.
 It hits hosts that were updated or rebooted without the module.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

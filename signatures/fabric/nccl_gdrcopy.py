@@ -6,7 +6,7 @@ NCCL_GDRCOPY_ENABLE=1 asks for it. It hits the hosts where the module is missing
 NCCL does not need it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ the others go on and wait in the first replay.
 Compare the driver versions of the hosts.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ card).
 If NCCL_NET_GDR_LEVEL=LOC cures it, it is the path between card and GPU.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ The sizes in the line often show which.
 If the calls of the ranks do agree, suspect the NIC's firmware or GPUDirect.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

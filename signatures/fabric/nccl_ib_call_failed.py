@@ -6,7 +6,7 @@ and user library do not fit, or the connection broke before.
 Look for kernel messages of the card's driver on that host.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

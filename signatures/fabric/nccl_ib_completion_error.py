@@ -7,7 +7,7 @@ two sides differ or a wrong key), receiver not ready (13), fatal (19) and genera
 still; the others point at card, driver or firmware.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

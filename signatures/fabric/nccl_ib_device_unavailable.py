@@ -7,7 +7,7 @@ NCCL then goes on with fewer cards or with sockets, so that ranks disagree about
 silent hang in the first collective.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ peer died and tore it down.
 Look for the first completion with another status, or for the rank that ended.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

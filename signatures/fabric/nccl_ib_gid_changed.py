@@ -6,7 +6,7 @@ On RoCE, GIDs follow the IP addresses of the interface: an address was added, re
 Harmless at start-up; suspicious when transfers fail soon after.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

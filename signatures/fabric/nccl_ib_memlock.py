@@ -7,7 +7,7 @@ containers, so that often one launch method or one host fails.
 The rank fails in connection set-up; its peers wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ rank A picks an InfiniBand card, rank B a RoCE one.
 NCCL 2.26 and later say so; before, the connection fails in ibv_modify_qp.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

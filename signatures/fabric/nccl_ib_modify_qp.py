@@ -7,7 +7,7 @@ argument (22) means that the two ends do not fit: different link types, MTU or G
 Both ends are candidates, so nobody is blamed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

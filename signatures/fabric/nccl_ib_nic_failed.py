@@ -6,7 +6,7 @@ with a fatal error.
 The card is one of this host or of its peer; the speaker is where it showed.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ Every process that opened the card prints it, so all ranks of that host may spea
 host's card that is at fault.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ or the wrong card.
 The connection is lost; both ends then report flushed requests.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ Count over all ranks: all complain about one peer's address: that host. One rank
 all: its own card. Only pairs over one rail: a switch or cable.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ collective and wait until their time-out.
 Look at this rank's traceback, not at the time-outs of the others.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

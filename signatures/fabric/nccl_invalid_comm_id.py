@@ -6,7 +6,7 @@ image, a job script or a benchmark's leftovers.
 Ranks with the variable fail at once, ranks without wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ different launches, or a group was created with a rank of another group.
 NCCL refuses on this process only; the others wait for its check-in.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

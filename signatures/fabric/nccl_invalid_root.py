@@ -7,7 +7,7 @@ used). The call fails on this rank before anything is sent.
 The other ranks named a root that exists, are in the collective, and wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

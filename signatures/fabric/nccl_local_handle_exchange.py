@@ -7,7 +7,7 @@ file in /tmp is in the way, or when the neighbour has died.
 If a neighbour ended first, that is the cause and this an effect.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

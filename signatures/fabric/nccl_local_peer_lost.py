@@ -7,7 +7,7 @@ The same words with res=3 belong to tear-down and mean nothing. The number is th
 not the global one.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

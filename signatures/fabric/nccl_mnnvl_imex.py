@@ -7,7 +7,7 @@ IMEX daemons of the hosts do not see each other.
 NCCL_MNNVL_ENABLE=0 falls back to the network.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

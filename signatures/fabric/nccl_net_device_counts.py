@@ -7,7 +7,7 @@ first collectives: channels of one side have no partner.
 On rank 0 the INFO lines "Rank N has K local Net devices (max M)" name the ranks that see fewer.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

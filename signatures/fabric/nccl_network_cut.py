@@ -6,7 +6,7 @@ loss, a cable or switch, a firewall or connection-tracking table that forgot an 
 Neither end need be at fault; look at the host behind the address and at what lies between.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ Where only some ranks have them the others hang in the collective; different set
 ranks also hang without any message.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ node), the interface has no address, or only an IPv6 one while NCCL_SOCKET_FAMIL
 Only hosts where the name is wrong print it. The other ranks wait in communicator set-up.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ plugin, or a plugin that failed to load.
 The pair is given as ranks of the communicator, with the GPU's number in brackets.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

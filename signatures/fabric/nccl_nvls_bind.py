@@ -8,7 +8,7 @@ NCCL_NVLS_ENABLE=0 gets going and proves it. Without a message the same fault ha
 last line "NVLS Bind mem".
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

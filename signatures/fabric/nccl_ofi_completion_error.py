@@ -7,7 +7,7 @@ allow all traffic within itself.
 Where the peer is named as unreachable, look for a rank that ended first.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ on the same GPU is the other frequent reason.
 Only this rank fails; the others of the group wait for it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

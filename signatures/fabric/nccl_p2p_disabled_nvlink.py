@@ -7,7 +7,7 @@ part of the fabric.
 The numbers are GPU indices of that host, not ranks.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

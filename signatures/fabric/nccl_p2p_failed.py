@@ -7,7 +7,7 @@ an older NCCL.
 NCCL_P2P_DISABLE=1 proves it; the transfer then goes through host memory.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ whatever killed it (OOM killer, node loss, pod deletion). A rank with no such me
 in its log is the one that died.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

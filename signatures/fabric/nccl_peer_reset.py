@@ -6,7 +6,7 @@ own error. The rank that prints it is a witness.
 A time-out in the same place means something else: see nccl-network-cut.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ more local ranks connect than the host has.
 The rank that prints it stops making progress and the others wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ The rank in the line asked for the operation; it need not be at fault, so nobody
 same message for Close, Stop or Abort is ordinary tear-down.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

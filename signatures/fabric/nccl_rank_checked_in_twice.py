@@ -8,7 +8,7 @@ The number is a rank of the communicator, global for the world communicator. The
 nobody claims is missing.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

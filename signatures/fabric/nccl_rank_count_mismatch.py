@@ -7,7 +7,7 @@ run that still uses the same id.
 The root prints both numbers and gives up; everyone else waits.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ The host of that rank has a card that is down, filtered out by NCCL_IB_HCA, or n
 the container.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

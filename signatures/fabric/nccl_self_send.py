@@ -7,7 +7,7 @@ the rank itself.
 NCCL refuses this rank's call; its real neighbours wait for messages that never come.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ Kubernetes it needs an emptyDir of medium Memory.
 All ranks of the container may print it; the container is at fault, not one rank.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

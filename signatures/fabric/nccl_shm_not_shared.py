@@ -6,7 +6,7 @@ or something removed the segment: systemd's RemoveIPC at logout, a clean-up scri
 The segment was made by a neighbour that may also have died; then that comes first.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ MiB); else it is not writable or not shared between the ranks of the host.
 Newer versions add the error and fall under nccl-shm-full or nccl-shm-not-shared.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

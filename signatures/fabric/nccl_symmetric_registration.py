@@ -7,7 +7,7 @@ The rank that is named is the one whose registration differs; it is a number of 
 communicator.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

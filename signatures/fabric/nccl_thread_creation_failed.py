@@ -6,7 +6,7 @@ up: NCCL, torch, OpenBLAS and DataLoader workers start hundreds per host.
 The rank fails or stays without its proxy thread, and the others wait for it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

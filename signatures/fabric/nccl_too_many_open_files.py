@@ -7,7 +7,7 @@ This rank cannot accept connections, so its peers hang in set-up. Not to be conf
 "Accept failed Resource temporarily unavailable" at tear-down, which is harmless.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

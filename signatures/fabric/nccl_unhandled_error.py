@@ -7,7 +7,7 @@ before it, which needs NCCL_DEBUG=WARN, or under "Last error:" with newer versio
 A broken-off peer has a code of its own (ncclRemoteError) and is not meant here.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ or at the end of the program, and a late call still arrives.
 It follows from the tear-down: what caused that stands earlier.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -9,7 +9,7 @@ line does not say which of the two is the odd one out: count the "NCCL version" 
 ranks.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

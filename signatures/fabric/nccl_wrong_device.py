@@ -7,7 +7,7 @@ The call fails on this rank and all others wait in the collective. The numbers a
 indices, not ranks.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

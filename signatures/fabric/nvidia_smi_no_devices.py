@@ -6,7 +6,7 @@ command ran in a container or virtual machine without GPUs.
 Only the first matters; the kernel log of the host decides.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

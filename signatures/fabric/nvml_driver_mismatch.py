@@ -7,7 +7,7 @@ CUDA programs; jobs that run already may go on.
 A reboot of the host mends it.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ ones fail, so it shows at the next restart or in a new worker.
 On the host itself nvidia-smi works; if it does not, the GPU or driver is at fault.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

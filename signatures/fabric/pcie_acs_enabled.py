@@ -8,7 +8,7 @@ Alone it only says that this is possible: virtual machines need ACS. It speaks w
 have arrived in the first collective and none goes on.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

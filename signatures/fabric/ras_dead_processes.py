@@ -7,7 +7,7 @@ in the following lines (ras-process-missing) or by its address.
 Causes are the kernel (OOM killer), a signal, a node loss or a network cut.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ number here.
 A process that does not answer, has not joined yet, or has left is behind it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

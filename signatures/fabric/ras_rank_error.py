@@ -6,7 +6,7 @@ on this rank itself. "Remote process error" on others is only its echo.
 The rank number is the communicator's; the process id tells which global rank it is.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

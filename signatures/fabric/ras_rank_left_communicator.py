@@ -7,7 +7,7 @@ an exception and tore its groups down.
 The rank number is the communicator's; the process id tells which global rank it is.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

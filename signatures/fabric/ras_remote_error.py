@@ -6,7 +6,7 @@ process that is gone or silent.
 The DEAD and INCOMPLETE blocks of the same report name it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

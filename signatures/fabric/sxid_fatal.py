@@ -7,7 +7,7 @@ the GPU.
 It is a fault of the host, not of a rank.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

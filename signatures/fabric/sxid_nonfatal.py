@@ -6,7 +6,7 @@ of a program; the switch goes on.
 Only its repetition on one link is a reason to look at that link.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ killed, interrupted or its GPU failed; many at the end of a job are ordinary).
 The earlier Xid of the same GPU, or whatever killed the process, is the cause.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

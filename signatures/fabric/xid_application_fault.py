@@ -9,7 +9,7 @@ The process dies or its stream stops, and the other ranks wait. Xid 43 and 45 th
 effects.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

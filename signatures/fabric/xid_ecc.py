@@ -7,7 +7,7 @@ process on the GPU dies; the other ranks lose a peer.
 The pid in the line is of the host's namespace.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

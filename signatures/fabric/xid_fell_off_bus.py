@@ -7,7 +7,7 @@ GPU in the same second (45, 119, 154) are effects.
 The pid in the line is of the host's namespace and may be missing.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ them, 109 most of all, can also follow from what the program does.
 The pid, if given, is of the host's namespace.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

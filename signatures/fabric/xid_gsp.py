@@ -7,7 +7,7 @@ it too.
 The pid in the line made the call that was not answered; it is of the host's namespace.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

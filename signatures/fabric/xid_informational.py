@@ -7,7 +7,7 @@ error) and 141.
 63 and 156 ask for a reset at a good time, not for a verdict on a hang.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ Only MPI_COMM_WORLD's ranks are taken as ranks of the job. Where several ranks a
 one counts.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ communicator and the error: a wrong rank, root, count, type or communicator, or 
 Lost peers make several ranks report; the first one is nearest to the cause.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

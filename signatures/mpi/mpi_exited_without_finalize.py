@@ -6,7 +6,7 @@ one rank, an early return, a rank that never reached MPI_Init.
 The rank is that of MPI_COMM_WORLD.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

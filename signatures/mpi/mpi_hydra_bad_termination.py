@@ -7,7 +7,7 @@ exit code, counts.
 The reason stands before, in what that process printed.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ shell. Often one node or one way of starting is different.
 The process falls back to another network or fails, and its peers wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ about MPI_ABORT or a failed MPI call. Other codes accompany a failed start.
 The message proper stands before or after it, or was lost; the codes alone name no rank.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ daemon, or the network between the nodes.
 Also the words for a daemon that ended during the job.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ that node are gone or out of reach.
 The ranks are not named; the node is.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

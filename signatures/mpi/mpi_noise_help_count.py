@@ -6,7 +6,7 @@ the count.
 The advice about orte_base_help_aggregate belongs to it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

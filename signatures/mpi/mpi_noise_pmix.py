@@ -6,7 +6,7 @@ mostly in containers and with mixed versions.
 Lost connections have other words (mpi-peer-lost).
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

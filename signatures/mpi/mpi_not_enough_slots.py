@@ -6,7 +6,7 @@ threads differently. Nothing is started.
 Not a hang: mpirun says so and ends; what waits for the job may hang.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ failure of the peer.
 Look for the rank that ended first, in mpirun's final message or in the kernel log.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ libraries.
 "Signal: Terminated" and "Aborted" are left out: they follow from somebody else's decision.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ mistyped option taken for a program's name. The ranks of that node never start.
 mpirun prints the program and the node below its message.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

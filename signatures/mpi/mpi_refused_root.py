@@ -6,7 +6,7 @@ Nothing was started.
 What waits for the job (another launcher, a pod that holds the others) may hang.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ earlier jobs. The process fails or ends with a bus error later.
 All ranks of that host share the fault.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ type. Each process then fails, or becomes a world of one rank of its own.
 All ranks are alike; the start-up line is at fault.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ firewall drops the ports. Open MPI itself says that the job may now hang.
 If the peer's process had ended before, that is the cause.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

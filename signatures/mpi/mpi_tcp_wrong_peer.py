@@ -7,7 +7,7 @@ not continue properly.
 The job often hangs in the first larger message.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

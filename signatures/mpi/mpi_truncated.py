@@ -7,7 +7,7 @@ communicator.
 The rank that prints it is the receiver. Which side is wrong it cannot know.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ or uses the wrong GID. It is UCX's form of NCCL's status 12.
 The line names the local card, not the peer that is at fault.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

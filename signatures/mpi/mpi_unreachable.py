@@ -6,7 +6,7 @@ interface that is excluded, UCX without a common transport, a container without 
 The lines below name the pair.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ one stands in another line, if mpirun knows it.
 Its "see other messages" and help-message counts belong here too.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

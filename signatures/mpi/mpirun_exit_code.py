@@ -7,7 +7,7 @@ The name is [[job],rank], or [job@app,rank] from Open MPI 5 on; the rank is that
 MPI_COMM_WORLD.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ other ranks; what they say afterwards is an effect.
 The rank is that of MPI_COMM_WORLD. Signals 9 and 15 have signatures of their own.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ container, or an operator. The process could print nothing.
 The rank is that of MPI_COMM_WORLD. The kernel log of that node tells whether it was memory.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ clean-up. The rank itself did nothing wrong.
 It is merely the first that mpirun noticed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ deleted and did not stop in time, or a liveness probe that failed on a process t
 already.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

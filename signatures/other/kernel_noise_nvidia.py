@@ -6,7 +6,7 @@ states of idle GPUs, and the line with the GPU's uuid that stands before others.
 Without an Xid they say nothing about a fault.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ often another one. The line with "Killed process" or "task=...,pid=" names it.
 Blaming the invoker is a common mistake.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

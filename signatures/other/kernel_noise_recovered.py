@@ -6,7 +6,7 @@ and say that the lines before them belong to an interruption that is over.
 Compare the times: a hang that goes on after them has another cause.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

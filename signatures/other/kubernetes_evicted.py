@@ -4,7 +4,7 @@ A full local disk (ephemeral storage), memory pressure, a node that stopped answ
 maintenance, or a spot instance taken back. The remaining pods hang or lose their connections.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ memory. The pod may have been restarted at once, so that a new process waits at 
 the old ranks time out.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ Containers without NUMA rights (SYS_NICE) and older drivers refuse it; NCCL says
 It hangs only if /dev/shm is then too small, which has its own message.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ The process was ending anyway.
 Why it ended stands before.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ only: all of it costs speed and nothing else.
 A failed registration of memory (ibv_reg_mr) is another matter.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

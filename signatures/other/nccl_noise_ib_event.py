@@ -7,7 +7,7 @@ noted the same way.
 A port error or a fatal event is another matter (nccl-ib-port-event).
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ fast cards should be visible: then the container lacks /dev/infiniband or the li
 It makes jobs slow, not stuck.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ Between GPUs that are joined by NVLink it would be a WARN and a fault (nccl-p2p-
 nvlink).
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

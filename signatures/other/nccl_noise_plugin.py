@@ -6,7 +6,7 @@ such as 17 or 11 or "Could not find". NCCL then uses its own network code.
 Only on clusters whose network needs a plugin (EFA, some Ethernet fabrics) does it cost speed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

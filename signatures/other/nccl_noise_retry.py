@@ -6,7 +6,7 @@ than twenty tries mean nothing.
 From the twentieth on see nccl-connect-still-trying.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

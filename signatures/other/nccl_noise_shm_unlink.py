@@ -5,7 +5,7 @@ At tear-down both sides try to unlink or unmap the same segment; the second find
 It has no effect on the job.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

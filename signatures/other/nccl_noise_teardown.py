@@ -7,7 +7,7 @@ not go through. torch aborts communicators at exit when destroy_process_group wa
 None of it tells why a job ended. After a failure the same lines follow from it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

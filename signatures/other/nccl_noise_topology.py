@@ -6,7 +6,7 @@ NCCL falls back to defaults.
 It may choose a worse path; it does not hang from it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

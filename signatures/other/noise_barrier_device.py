@@ -4,7 +4,7 @@ Every job that calls barrier before it has used its GPU prints it, healthy or no
 ranks of a host end on the same GPU is it part of a problem, and then NCCL says so.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

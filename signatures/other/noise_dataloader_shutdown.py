@@ -4,7 +4,7 @@ They appear at the end of a process, after an error or a normal end, and in fork
 inherit an iterator.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

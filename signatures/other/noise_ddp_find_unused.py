@@ -4,7 +4,7 @@ It is about speed: DDP walks the graph in every step to look for unused paramete
 are none. So the line says the contrary of what its words suggest at a glance.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

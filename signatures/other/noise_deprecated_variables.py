@@ -4,7 +4,7 @@ Printed at start by torch 2.2 and later when a launch script sets the old names.
 still works, so a setting made by it does hold, for instance the one for a blocking wait.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

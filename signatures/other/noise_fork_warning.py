@@ -5,7 +5,7 @@ process has threads, so every DataLoader with fork prints it, and nearly all of 
 DataLoader worker really hangs in a lock, its stack shows that.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

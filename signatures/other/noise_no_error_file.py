@@ -4,7 +4,7 @@ The traceback of the worker stands in its own output. With the decorator record 
 function it would stand in the launcher's table, too.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

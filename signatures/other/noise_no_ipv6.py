@@ -4,7 +4,7 @@ The next attempt, with IPv4, decides. Only if that fails too is there a problem,
 prints lines of its own.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Printed between two lines of asterisks at the start of nearly every job, so it i
 first warning of a log that someone searches, and no sign of anything.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ It is printed by healthy jobs that simply end, and by jobs that end on an error.
 reason.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ They are printed once for each process and so look like a storm at the start of 
 Nothing behaves differently because of them in the version that prints them.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

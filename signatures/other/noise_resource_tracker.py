@@ -4,7 +4,7 @@ It is the last line of many logs, and is printed whenever processes with DataLoa
 ended by force.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Printed since torch 2.5 wherever reverse DNS is missing, as in most clusters. Th
 have been used in messages only; the connection from that address has been accepted already.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

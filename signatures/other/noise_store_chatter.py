@@ -4,7 +4,7 @@ A small somaxconn only matters for thousands of ranks that connect within the sa
 busy loop at the end only means that a client was still connected when the store was closed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ TensorBoard and some dataset libraries pull it in. The letter E in front does no
 something failed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

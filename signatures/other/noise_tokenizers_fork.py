@@ -4,7 +4,7 @@ The word deadlock makes it look like a culprit. It is a measure against one, and
 jobs with DataLoader workers.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

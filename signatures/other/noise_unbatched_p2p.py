@@ -5,7 +5,7 @@ the old behaviour can deadlock by that, which shows in stacks and recorder dumps
 line.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Usual in containers with a CPU limit, where the number of CPUs is that of the li
 then share CPUs, which costs speed; the words 'or even freeze' are a general warning.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

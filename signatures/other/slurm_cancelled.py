@@ -4,7 +4,7 @@ With --kill-on-bad-exit srun ends all tasks when one fails; the first 'task N: E
 then the one that counts. A person who cancels a hung job leaves the same line.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

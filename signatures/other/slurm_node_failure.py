@@ -5,7 +5,7 @@ it. Slurm names the node in the 'Node failure on' line; the name after ON in the
 is another one, where the step's record is kept.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

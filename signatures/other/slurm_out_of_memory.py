@@ -5,7 +5,7 @@ given back. The line names the node and the step and no rank; the killed process
 DataLoader worker.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ All tasks get SIGTERM, and SIGKILL after a grace time. Errors of collectives aro
 from that.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

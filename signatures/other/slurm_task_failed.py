@@ -4,7 +4,7 @@ A task is a rank when srun starts the ranks itself, and a whole launcher when it
 on each node, so the number names no rank for certain. The first line counts.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

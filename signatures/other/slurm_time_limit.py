@@ -4,7 +4,7 @@ If the log shows steps up to the end, it was only long. If it had been silent fo
 hung, and this line is the end and not the cause.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

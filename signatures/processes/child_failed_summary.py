@@ -4,7 +4,7 @@ The traceback printed here is the launcher's and says nothing about the program.
 (first observed failure)' is the earliest on this host at a resolution of one second.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ taken nearly all memory. An index out of range on the GPU can show as the same m
 the error comes late: run once with CUDA_LAUNCH_BLOCKING=1.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

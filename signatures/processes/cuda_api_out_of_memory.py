@@ -5,7 +5,7 @@ reason is a process of an earlier run that still lives, several ranks on one GPU
 went bad: if the same host fails again on an empty GPU, suspect the hardware.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ table. It depends on data, so it often hits one rank only, which then dies while
 in a collective.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ compatibility' and 'unsupported toolchain': its CUDA is newer than the driver al
 host only says so, that host differs from the others.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

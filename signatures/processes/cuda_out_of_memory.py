@@ -6,7 +6,7 @@ on the last one, or another process on the same GPU. A program that catches the 
 the batch on one rank causes a hang without any death.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ condition. Without a terminal it ends in BdbQuit or EOFError; with one, it waits
 the other ranks time out.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

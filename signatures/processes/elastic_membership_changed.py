@@ -6,7 +6,7 @@ nothing. The question is why the node went silent: power, network, memory, or th
 killed.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ The log now holds several attempts in one file. Errors of an earlier attempt are
 of a hang in a later one, though the same fault often strikes again.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Code inside 'with timer.expires(after=...)' took too long: a hung read, a lock, 
 that nobody else entered. The names of the timers tell which piece.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ It knows nothing of the reason. A worker that died, ran out of memory or aborted
 stands before it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

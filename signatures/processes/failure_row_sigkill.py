@@ -5,7 +5,7 @@ itself had to use force on a sibling that did not react to SIGTERM; it says so, 
 rows mean nothing.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

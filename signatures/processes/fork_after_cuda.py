@@ -5,7 +5,7 @@ the default start method after a first CUDA call. A fork that copies a lock held
 thread hangs silently for the same reason.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

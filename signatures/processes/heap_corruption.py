@@ -6,7 +6,7 @@ library after fork are usual. At the very end of a program it may come from the 
 unloading, after all work was done.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

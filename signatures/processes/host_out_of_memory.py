@@ -5,7 +5,7 @@ memory, growing worker processes, pinned buffers. [Errno 12] while a DataLoader 
 that fork could not copy the parent.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ With GPU drivers in the trace it is the driver instead (kernel-hung-task-nvidia 
 threads).
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

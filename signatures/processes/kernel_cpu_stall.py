@@ -6,7 +6,7 @@ firmware, a driver, or an overcommitted hypervisor. Short stalls happen under he
 No process is named; the whole host is suspect.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

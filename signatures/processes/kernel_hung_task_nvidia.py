@@ -7,7 +7,7 @@ host may block the same way.
 It is a fault of the host; which rank suffers the line does not say.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ their peers stop.
 At boot, or with an "up" right after, it is ordinary: compare the time with that of the hang.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

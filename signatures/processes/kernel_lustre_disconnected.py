@@ -6,7 +6,7 @@ Ranks that read data or write checkpoints there stop or die, and the others wait
 A "Connection restored" line ends it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

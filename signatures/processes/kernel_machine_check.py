@@ -6,7 +6,7 @@ reboot. Corrected errors (CE) do not stop a job and are not meant here.
 No process is named.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

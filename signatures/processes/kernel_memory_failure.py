@@ -6,7 +6,7 @@ memory module is defective.
 The pid is of the host's namespace. The rank ends without a message, or with "Bus error".
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ A later "OK" line for the server means that it came back.
 Ranks that read data or write checkpoints there stop, and the others wait for them.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

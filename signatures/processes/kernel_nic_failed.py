@@ -6,7 +6,7 @@ out. The card's ports are gone until it is reset; all RDMA connections through i
 It is a fault of the host; all its ranks and their peers suffer.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ containment event (DPC). Corrected AER messages are ordinary.
 The port's address tells the device (lspci -t); a GPU then shows Xid 79.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

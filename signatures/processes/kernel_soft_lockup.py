@@ -7,7 +7,7 @@ stand still.
 With kworker or swapper as the task the host as a whole is ill.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

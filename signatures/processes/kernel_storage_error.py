@@ -6,7 +6,7 @@ system without its servers. Processes that use it block or get input/output erro
 It speaks only for ranks that use that disk.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

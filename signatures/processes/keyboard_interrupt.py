@@ -4,7 +4,7 @@ The traceback that comes with it is as good as a stack dump: it shows in which c
 stood.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ The line names no rank. The child wrote nothing, since SIGKILL cannot be caught.
 memory while loading a checkpoint or offloading an optimizer to the CPU is the usual reason.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

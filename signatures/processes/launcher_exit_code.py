@@ -7,7 +7,7 @@ launcher names may be a victim, so nothing is said then. With several hosts, eac
 its own.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

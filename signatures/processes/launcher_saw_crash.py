@@ -5,7 +5,7 @@ corruption, or a bad memory module if it moves around on one host. SIGILL means 
 another processor.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

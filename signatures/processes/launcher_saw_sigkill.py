@@ -6,7 +6,7 @@ often while every rank loads a checkpoint. Rarely it is a scheduler, an administ
 supervisor. The launcher then ends the siblings with SIGTERM; those are no causes.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

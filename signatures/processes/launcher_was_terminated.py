@@ -4,7 +4,7 @@ The signal comes from outside of the program. When the job had been silent for l
 of the silence lies before; otherwise look at the scheduler's record.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

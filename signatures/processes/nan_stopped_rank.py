@@ -5,7 +5,7 @@ between ranks; else only the ranks with the bad batch leave. What made the NaN, 
 training, bad data or a broken GPU, is another question.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -8,7 +8,7 @@ The pid is of the host's namespace. Memory of DataLoader workers, pinned memory 
 /dev/shm count as well.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

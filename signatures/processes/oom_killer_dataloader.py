@@ -7,7 +7,7 @@ objects (copy on write through reference counts) and by prefetching.
 The pid is the worker's, of the host's namespace; its parent is the rank.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -7,7 +7,7 @@ killed process prints nothing; its launcher reports signal 9 or exit code 137.
 The pid is of the host's namespace.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

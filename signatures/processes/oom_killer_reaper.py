@@ -6,7 +6,7 @@ a short excerpt.
 The pid is of the host's namespace.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

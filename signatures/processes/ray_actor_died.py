@@ -4,7 +4,7 @@ Ray's own words for it list the usual reasons: killed by SIGKILL (out of memory)
 native code, or a call of exit. The worker's own log file holds the last words.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ The threshold is 95 % of the node's memory by default. The message lists the lar
 which are not always the killed one.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

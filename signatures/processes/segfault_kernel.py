@@ -8,7 +8,7 @@ The pid is of the host's namespace and of the thread that crashed. A crash durin
 failed job is only an effect: compare the times.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ bug in a kernel. A crash while a process is torn down after a failed collective 
 and is left out here.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ C++ exception that nobody caught ('terminate called') or heap damage, which have
 own.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

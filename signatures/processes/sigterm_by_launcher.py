@@ -4,7 +4,7 @@ The rows with -15 in the table of failures belong to ranks that were healthy. Th
 process that ended before, or whoever sent SIGTERM to the launcher.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ host. The parent looks at them in turn, so of several that fail together, from o
 instance, it names just one.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ host. It leaves no trace in its own log. The usual sender is the kernel's out-of
 or the memory limit of the job.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Typical after an ssh connection broke or a laptop closed. nohup does not help he
 torchrun installs a handler of its own for SIGHUP.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

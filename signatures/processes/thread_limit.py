@@ -4,7 +4,7 @@ Eight ranks with many DataLoader workers, each with its own OpenMP or OpenBLAS p
 container's pids limit quickly. The failure often hits one rank, the last to start its workers.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ The engine notices that the process is gone and shuts the others down, whose lat
 worker's rank.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

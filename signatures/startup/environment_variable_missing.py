@@ -4,7 +4,7 @@ Started with plain python instead of torchrun, under srun without a mapping from
 RANK, in a notebook, or through ssh or sudo that drops the environment.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ shared between nodes, with working locks), must not exist from an earlier run, a
 must exist. A missing folder does not even raise: the store retries until its timeout.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

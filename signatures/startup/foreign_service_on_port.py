@@ -5,7 +5,7 @@ another job's store or a port scanner at that address fails this test. The clien
 until their time is up.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ Without GLOO_SOCKET_IFNAME gloo resolves the host name and binds to the result. 
 without an entry of its own makes this fail.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

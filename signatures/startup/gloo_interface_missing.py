@@ -4,7 +4,7 @@ Interface names differ between nodes, and inside containers they differ from the
 One value exported for all nodes then fits some of them only.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

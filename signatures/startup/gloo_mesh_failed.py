@@ -6,7 +6,7 @@ allows the store's port only, while gloo uses random ones. A peer that died whil
 created gives the same line.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ believes to be another rank, so that two processes publish under one number and 
 this one.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ connected. So when any process is missing, all others appear to wait for rank 0.
 says itself (how many clients joined) decides: either a process is missing, or rank 0 is.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ activated, a shared folder that is not mounted. Optional imports that a program 
 such lines too.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ torch.distributed.launch adds --local_rank=N, and from 2.0 on --local-rank=N. A 
 knows neither, or only one spelling, ends the script before it starts.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

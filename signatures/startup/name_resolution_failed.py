@@ -5,7 +5,7 @@ the job; if it is a hub, a bucket or a tracker, only that call fails, and other 
 was made on one rank.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ LD_LIBRARY_PATH, a module (module load cuda), a conda package or the system's li
 the one that came with PyTorch. If only some nodes have it, those ranks die and the others wait.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ torchrun once per task instead of once per node. The others then connect to the 
 wait.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ open control ports beside torch's store; TensorBoard, Prometheus and debuggers d
 failure stops nobody else.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ launcher on one node has another --nnodes or --nproc-per-node, or ranks start at
 ranks wait for a number that nobody takes.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ It is closed when the workers of some node have finished or finally failed. A no
 after that, or comes late with the id of an old job, gets this.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

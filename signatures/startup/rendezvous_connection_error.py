@@ -5,7 +5,7 @@ store has gone. For --standalone the endpoint is localhost: a proxy setting or a
 localhost entry is then the usual reason.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ its launcher was not started, has another --rdzv-id, --rdzv-endpoint or --nnodes
 endpoint is not reachable from it.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ rank that prints it has arrived. Which ranks are missing is not said: they are t
 store-barrier-overfull.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ It waits for the count to be exactly WORLD_SIZE and so never ends. Either proces
 the store still holds the count of an earlier attempt (restart with a store that survived).
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ A few such lines are normal while slow nodes load. If the log ends with them, th
 never joined are the question. The rank that prints it has arrived.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

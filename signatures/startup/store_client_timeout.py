@@ -6,7 +6,7 @@ loopback, or a firewall or network policy drops the connection. The process that
 healthy.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

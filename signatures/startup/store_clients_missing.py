@@ -6,7 +6,7 @@ MASTER_ADDR or MASTER_PORT, or cannot reach the host; or WORLD_SIZE counts more 
 were launched.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ During the first seconds the line is normal, because ranks start in any order; i
 when nothing shows that start-up went on.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

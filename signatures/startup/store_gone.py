@@ -5,7 +5,7 @@ when rank 0 finishes first, the line is harmless. In the middle it means that ra
 own first error is the cause.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -6,7 +6,7 @@ have set the key follows from the program: mostly rank 0, or the rank whose numb
 key.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

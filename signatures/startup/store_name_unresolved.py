@@ -6,7 +6,7 @@ the codes -2 and -3 mean that the name is unknown at all, while -5 and -9 only s
 no IPv6 address, which is harmless.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ the process gets SIGBUS. Memory-mapped data on a failing network file system giv
 signal.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ pointer instead of the file, or ranks that read while another one still writes. 
 host says so, compare the file there with the others.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Docker gives 64 MB unless told otherwise, Kubernetes too. All ranks of a host sh
 with NCCL's own shared-memory transport. Left-over segments of killed jobs fill it as well.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ A worker hangs or is slow: storage, a lock inherited by fork, a deadlock in a de
 long sample. Batches come in order, so one stuck worker holds up all.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

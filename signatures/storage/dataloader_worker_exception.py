@@ -5,7 +5,7 @@ ends one rank. If the program catches it and goes on, that rank has one batch le
 others, and the hang comes at the end of the epoch.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

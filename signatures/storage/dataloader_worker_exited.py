@@ -4,7 +4,7 @@ It called exit, was killed, or crashed in native code; with several pids all of 
 once, which hints at memory. The line before often names the signal.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

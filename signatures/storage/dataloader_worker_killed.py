@@ -5,7 +5,7 @@ dataset holds. A segmentation fault or abort is native code in the dataset: a de
 HDF5 or a library that does not survive fork. A bus error is something else (shared memory).
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

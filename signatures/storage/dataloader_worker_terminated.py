@@ -4,7 +4,7 @@ SIGTERM, SIGHUP and SIGINT reach the whole process group. The main process notic
 first and reports them.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ Sometimes the message only says that the archive writer stopped at an unexpected
 [Errno 28] from a semaphore or a torch_ file means /dev/shm.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ need not be the one that failed. The tracebacks that follow are marked '(RANK n)
 missing rights, or a state dict that differs between ranks are usual.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

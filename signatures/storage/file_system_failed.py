@@ -6,7 +6,7 @@ system' is a disk that the kernel gave up on, or a container without a writable 
 only: look at that host.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ urllib3, huggingface_hub and cloud clients wait longer after every attempt, up t
 all. It is a possibility and no more: background uploads retry like this in healthy jobs too.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

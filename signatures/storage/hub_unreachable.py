@@ -5,7 +5,7 @@ may still trigger a request. When one rank retries for minutes, the others run i
 timeout.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

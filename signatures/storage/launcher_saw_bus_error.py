@@ -5,7 +5,7 @@ the process gets SIGBUS. NCCL's shared-memory transport and DataLoader batches b
 Memory-mapped data on a failing network file system gives the same signal.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

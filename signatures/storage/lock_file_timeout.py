@@ -5,7 +5,7 @@ holder on another node, or a file left by a killed process (with the soft lock u
 does not work) keeps everyone out.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ Short waits are normal while another rank downloads or compiles. When the log of
 like this, the lock's holder hangs, or died and left the file.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

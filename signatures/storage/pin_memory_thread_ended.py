@@ -4,7 +4,7 @@ Pinned memory could not be allocated (the limit on locked memory, host memory us
 GPU of this process failed. The exception of the thread stands before.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -4,7 +4,7 @@ The export was moved or re-created, the file was removed or replaced by another 
 server restarted. One node may see it while others do not.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

@@ -5,7 +5,7 @@ open until it is freed. Holding on to batches, large collate results or a low ul
 up. 'received 0 items of ancdata' is the same seen from the receiving side.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

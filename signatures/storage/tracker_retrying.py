@@ -5,7 +5,7 @@ finish and in the upload of artifacts the program waits for it, and with rank 0 
 Nothing is wrong where the client says later that it got through.
 """
 
-from whyhang.analyzer.match_log import log
+from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

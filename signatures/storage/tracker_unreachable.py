@@ -4,7 +4,7 @@ Logging runs on rank 0; init, finish and the upload of artifacts are synchronous
 the network. A retry loop in the background is another matter: tracker-retrying.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

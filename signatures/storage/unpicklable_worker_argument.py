@@ -4,7 +4,7 @@ Since Python 3.14 forkserver is the default on Linux, which makes code fail that
 fork. It happens on all ranks alike, unless only one uses workers.
 """
 
-from whyhang.analyzer.match_log import Blames, log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(

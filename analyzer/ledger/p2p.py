@@ -1,0 +1,175 @@
+"""Sends and receives: which of them pair, and who got the peer wrong.
+
+A send waits until its peer has posted the receive, a receive until the send. Numbers of such
+calls count on each rank alone, so pairs are found by peer and order: the first unfinished send
+to a rank goes with the first unfinished receive of that rank from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.graph import Wait
+from whyhang.analyzer.ledger.book import Book
+from whyhang.analyzer.ledger.heads import Head, Heads, refer, site_of
+from whyhang.analyzer.ledger.history import order_of
+from whyhang.analyzer.model import Call, CallState, Frame, Record
+
+MAX_STUDIED = 16
+"""Ranks whose whole recorder is read for the peers that they used to have."""
+
+_COUNTERPART = {"send": "recv", "recv": "send"}
+
+
+class Pairing(Record):
+    """One send or receive that holds ``head.rank`` up, and how its peer answers it.
+
+    ``answered``: the peer has posted the counterpart; ``ready``: it stands in it, too.
+    ``told``: there is a record of the peer at all.
+    """
+
+    head: Head
+    call: Call
+    peer: int
+    answered: bool
+    ready: bool
+    told: bool
+
+
+def pairings(book: Book, heads: Heads) -> tuple[Pairing, ...]:
+    """Hold every send and receive in which a rank stands against its peer."""
+    posted = _posted(book, heads)
+    standing_in = {
+        (head.rank, call.op, call.peer)
+        for found in heads.of.values()
+        for head in found
+        for call in head.batch or (head.call,)
+        if call.p2p
+    }
+    told = book.present | set(book.stacks)
+    found = []
+    for own in heads.of.values():
+        for head in own:
+            for call in head.batch or (head.call,):
+                if not call.p2p or call.peer is None or call.op not in _COUNTERPART:
+                    continue
+                other = _COUNTERPART[call.op]
+                found.append(
+                    Pairing(
+                        head=head,
+                        call=call,
+                        peer=call.peer,
+                        answered=posted[call.peer, other, head.rank] > 0,
+                        ready=(call.peer, other, head.rank) in standing_in,
+                        told=call.peer in told,
+                    )
+                )
+    return tuple(found)
+
+
+def pair_waits(book: Book, found: Iterable[Pairing]) -> tuple[Wait, ...]:
+    """Draw the waits of everyone who stands in a send or a receive."""
+    by_rank: dict[int, list[Pairing]] = defaultdict(list)
+    for pairing in found:
+        by_rank[pairing.head.rank].append(pairing)
+    return tuple(wait for own in by_rank.values() for wait in _waits(book, own))
+
+
+def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
+    """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
+
+    A rank that left its own habit at this line of code is wrong. If ranks send by one rule
+    ("to the next rank") and a few do not, those few are. Else a rank that sends to one who
+    does not listen, while another listens to it in vain, is.
+    """
+    lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
+    caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
+    studied = sorted(caught)[:MAX_STUDIED]
+    for odd in ({r for r in studied if _left_habit(book, r)}, _odd_distances(book, found)):
+        wrong = caught & odd
+        if wrong:
+            return tuple(sorted(wrong))
+    listened_to = {(p.peer, p.head.rank) for p in lonely if p.call.op == "recv"}
+    for pairing in lonely:
+        sender = pairing.head.rank
+        listeners = {listener for source, listener in listened_to if source == sender}
+        if pairing.call.op == "send" and listeners and pairing.peer not in listeners:
+            wrong.add(sender)
+    return tuple(sorted(wrong)) if len(wrong) == 1 else ()
+
+
+def _posted(book: Book, heads: Heads) -> Counter[tuple[int, str, int]]:
+    """Count the unfinished sends and receives of each rank by peer."""
+    posted: Counter[tuple[int, str, int]] = Counter()
+    for table in book.tables:
+        for rank, standing in table.standings.items():
+            for call in standing.p2p:
+                launched = not call.unclosed and call.state is not CallState.COMPLETED
+                if launched and call.peer is not None:
+                    posted[rank, call.op, call.peer] += 1
+    for rank, found in heads.of.items():
+        for head in found:
+            if head.table < 0 and head.call.p2p and head.call.peer is not None:
+                posted[rank, head.call.op, head.call.peer] += 1
+    return posted
+
+
+def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
+    head = own[0].head
+    launched = [] if head.call.unclosed else own  # else it waits for no one but itself
+    alone = frozenset(p.peer for p in launched if not p.answered and p.told)
+    queued = frozenset(p.peer for p in launched if p.answered and not p.ready)
+    absent = frozenset(p.peer for p in launched if not p.told)
+    shown = next((p for p in own if not p.answered), own[0])
+    table = book.tables[head.table] if head.table >= 0 else None
+    for on, certain in ((alone, True), (queued, False)):
+        if on or (not alone and not queued and certain):
+            yield Wait(
+                waiter=head.rank,
+                on=on,
+                call=refer(table, shown.call),
+                certain=certain and not (absent and not on),
+                absent=absent,
+                site=site_of(shown.call),
+                source=head.source,
+            )
+
+
+def _left_habit(book: Book, rank: int) -> bool:
+    """Tell whether the last peer a rank named at a line of its code is one it never named before.
+
+    Such a call may even have been answered, by a receive that was meant for another.
+    """
+    for table in book.tables:
+        standing = table.standings.get(rank)
+        if standing is None or not standing.p2p:
+            continue
+        peers: dict[tuple[str, Frame | None], list[int | None]] = defaultdict(list)
+        for call in order_of(standing):
+            peers[call.op, site_of(call)].append(call.peer)
+        for (_, site), named in peers.items():
+            before = set(named[:-1])
+            if site is not None and len(before) == 1 and named[-1] not in before:
+                return True
+    return False
+
+
+def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
+    """Find ranks whose peer lies at another distance than that of most, at one line of code.
+
+    Distances go around: the last rank sends on to the first.
+    """
+    size = 1 + max((*book.present, *book.stacks), default=0)
+    by_site: dict[tuple[str, Frame], dict[int, int]] = defaultdict(dict)
+    for pairing in found:
+        site = site_of(pairing.call)
+        if site is not None:
+            distance = (pairing.peer - pairing.head.rank) % size
+            by_site[pairing.call.op, site][pairing.head.rank] = distance
+    odd: set[int] = set()
+    for distances in by_site.values():
+        usual, count = Counter(distances.values()).most_common(1)[0]
+        if len(distances) // 2 < count < len(distances) and len(distances) > 2:
+            odd.update(rank for rank, distance in distances.items() if distance != usual)
+    return odd

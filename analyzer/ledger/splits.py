@@ -1,0 +1,120 @@
+"""Findings about ranks that met in different calls, and how they came to part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.ledger import words
+from whyhang.analyzer.ledger.book import Table
+from whyhang.analyzer.ledger.compare import Camp
+from whyhang.analyzer.ledger.heads import refer, site_of
+from whyhang.analyzer.ledger.history import earlier, history_of, left_loop, off_habit, shift
+from whyhang.analyzer.ledger.meet import Meeting
+from whyhang.analyzer.ledger.records import Finding, Quote, Side, Verdict
+from whyhang.analyzer.ledger.scene import Scene, sources
+from whyhang.analyzer.model import replace
+
+MAX_SPLITS = 8
+"""Mismatches that are told; more are of the same kind."""
+
+
+def mismatches(scene: Scene) -> Iterable[Finding]:
+    """Judge every call in which ranks stand that called different things, the fullest first."""
+    split = [meeting for meeting in scene.meetings if meeting.split is not None]
+    split.sort(key=lambda meeting: -len(meeting.inside))
+    for meeting in split[:MAX_SPLITS]:
+        finding = _mismatch(scene, meeting)
+        if finding is not None:
+            yield finding
+
+
+def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
+    split = meeting.split
+    if split is None:
+        return None
+    sides = tuple(_side(meeting.table, meeting.seq, camp) for camp in split.camps)
+    culprits, by_history = split.minority, False
+    if split.tie:
+        culprits = _off_habit(meeting, sides)
+        by_history = bool(culprits)
+    odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
+    waiting = tuple(rank for rank in meeting.ranks if rank not in culprits)
+    quotes = tuple(_quote(meeting, side) for side in sides if side.source is not None)
+    finding = Finding(
+        verdict=Verdict.MISMATCH,
+        says=words.mismatch(meeting.call, split.field, sides, culprits),
+        call=meeting.call,
+        culprits=culprits,
+        waiting=waiting,
+        affected=scene.reaching({head.rank for head in meeting.inside}, culprits),
+        field=split.field,
+        sides=sides,
+        tie=split.tie and not by_history,
+        by_history=by_history,
+        site=odd.site,
+        waiting_site=sides[0].site,
+        quotes=quotes,
+        sources=sources(quotes),
+        inferred=meeting.table.inferred,
+    )
+    return _with_history(finding, meeting, sides, odd) if culprits else finding
+
+
+def _side(table: Table, seq: int, camp: Camp) -> Side:
+    standing = table.standings[camp.ranks[0]]
+    call = standing.calls[seq]
+    return Side(
+        says=camp.says,
+        ranks=camp.ranks,
+        call=refer(table, call),
+        site=site_of(call),
+        source=standing.source,
+    )
+
+
+def _quote(meeting: Meeting, side: Side) -> Quote:
+    rank = side.ranks[0]
+    standing = meeting.table.standings[rank]
+    source = side.source or meeting.inside[0].source
+    text = words.record(standing.calls[meeting.seq], meeting.table.name)
+    if source is None:
+        raise ValueError("a side without a source is not quoted")
+    return Quote(rank=rank, source=source, text=text)
+
+
+def _off_habit(meeting: Meeting, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of equally many ranks, find those whose step to this call is new to them."""
+    left: list[Side] = []
+    for side in sides:
+        history = history_of(meeting.table.standings[side.ranks[0]])
+        odd = off_habit(earlier(history, meeting.seq), history[meeting.seq])
+        if odd is None:
+            return ()
+        if odd:
+            left.append(side)
+    return left[0].ranks if len(left) == 1 else ()
+
+
+def _with_history(finding: Finding, meeting: Meeting, sides: Sequence[Side], odd: Side) -> Finding:
+    """Say whether the odd ranks left a call out, made one too many, or left the loop."""
+    usual_side = next((side for side in sides if side is not odd), sides[0])
+    standings = meeting.table.standings
+    theirs = history_of(standings[odd.ranks[0]])
+    usual = history_of(standings[usual_side.ranks[0]])
+    # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
+    if finding.culprits != (0,) and left_loop(theirs, usual, meeting.seq):
+        return replace(
+            finding,
+            verdict=Verdict.UNEVEN,
+            says=words.left_loop(finding.culprits, odd, usual_side),
+        )
+    found = shift(theirs, usual)
+    if found is None or found.seq > meeting.seq:
+        return finding
+    missed = refer(meeting.table, found.missed)
+    return replace(
+        finding,
+        verdict=found.verdict,
+        says=words.shifted(finding.culprits, found, missed, site_of(found.missed)),
+        missed=missed,
+    )

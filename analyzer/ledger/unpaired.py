@@ -1,0 +1,106 @@
+"""Findings about sends and receives."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.graph import Cycle, Root
+from whyhang.analyzer.ledger import words
+from whyhang.analyzer.ledger.heads import site_of
+from whyhang.analyzer.ledger.p2p import Pairing, wrong_peers
+from whyhang.analyzer.ledger.records import Finding, Side, Verdict
+from whyhang.analyzer.ledger.scene import Scene, merged, sources
+
+MAX_SHOWN = 4
+
+
+def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Finding | None:
+    """Find sends and receives that do not pair, unless an idle rank is all there is to it."""
+    lonely = [p for p in scene.pairings if not p.answered and p.told and not p.call.unclosed]
+    if not lonely:
+        return None
+    culprits = tuple(r for r in wrong_peers(scene.book, scene.pairings) if r not in explained)
+    caught = {rank for cycle in cycles for rank in cycle.members}
+    shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
+    if not shown:
+        return None
+    shown.sort(key=lambda p: (p.head.rank not in culprits, p.head.rank))
+    ranks = {p.head.rank for p in shown} | {p.peer for p in shown}
+    quotes = scene.quotes([p.head.rank for p in shown[:MAX_SHOWN]])
+    return Finding(
+        verdict=Verdict.P2P_UNPAIRED,
+        says=words.unpaired([(p.head.rank, scene.call(p), site_of(p.call)) for p in shown]),
+        call=scene.call(shown[0]),
+        culprits=culprits,
+        waiting=tuple(sorted(ranks - set(culprits))),
+        affected=scene.reaching(ranks, culprits),
+        site=next((site_of(p.call) for p in shown if p.head.rank in culprits), None),
+        waiting_site=next((site_of(p.call) for p in shown if p.head.rank not in culprits), None),
+        sides=tuple(
+            Side(
+                says=f"in {scene.call(pairing)}",
+                ranks=(pairing.head.rank,),
+                call=scene.call(pairing),
+                site=site_of(pairing.call),
+                source=pairing.head.source,
+            )
+            for pairing in shown[:MAX_SHOWN]
+        ),
+        cycle=next((cycle for cycle in cycles if cycle.members & ranks), None),
+        quotes=quotes,
+        sources=sources(quotes),
+    )
+
+
+def unanswered(
+    scene: Scene, culprits: tuple[int, ...], affected: tuple[int, ...]
+) -> Finding | None:
+    """Judge ranks that wait for nobody, and do not answer a send or a receive."""
+    wanted = [p for p in scene.pairings if p.peer in culprits and not p.answered]
+    if not wanted:
+        return None
+    spot = scene.heads.spots.get(culprits[0])
+    waiting = tuple(sorted({p.head.rank for p in wanted}))
+    call = scene.call(wanted[0])
+    quotes = scene.quotes((*culprits[:3], *waiting[:2]))
+    return Finding(
+        verdict=Verdict.NEVER_JOINED,
+        says=words.never_answered(culprits, call, waiting, spot),
+        call=call,
+        culprits=culprits,
+        waiting=waiting,
+        affected=affected,
+        missed=spot.call if spot is not None else None,
+        site=spot.site if spot is not None else None,
+        waiting_site=site_of(wanted[0].call),
+        quotes=quotes,
+        sources=sources(quotes),
+    )
+
+
+def stuck_pairs(scene: Scene, roots: Sequence[Root]) -> Iterable[Finding]:
+    """Judge sends and receives that both sides have posted, or whose peer left no record."""
+    by_rank: dict[int, list[Pairing]] = defaultdict(list)
+    for pairing in scene.pairings:
+        by_rank[pairing.head.rank].append(pairing)
+    members = [root.member for root in roots if root.member in by_rank]
+    if not members:
+        return
+    absent = sorted({p.peer for rank in members for p in by_rank[rank] if not p.told})
+    first = by_rank[members[0]][0]
+    call = scene.call(first)
+    quotes = scene.quotes(members[:3])
+    yield Finding(
+        verdict=Verdict.WAITS_FOR_ABSENT if absent else Verdict.STUCK_TOGETHER,
+        says=words.waits_for_absent(members, call, absent)
+        if absent
+        else words.stuck_together(members, call),
+        call=call,
+        waiting=tuple(members),
+        affected=merged((members, *(root.blocks for root in roots))),
+        absent=tuple(absent),
+        site=site_of(first.call),
+        quotes=quotes,
+        sources=sources(quotes),
+    )

@@ -1,0 +1,173 @@
+"""The sentences of the ledger's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from whyhang.analyzer.graph import CallRef, Link
+from whyhang.analyzer.ledger.history import Shift
+from whyhang.analyzer.ledger.records import Side, Spot, Verdict
+from whyhang.analyzer.model import Call, CallState, Frame, fold
+from whyhang.analyzer.waits.usercode import short
+
+FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
+
+
+def ranks_in_words(ranks: Collection[int]) -> str:
+    """Write "rank 3" or "ranks 0-2,5"."""
+    return f"rank{'s' if len(ranks) != 1 else ''} {fold(ranks)}"
+
+
+def at(site: Frame | None) -> str:
+    """Write " at train.py:40 (step)", or nothing."""
+    if site is None:
+        return ""
+    line = f":{site.line}" if site.line is not None else ""
+    return f" at {short(site.file)}{line} ({site.function})"
+
+
+def record(call: Call, group: str) -> str:
+    """Quote the record of one call: its number, what was called, with what, how far it is."""
+    number = f"record {call.order}: " if call.order is not None else ""
+    seq = f" #{call.seq}" if call.seq is not None else ""
+    peer = f" peer {call.peer}" if call.peer is not None else ""
+    shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
+    types = ",".join(dict.fromkeys(call.dtypes))
+    parts = (f"{number}{call.op or 'a call'}{seq}{peer}", f"of {group}" if group else "", shapes)
+    state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
+        call.state, call.state.name.lower()
+    )
+    return " ".join(part for part in (*parts, types, state) if part)
+
+
+def never_joined(
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+) -> str:
+    """Say who has not come, who waits, and what the first of those missing did last."""
+    has = "has" if len(culprits) == 1 else "have"
+    wait = f", where {_wait(waiting)}" if waiting else ""
+    return f"{_start(culprits)} {has} not joined {call}{wait}{_last(culprits, spot)}"
+
+
+def never_answered(
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+) -> str:
+    """Say who has not posted the other half of a send or receive."""
+    has = "has" if len(culprits) == 1 else "have"
+    return (
+        f"{_start(culprits)} {has} not answered the {call} in which {_wait(waiting)}"
+        f"{_last(culprits, spot)}"
+    )
+
+
+def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
+    """Say who joined a call and has not finished it though others have."""
+    has = "has" if len(culprits) == 1 else "have"
+    return (
+        f"{_start(culprits)} joined {call} and {has} not finished it, though "
+        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'}: "
+        "its device or its process stopped in the middle"
+    )
+
+
+def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
+    """Say that everyone came and nobody got through."""
+    return (
+        f"All {len(ranks)} ranks ({fold(ranks)}) have joined {call} and none has finished it: "
+        "the cause lies below the program (network, device, a stopped process)"
+    )
+
+
+def waits_for_absent(ranks: Sequence[int], call: CallRef, absent: Sequence[int]) -> str:
+    """Say whom the known members wait for, without blame."""
+    whom = (
+        f"group members among the absent: {ranks_in_words(absent)} left no record"
+        if absent
+        else "members of its group that are not known"
+    )
+    return f"{_start(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {call} for {whom}"
+
+
+def mismatch(call: CallRef, field: str, sides: Sequence[Side], culprits: Sequence[int]) -> str:
+    """Say what each side called under one number."""
+    number = f" #{call.seq}" if call.seq is not None else ""
+    listed = "; ".join(
+        f"{ranks_in_words(side.ranks)} {_called(side, field)}{at(side.site)}" for side in sides[:4]
+    )
+    even = "" if culprits else " (as many on either side)"
+    return f"Under{number} of {call.group} the ranks called {FIELDS[field]}{even}: {listed}"
+
+
+def shifted(culprits: Sequence[int], found: Shift, missed: CallRef, site: Frame | None) -> str:
+    """Say which call was left out, was one too many, or came in another order."""
+    what = {
+        Verdict.SKIPPED: "skipped",
+        Verdict.EXTRA: "made one call too many:",
+        Verdict.ORDER: "made its calls in another order, beginning at",
+    }[found.verdict]
+    more = f" and {found.calls - 1} more" if found.calls > 1 else ""
+    return (
+        f"{_start(culprits)} {what} {missed}{at(site)}{more}: the calls after it agree if shifted"
+    )
+
+
+def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
+    """Say that a rank has gone on to what comes after a loop."""
+    return (
+        f"{_start(culprits)} {'has' if len(culprits) == 1 else 'have'} left the loop that others "
+        f"are still in: {own.call}{at(own.site)}, while {ranks_in_words(others.ranks)} "
+        f"{'is' if len(others.ranks) == 1 else 'are'} in {others.call}{at(others.site)}"
+    )
+
+
+def unpaired(calls: Sequence[tuple[int, CallRef, Frame | None]]) -> str:
+    """Say which sends and receives found no counterpart."""
+    listed = "; ".join(f"rank {rank} is in {call}{at(site)}" for rank, call, site in calls[:4])
+    return f"Sends and receives do not pair: {listed}"
+
+
+def unclosed(rank: int, call: CallRef, site: Frame | None) -> str:
+    """Say that a coalesced block was opened and not closed."""
+    return f"Rank {rank} opened a coalesced block with {call}{at(site)} and never closed it"
+
+
+def deadlock(links: Sequence[Link]) -> str:
+    """Follow a cycle of waits around."""
+    steps = "; ".join(
+        f"rank {link.wait.waiter} waits in {link.wait.call}{at(link.wait.site)} "
+        f"for rank {link.next}"
+        for link in links
+    )
+    return f"The ranks wait for each other in a circle: {steps}"
+
+
+def all_completed(ranks: Sequence[int]) -> str:
+    """Say that no call is open."""
+    return f"Every recorded call of {ranks_in_words(ranks)} is completed"
+
+
+def several(sentences: Sequence[str]) -> str:
+    """Join what ranks did in several calls."""
+    shown = ". ".join(sentences[:4])
+    return shown if len(sentences) <= 4 else f"{shown}. And {len(sentences) - 4} more like these"
+
+
+def _start(ranks: Sequence[int]) -> str:
+    return ranks_in_words(ranks).capitalize()
+
+
+def _wait(ranks: Sequence[int]) -> str:
+    return f"{ranks_in_words(ranks)} {'waits' if len(ranks) == 1 else 'wait'}"
+
+
+def _last(culprits: Sequence[int], spot: Spot | None) -> str:
+    if spot is None or spot.call is None:
+        return ""
+    whose = "its" if len(culprits) == 1 else f"rank {culprits[0]}'s"
+    if spot.inside:
+        return f"; {whose} oldest open call is {spot.call}{at(spot.site)}"
+    return f"; {whose} last call was {spot.call}{at(spot.site)}"
+
+
+def _called(side: Side, field: str) -> str:
+    return f"called {side.says}" if field == "op" else f"{side.call.op} {side.says}"

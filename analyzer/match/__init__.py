@@ -1,0 +1,160 @@
+"""The closed set of questions a signature may ask of the aligned job.
+
+A matcher is a frozen value; calling it with a case gives hits, each with its evidence. A new
+*kind* of relation between ranks becomes a new matcher, in a module of this package, named,
+documented and tested once. Combining: ``a | b`` holds where either does (hits on the same
+members become one, surer), ``a & b`` where both do on the same members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from whyhang.analyzer.case import Case, Standing
+from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.environ import differs, same_rank
+from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
+from whyhang.analyzer.match.ledger import ledger, silent_in_log
+from whyhang.analyzer.match.log import Blames, Log, log
+from whyhang.analyzer.match.loop import left_loop
+from whyhang.analyzer.match.place import (
+    absent,
+    all_receive,
+    all_together,
+    at_ease,
+    blocked_in,
+    creates_group,
+    late,
+    moving,
+    parted,
+    waits_for_lock_of_its_own,
+)
+from whyhang.analyzer.match.sockets import not_connected
+from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.signature import Hit, Kind, Matcher, Signature
+from whyhang.analyzer.waits import WaitKind
+
+KNOWN_LOCAL_CAUSES = (
+    WaitKind.DATALOADER,
+    WaitKind.DATASET,
+    WaitKind.LOCK,
+    WaitKind.GIL,
+    WaitKind.FILE,
+    WaitKind.NETWORK,
+    WaitKind.INPUT,
+    WaitKind.DEBUGGER,
+    WaitKind.CHECKPOINT,
+    WaitKind.STORE,
+)
+"""What a late rank may be doing that has a signature of its own."""
+
+RESTING = (Moved.STILL, Moved.STIRRED, Moved.UNKNOWN)
+"""Not seen to run between the looks."""
+
+__all__ = [
+    "KNOWN_LOCAL_CAUSES",
+    "RESTING",
+    "Blames",
+    "Either",
+    "Hit",
+    "Kind",
+    "Log",
+    "Moved",
+    "Signature",
+    "Standing",
+    "Verdict",
+    "WaitKind",
+    "absent",
+    "all_receive",
+    "all_together",
+    "at_ease",
+    "blocked_in",
+    "both",
+    "creates_group",
+    "differs",
+    "either",
+    "late",
+    "ledger",
+    "left_loop",
+    "log",
+    "moving",
+    "not_connected",
+    "parted",
+    "quiet_logs",
+    "raised",
+    "same_rank",
+    "silent_in_log",
+    "waits_for_lock_of_its_own",
+    "went_silent",
+]
+
+
+class Either(Record):
+    """One of several matchers holds; hits about the same members are merged."""
+
+    parts: tuple[Matcher, ...]
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Ask all, merge by members."""
+        merged: dict[tuple[int, ...], Hit] = {}
+        for part in self.parts:
+            for hit in part(case):
+                seen = merged.get(hit.members)
+                merged[hit.members] = merge(seen, hit) if seen else hit
+        return tuple(merged.values())
+
+
+class Both(Record):
+    """All matchers hold on at least one common member."""
+
+    parts: tuple[Matcher, ...]
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Ask the first, keep its hits that all the others share a member with."""
+        first, *rest = self.parts
+        kept = []
+        for hit in first(case):
+            partners = [_partner(hit, part(case)) for part in rest]
+            if None not in partners:
+                joined = hit
+                for partner in cast("list[Hit]", partners):
+                    joined = merge(joined, partner)
+                kept.append(replace(joined, members=hit.members))
+        return tuple(kept)
+
+
+def either(*parts: Matcher) -> Either:
+    """Hold where any of the matchers does."""
+    return Either(parts=parts)
+
+
+def both(*parts: Matcher) -> Both:
+    """Hold where all of the matchers do, on the members of the first."""
+    return Both(parts=parts)
+
+
+def merge(a: Hit, b: Hit) -> Hit:
+    """Join two hits about the same thing: kinds of evidence that agree make it surer."""
+    return replace(
+        a,
+        affected=tuple(sorted({*a.affected, *b.affected})),
+        evidence=(*a.evidence, *(piece for piece in b.evidence if piece not in a.evidence)),
+        strength=1 - (1 - min(a.strength, 1)) * (1 - min(b.strength, 1) * 0.5),
+        collective=a.collective or b.collective,
+        location=a.location or b.location,
+        fields={**b.fields, **a.fields},
+        at=_earliest(a.at, b.at),
+    )
+
+
+def _earliest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _partner(hit: Hit, others: Iterable[Hit]) -> Hit | None:
+    for other in others:
+        if set(hit.members) & set(other.members) or not hit.members or not other.members:
+            return other
+    return None

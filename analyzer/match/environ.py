@@ -1,0 +1,109 @@
+"""Matchers over what the processes were started with: ranks, sizes, addresses."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.model import Process, Record
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+
+
+class SameRank(Record):
+    """More than one living process says to be the same rank."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all ranks that are claimed twice; the number is to blame."""
+        claims: dict[int, list[Member]] = defaultdict(list)
+        for member in case.job.members:
+            if member.rank is not None and member.processes:
+                claims[member.rank].append(member)
+        twice = {rank: members for rank, members in claims.items() if len(members) > 1}
+        if not twice:
+            return ()
+        members = [member for same in twice.values() for member in same]
+        pids = " and ".join(str(member.pid) for member in members)
+        fields = subject_fields(case, [case.stands[m.id] for m in members], waiters_for(case))
+        missing = ", ".join(str(rank) for rank in case.job.absent)
+        fields["pids"] = pids
+        fields["missing"] = f"; nobody is rank {missing}" if missing else ""
+        return (
+            Hit(
+                members=tuple(member.id for member in members),
+                affected=tuple(n for n in waiters_for(case) if n not in {m.id for m in members}),
+                evidence=tuple(_said(m.processes[-1], ("RANK", "WORLD_SIZE")) for m in members),
+                fields=fields,
+            ),
+        )
+
+
+def same_rank() -> SameRank:
+    """Ask for processes that claim one rank."""
+    return SameRank()
+
+
+class Differs(Record):
+    """While the job starts, few ranks were given other values than the rest.
+
+    ``keys`` are the environment variables that must agree; the fewest are blamed, a tie names
+    nobody.
+    """
+
+    keys: tuple[str, ...]
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the members that differ from the most."""
+        if not any(m.kind is WaitKind.INIT for m in case.picture.meetings):
+            return ()
+        values = {
+            member.id: tuple(member.processes[-1].environ.get(key, "") for key in self.keys)
+            for member in case.job.members
+            if member.processes and self.keys[0] in member.processes[-1].environ
+        }
+        counts = Counter(values.values()).most_common()
+        if len(counts) < 2:
+            return ()
+        usual, most = counts[0]
+        tie = counts[1][1] == most
+        odd = tuple(number for number, value in values.items() if value != usual)
+        shown = [case.member(number) for number in odd[:3]]
+        shown.append(next(case.member(n) for n, value in values.items() if value == usual))
+        fields = subject_fields(case, [case.stands[n] for n in odd], waiters_for(case))
+        fields |= {
+            "theirs": _values(self.keys, values[odd[0]]),
+            "usual": _values(self.keys, usual),
+        }
+        evidence = [_said(member.processes[-1], self.keys) for member in shown]
+        return (
+            Hit(
+                members=odd,
+                affected=tuple(n for n in waiters_for(case) if n not in odd),
+                evidence=(*evidence, *evidence_of(case, case.stands[odd[0]])[:1]),
+                names_culprit=not tie,
+                location=location_of(case, case.stands[odd[0]]),
+                fields=fields,
+            ),
+        )
+
+
+def differs(*keys: str) -> Differs:
+    """Ask for ranks that were started with other values of these variables."""
+    return Differs(keys=keys)
+
+
+def _values(keys: tuple[str, ...], values: tuple[str, ...]) -> str:
+    return " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+
+
+def _said(process: Process, keys: tuple[str, ...]) -> Evidence:
+    found = " ".join(f"{key}={process.environ[key]}" for key in keys if key in process.environ)
+    return Evidence(
+        source=process.source.file,
+        line=process.source.line,
+        rank=process.who.rank,
+        quote=f"pid {process.who.pid}: {found}",
+    )

@@ -1,0 +1,209 @@
+"""Matchers over how ranks ended: uncaught exceptions, and logs that just stop."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.match.log import quote
+from whyhang.analyzer.model import LogLine, Record, Who
+from whyhang.analyzer.report import Evidence, Location
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits.usercode import short
+
+EXCEPTION = "python-exception"  # the name under which the log reader gives tracebacks
+MAX_QUOTES = 6
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+class Raised(Record):
+    """A rank ended with an exception of its own.
+
+    Not one that a collective raised because of another rank, nor one that a signature of its
+    own explains. ``everywhere``: ask instead for an exception that has nothing to do with ranks,
+    because every rank raised it or there is only one process.
+    """
+
+    everywhere: bool = False
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the exception raised first, on the fewest ranks."""
+        groups = _groups(case)
+        if not groups:
+            return ()
+        first = min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))))
+        ranks = _ranks(first)
+        alone = not _has_ranks(case)
+        common = len(ranks) > 1 and len(ranks) >= len(_speakers(case))
+        if (alone or common) is not self.everywhere:
+            return ()
+        return (_hit(case, first, () if self.everywhere else ranks),)
+
+
+def raised(*, everywhere: bool = False) -> Raised:
+    """Ask for uncaught exceptions; see ``Raised``."""
+    return Raised(everywhere=everywhere)
+
+
+def _groups(case: Case) -> dict[tuple[str, str], list[LogLine]]:
+    """Group the exceptions that ranks raised of themselves by what they say."""
+    explained = {
+        (line.source.file, line.source.line)
+        for line in case.job.lines
+        if set(line.matched) - {EXCEPTION}
+    }
+    groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
+    for line in case.job.lines:
+        fields = line.fields
+        if (
+            EXCEPTION in line.matched
+            and fields.get("launcher") != "yes"
+            and not fields.get("op")
+            and fields.get("type", "").rpartition(".")[2] not in ASIDE
+            and (line.source.file, line.source.line) not in explained
+        ):
+            message = _NUMBERS.sub("N", fields.get("message", ""))
+            groups[(fields.get("type", ""), message)].append(line)
+    return groups
+
+
+ASIDE = {
+    "KeyboardInterrupt",
+    "SystemExit",
+    "SignalException",
+    "ChildFailedError",
+    "BrokenPipeError",
+}
+"""Exceptions that end a process on somebody else's word."""
+
+
+def _ranks(lines: list[LogLine]) -> tuple[int, ...]:
+    return tuple(sorted({line.who.rank for line in lines if line.who.rank is not None}))
+
+
+def _speakers(case: Case) -> set[int]:
+    return {line.who.rank for line in case.job.lines if line.who.rank is not None}
+
+
+def _when(lines: list[LogLine]) -> float:
+    return min((line.time for line in lines if line.time is not None), default=float("inf"))
+
+
+def _has_ranks(case: Case) -> bool:
+    """Tell whether the job is known to have more than one rank."""
+    size = case.job.world_size
+    return (size or 0) > 1 or len(case.job.members) > 1 or bool(case.job.tracks)
+
+
+def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
+    found = [case.job.member_of(Who(rank=rank)) for rank in ranks]
+    first = lines[0]
+    fields = first.fields
+    kind = fields.get("type", "an exception").rpartition(".")[2]
+    message = fields.get("message", "").partition("\n")[0]
+    place = _location(fields)
+    at = f" at {place.function} ({place.file}:{place.line})" if place else ""
+    return Hit(
+        members=tuple(member.id for member in found if member is not None),
+        ranks=tuple(rank for rank, m in zip(ranks, found, strict=True) if m is None),
+        evidence=tuple(quote(line) for line in lines[:MAX_QUOTES]),
+        names_culprit=bool(ranks),
+        location=place,
+        fields={
+            "who": ranks_in_words(ranks) if ranks else "the job",
+            "what": f"{kind}: {message}" if message else kind,
+            "at": at,
+        },
+        at=_when(lines) if _when(lines) != float("inf") else None,
+    )
+
+
+def _location(fields: dict[str, str]) -> Location | None:
+    if not fields.get("file"):
+        return None
+    line = fields.get("line", "")
+    return Location(
+        file=short(fields["file"]),
+        line=int(line) if line.isdigit() else None,
+        function=fields.get("function"),
+    )
+
+
+LOST_PEER = re.compile(
+    r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
+    r"|Socket closed|Broken pipe"
+)
+
+
+class WentSilent(Record):
+    """Some ranks' logs tell of a lost peer, and other ranks' logs simply stop.
+
+    A rank counts only if its own log is there and holds no telling line at all.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the ranks that said nothing of trouble."""
+        told = [line for line in case.job.lines if LOST_PEER.search(line.text)]
+        survivors = {line.who.rank for line in told if line.who.rank is not None}
+        ends = {c.who.rank: c for c in case.job.claims if c.about == "log-end"}
+        silent = sorted(rank for rank in ends if rank is not None and rank not in _speakers(case))
+        if not silent or not survivors or len(silent) > len(ends) // 2:
+            return ()
+        members = [case.job.member_of(Who(rank=rank)) for rank in silent]
+        quotes = [
+            Evidence(source=end.source.file, line=end.source.line, rank=rank, quote=end.value)
+            for rank in silent
+            for end in (ends[rank],)
+        ]
+        return (
+            Hit(
+                members=tuple(member.id for member in members if member is not None),
+                ranks=tuple(r for r, m in zip(silent, members, strict=True) if m is None),
+                evidence=(*quotes[:MAX_QUOTES], *(quote(line) for line in told[:2])),
+                fields={"who": ranks_in_words(silent), "others": ranks_in_words(survivors)},
+            ),
+        )
+
+
+def went_silent() -> WentSilent:
+    """Ask for ranks whose log stops while others report a lost peer; see ``WentSilent``."""
+    return WentSilent()
+
+
+BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+"""An exception as the last line of a log, its traceback lost."""
+
+NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
+"""Text files beside logs whose silence about trouble says nothing."""
+
+
+class QuietLogs(Record):
+    """Logs were read, and nothing in them is left open: no call, no exception, no bad end."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        ends = [
+            claim
+            for claim in case.job.claims
+            if claim.about == "log-end" and not claim.source.file.endswith(NO_LOGS)
+        ]
+        inside = any(spot.inside for spot in case.ledger.spots.values())
+        raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
+        looked_at = any(member.dumps or member.processes for member in case.job.members)
+        bare = any(BARE_ERROR.search(claim.value) for claim in ends)
+        if not ends or inside or raised_any or bare or looked_at or case.job.exits:
+            return ()
+        if any(track.kind == "nccl-coll" for track in case.job.tracks):
+            return ()
+        quotes = [
+            Evidence(source=c.source.file, line=c.source.line, rank=c.who.rank, quote=c.value)
+            for c in ends[:MAX_QUOTES]
+        ]
+        return (Hit(evidence=tuple(quotes), names_culprit=False),)
+
+
+def quiet_logs() -> QuietLogs:
+    """Ask whether the logs that were read tell of nothing wrong."""
+    return QuietLogs()

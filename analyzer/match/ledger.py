@@ -1,0 +1,151 @@
+"""Matchers over the collective ledger: recorder dumps, watchdog lines, fingerprints, counters."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.graph import CallRef
+from whyhang.analyzer.ledger import Finding, Verdict
+from whyhang.analyzer.model import Frame, Record, Who, replace
+from whyhang.analyzer.report import Collective, Evidence, Location
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits.usercode import short
+
+MAX_SOURCES = 6
+
+
+class Ledger(Record):
+    """The ledger came to one of these verdicts, and no other verdict explains it."""
+
+    verdicts: tuple[Verdict, ...]
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per verdict."""
+        return tuple(_hit(case, finding) for finding in case.ledger.of(*self.verdicts))
+
+
+def ledger(*verdicts: Verdict) -> Ledger:
+    """Ask for verdicts of the collective ledger."""
+    return Ledger(verdicts=verdicts)
+
+
+class SilentInLog(Record):
+    """Ranks wait for others of which one shared log holds no word at all.
+
+    Where every rank writes to one log and all but few of them speak in it, the silent ones
+    are the ones to look at; with logs of single ranks, silence is only a missing file.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per call that waits for few silent ranks of a shared log."""
+        files = {track.source.file for track in case.job.tracks}
+        hits = []
+        for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT):
+            few = len(finding.absent) * FEW <= (case.job.world_size or 0)
+            if few and finding.absent and len(files) == 1:
+                hit = _hit(case, replace(finding, culprits=finding.absent))
+                words = ranks_in_words(finding.absent)
+                hits.append(replace(hit, fields={**hit.fields, "absent": words}))
+        return tuple(hits)
+
+
+FEW = 4  # one rank in four, and fewer
+
+
+def silent_in_log() -> SilentInLog:
+    """Ask for ranks that others wait for and that say nothing; see ``SilentInLog``."""
+    return SilentInLog()
+
+
+def _hit(case: Case, finding: Finding) -> Hit:
+    members, missing = _members(case, finding.culprits)
+    affected, _ = _members(case, finding.affected or finding.waiting)
+    call = str(finding.call) if finding.call else "a collective"
+    fields = {
+        "who": ranks_in_words(finding.culprits) if finding.culprits else "no single rank",
+        "is": "are" if len(finding.culprits) > 1 else "is",
+        "has": "have" if len(finding.culprits) > 1 else "has",
+        "call": call,
+        "others": ranks_in_words(finding.waiting) if finding.waiting else "the others",
+        "waiting": f" while {ranks_in_words(finding.waiting)} wait in {call}"
+        if finding.waiting
+        else "",
+        "does": _last(finding),
+        "at": f" at {_site(finding.site)}" if finding.site else "",
+        "where": _site(finding.site) if finding.site else "its last call",
+        "sides": _sides(finding),
+        "says": finding.says,
+        "sites": "",
+    }
+    return Hit(
+        members=members,
+        ranks=missing,
+        affected=affected,
+        evidence=_evidence(finding),
+        strength=0.85 if finding.inferred or finding.by_history else 1.0,
+        names_culprit=bool(finding.culprits) and not finding.tie,
+        collective=_collective(finding),
+        location=_location(finding.site),
+        fields=fields,
+    )
+
+
+def _members(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Split ranks into members and those that are none."""
+    found, missing = [], []
+    for rank in ranks:
+        member = case.job.member_of(Who(rank=rank))
+        if member is None:
+            missing.append(rank)
+        else:
+            found.append(member.id)
+    return tuple(sorted(found)), tuple(missing)
+
+
+def _last(finding: Finding) -> str:
+    if finding.missed is not None:
+        return f"its last call was {finding.missed}"
+    return "it has not enqueued the call"
+
+
+def _sides(finding: Finding) -> str:
+    if not finding.sides:
+        return finding.says
+    return " and ".join(
+        f"{ranks_in_words(side.ranks)} {side.says}"
+        + (f" ({_site(side.site)})" if side.site else "")
+        for side in finding.sides
+    )
+
+
+def _site(frame: Frame | None) -> str:
+    if frame is None:
+        return "an unknown place"
+    line = f":{frame.line}" if frame.line is not None else ""
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
+def _location(frame: Frame | None) -> Location | None:
+    if frame is None:
+        return None
+    return Location(file=short(frame.file), line=frame.line, function=frame.function)
+
+
+def _collective(finding: Finding) -> Collective | None:
+    call: CallRef | None = finding.call
+    if call is None or call.op is None:
+        return None
+    others = None
+    if len(finding.sides) > 1:
+        others = "; ".join(f"{ranks_in_words(s.ranks)} {s.says}" for s in finding.sides)
+    return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
+
+
+def _evidence(finding: Finding) -> tuple[Evidence, ...]:
+    """Quote the records that the finding rests on."""
+    return tuple(
+        Evidence(
+            source=quote.source.file, line=quote.source.line, rank=quote.rank, quote=quote.text
+        )
+        for quote in finding.quotes[:MAX_SOURCES]
+    )

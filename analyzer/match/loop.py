@@ -1,0 +1,107 @@
+"""A matcher for ranks that have left a loop which the others are still in."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.align import source_lines
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
+from whyhang.analyzer.model import Frame, Record
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits.usercode import is_library
+
+
+class LeftLoop(Record):
+    """Few ranks stand further down in the function whose loop the others are in.
+
+    Seen in the source: further down and less indented than the line of the others. Without
+    the source, further down and shutting down says the same, less surely.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all ranks past the loop."""
+        if case.picture.progress:
+            return ()
+        standing = {Standing.WAITING, Standing.MAYBE, Standing.BLOCKED}
+        stands = [s for s in case.stands if s.standing in standing and s.place is not None]
+        inside = _in_step(stands)
+        step = {s.member for s in inside}
+        outside = [s for s in stands if s.member not in step]
+        if not inside or not outside or len(outside) >= len(inside):
+            return ()
+        sure = [_past(case, stand, inside[0]) for stand in outside]
+        if not all(sure):
+            return ()
+        waiting = tuple(s.member for s in inside)
+        members = tuple(s.member for s in outside)
+        return (
+            Hit(
+                members=members,
+                affected=waiting,
+                evidence=tuple(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
+                strength=min(value for value in sure),
+                collective=call_of(case, waiting),
+                location=location_of(case, outside[0]),
+                fields=subject_fields(case, outside, waiting),
+            ),
+        )
+
+
+def left_loop() -> LeftLoop:
+    """Ask for ranks that are past the loop of the others."""
+    return LeftLoop()
+
+
+def _in_step(stands: list[Stand]) -> list[Stand]:
+    """Take the largest set of ranks that wait for others at one place."""
+    groups: dict[object, list[Stand]] = {}
+    for stand in stands:
+        if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
+            user = stand.place.user
+            key = (
+                stand.place.kind,
+                stand.place.op,
+                user.file if user else "",
+                user.line if user else 0,
+            )
+            groups.setdefault(key, []).append(stand)
+    return max(groups.values(), key=len, default=[])
+
+
+def _past(case: Case, stand: Stand, other: Stand) -> float:
+    """Say how sure it is that ``stand`` has left the loop of ``other``; 0 is: not at all."""
+    parted = _parting(_user_path(case, stand), _user_path(case, other))
+    if parted is None:
+        return 0.0
+    mine, its = parted
+    if mine.line is None or its.line is None or mine.line <= its.line:
+        return 0.0
+    text = source_lines(case.job.excerpts)
+    here, there = text(mine), text(its)
+    if here is not None and there is not None:
+        return 1.0 if _indent(here) < _indent(there) else 0.0
+    # A barrier further down may as well be the bug itself; shutting down is past any loop.
+    return 0.7 if stand.place is not None and stand.place.kind is WaitKind.TEARDOWN else 0.0
+
+
+def _user_path(case: Case, stand: Stand) -> list[Frame]:
+    """Give the user's own frames, outermost first."""
+    dumps = case.member(stand.member).dumps
+    thread = main_thread(dumps[-1]) if dumps else None
+    frames = thread.frames if thread is not None else ()
+    return [frame for frame in reversed(frames) if not frame.native and not is_library(frame)]
+
+
+def _parting(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
+    """Find the function that both are in at different lines."""
+    for a, b in zip(mine, its, strict=False):
+        if (a.function, a.file) != (b.function, b.file):
+            return None
+        if a.line != b.line:
+            return (a, b)
+    return None
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

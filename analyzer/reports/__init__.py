@@ -1,0 +1,1 @@
+"""From the aligned job to what a person reads."""

@@ -1,0 +1,70 @@
+"""A report as Markdown, fit to paste into an incident."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.page import (
+    Block,
+    Code,
+    Commands,
+    Headline,
+    Items,
+    Para,
+    Quotes,
+    Section,
+    Table,
+    page,
+)
+
+
+def render(report: Report) -> str:
+    """Render the whole report; ends with one newline."""
+    parts = [_block(block) for block in page(report)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Headline():
+            return f"**{block.verdict.upper()}** {_text(block.text)}"
+        case Section():
+            marks = {1: "##", 2: "##", 3: "####"}
+            return f"{marks[block.level]} {_text(block.title)}"
+        case Para():
+            return _text(block.text)
+        case Items():
+            return "\n".join(f"- {_text(item)}" for item in block.items)
+        case Commands():
+            return "\n".join(f"- `{item}`" for item in block.items)
+        case Code():
+            return _fence("\n".join(block.lines))
+        case Table():
+            return _table(block)
+        case Quotes():
+            return "\n".join(f"- {_text(where)}: {_code(quote)}" for where, quote in block.items)
+
+
+def _text(text: str) -> str:
+    """Keep names like ``__getitem__`` and ``<module>`` from being read as markup."""
+    for mark in ("\\", "`", "*", "_", "<", ">", "[", "]", "|"):
+        text = text.replace(mark, "\\" + mark)
+    return " ".join(text.split())
+
+
+def _code(text: str) -> str:
+    text = " ".join(text.split())
+    ticks = "``" if "`" in text else "`"
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _fence(text: str) -> str:
+    fence = "````" if "```" in text else "```"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _table(table: Table) -> str:
+    rows = [table.columns, tuple("---" for _ in table.columns)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines += ["| " + " | ".join(_text(cell) for cell in row) + " |" for row in table.rows]
+    return "\n".join(lines)

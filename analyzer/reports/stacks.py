@@ -1,0 +1,115 @@
+"""Fold equal stacks of many ranks into groups, and find the frame where their paths part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.describe import activity
+from whyhang.analyzer.model import Frame, Thread
+from whyhang.analyzer.report import StackGroup
+from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.waits.usercode import normal, short
+
+
+def stack_groups(case: Case) -> tuple[StackGroup, ...]:
+    """Group ranks whose main threads stand at the same place, the smallest group first.
+
+    Native frames are left out of the comparison and of the print: they differ between builds
+    and say nothing to the reader that ``waits_for`` does not. Workers follow their rank's group.
+    """
+    groups: dict[tuple[object, ...], list[Member]] = defaultdict(list)
+    frames_of: dict[tuple[object, ...], tuple[Frame, ...]] = {}
+    for member in case.job.members:
+        frames = _frames(member)
+        if frames:
+            key = tuple(normal(frame) for frame in frames)
+            groups[key].append(member)
+            frames_of.setdefault(key, frames)
+    ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1][0].id))
+    found = [_group(case, members, frames_of[key]) for key, members in ordered]
+    return tuple(found) + _workers(case)
+
+
+def _frames(member: Member) -> tuple[Frame, ...]:
+    if not member.dumps:
+        return ()
+    thread = main_thread(member.dumps[-1])
+    if thread is None:
+        return ()
+    return tuple(f for f in thread.frames if not f.native) or thread.frames
+
+
+def _group(case: Case, members: list[Member], frames: tuple[Frame, ...]) -> StackGroup:
+    return StackGroup(
+        ranks=tuple(sorted(m.rank for m in members if m.rank is not None)),
+        names=tuple(m.name for m in members if m.rank is None),
+        frames=tuple(_line(frame) for frame in frames),
+        waits_for=activity(case.stands[members[0].id]),
+    )
+
+
+def _workers(case: Case) -> tuple[StackGroup, ...]:
+    """Show the workers that are busy or stuck; idle ones are left out."""
+    groups: dict[tuple[object, ...], list[tuple[Member, int | None]]] = defaultdict(list)
+    shown: dict[tuple[object, ...], tuple[tuple[Frame, ...], str]] = {}
+    for stand in case.stands:
+        member = case.member(stand.member)
+        for child, place in zip(member.children, stand.children, strict=True):
+            if place is None or place.user is None or not child.dumps:
+                continue
+            thread = main_thread(child.dumps[-1])
+            frames = _above(thread, place.user)
+            key = tuple(normal(frame) for frame in frames)
+            groups[key].append((member, child.pid))
+            shown.setdefault(key, (frames, place.says))
+    return tuple(
+        StackGroup(
+            ranks=tuple(sorted({m.rank for m, _ in found if m.rank is not None})),
+            names=tuple(f"worker pid {pid}" for _, pid in found if pid is not None),
+            frames=tuple(_line(frame) for frame in shown[key][0]),
+            waits_for=shown[key][1],
+            thread="DataLoader worker",
+        )
+        for key, found in sorted(groups.items(), key=lambda item: len(item[1]))
+    )
+
+
+def _above(thread: Thread | None, user: Frame) -> tuple[Frame, ...]:
+    """Keep a worker's frames down to its loop; below are its parent's, frozen at the fork."""
+    if thread is None:
+        return (user,)
+    kept = []
+    for frame in thread.frames:
+        if frame.native:
+            continue
+        kept.append(frame)
+        if frame.function.endswith("_worker_loop"):
+            break
+    return tuple(kept)
+
+
+def _line(frame: Frame) -> str:
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
+def parting(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
+    """Name the innermost frame that culprits and waiting ranks share, or None.
+
+    Read from the outside in: the program is the same up to there, and then it is not.
+    """
+    if not culprits or not others:
+        return None
+    a = list(reversed(_frames(case.member(culprits[0]))))
+    b = list(reversed(_frames(case.member(others[0]))))
+    shared: Frame | None = None
+    for mine, its in zip(a, b, strict=False):
+        if (mine.function, short(mine.file)) != (its.function, short(its.file)):
+            break
+        shared = mine
+        if mine.line != its.line:
+            here = f"{case.names(culprits)} at line {mine.line}"
+            there = f"{case.names(others)} at line {its.line}"
+            return f"{mine.function} ({short(mine.file)}): {here}, {there}"
+    return _line(shared) if shared is not None else None

@@ -1,0 +1,120 @@
+"""A report on a terminal: colours where there are any, and nothing wider than the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.page import (
+    Block,
+    Code,
+    Commands,
+    Headline,
+    Items,
+    Para,
+    Quotes,
+    Section,
+    Table,
+    page,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+VERDICT_STYLES = {
+    "hung": "bold white on red",
+    "failed": "bold white on red",
+    "slow": "bold black on yellow",
+    "healthy": "bold white on green",
+    "inconclusive": "bold black on yellow",
+}
+WIDEST = 140
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report."""
+    previous: Block | None = None
+    for block in page(report):
+        if previous is not None and _apart(previous, block):
+            console.print()
+        console.print(_draw(block), soft_wrap=False, width=min(console.width, WIDEST))
+        previous = block
+
+
+def _apart(previous: Block, block: Block) -> bool:
+    """Tell whether a blank line stands between two blocks."""
+    if isinstance(previous, Section):
+        return False
+    if isinstance(block, Section):
+        return True
+    return isinstance(previous, Headline)
+
+
+def _draw(block: Block) -> RenderableType:
+    from rich.padding import Padding  # noqa: PLC0415 - rich is slow to import
+    from rich.text import Text  # noqa: PLC0415
+
+    match block:
+        case Headline():
+            return Text.assemble(
+                (f" {block.verdict.upper()} ", VERDICT_STYLES[block.verdict]), " ", block.text
+            )
+        case Section():
+            styles = {1: "bold underline", 2: "bold", 3: "bold cyan"}
+            indent = 3 if block.level == 3 else 0
+            return Padding(Text(block.title, style=styles[block.level]), (0, 0, 0, indent))
+        case Para():
+            return Padding(Text(block.text), (0, 0, 0, 3))
+        case Items():
+            return _listed([("•", item) for item in block.items])
+        case Commands():
+            return _listed([("$" if _is_command(item) else "•", item) for item in block.items])
+        case Code():
+            return Padding(Text("\n".join(block.lines), style="dim"), (0, 0, 0, 5))
+        case Quotes():
+            return _quotes(block)
+        case Table():
+            return _table(block)
+
+
+def _is_command(item: str) -> bool:
+    """Tell a command from a sentence: sentences start with a capital letter."""
+    return not item[:1].isupper()
+
+
+def _listed(items: list[tuple[str, str]]) -> RenderableType:
+    from rich.table import Table as Grid  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=5, justify="right")
+    grid.add_column(overflow="fold")
+    for mark, text in items:
+        grid.add_row(mark, Text(text))
+    return grid
+
+
+def _quotes(block: Quotes) -> RenderableType:
+    from rich.console import Group  # noqa: PLC0415
+    from rich.padding import Padding  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    lines: list[RenderableType] = []
+    for where, quote in block.items:
+        lines.append(Padding(Text(where, style="dim"), (0, 0, 0, 5)))
+        lines.append(Padding(Text(quote), (0, 0, 0, 7)))
+    return Group(*lines)
+
+
+def _table(block: Table) -> RenderableType:
+    from rich.table import Table as Grid  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for number, name in enumerate(block.columns):
+        grid.add_column(
+            name, overflow="fold", no_wrap=number < 2, max_width=24 if not number else None
+        )
+    for row in block.rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    return grid

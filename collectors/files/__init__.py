@@ -1,0 +1,1 @@
+"""Files, folders, archives and bundles: find each document, and whose it is by its name."""

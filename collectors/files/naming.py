@@ -1,0 +1,284 @@
+"""Names: the one place where a file or folder name becomes a ``Who`` (prefixes: ``prefix.py``).
+
+A name is a guess, so each says its trust. A number is a rank only where a
+word says so ("rank3", "r03"); a bare number may be a date, a port, a job or a count, and stays
+one unless its neighbours make it clear (``together``). "worker-7", "gpu3" and a launcher's
+role name are not global ranks for sure, and are kept as what they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from whyhang.analyzer.model import NOBODY, Trust, Who, replace
+from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
+
+__all__ = [
+    "from_path",
+    "is_numbered",
+    "join",
+    "natural",
+    "skip_clock",
+    "split_prefix",
+    "title",
+    "together",
+]
+
+# What may stand behind the telling part of a name.
+_SUFFIXES = re.compile(
+    r"(?:\.(?:gz|zst|xz|bz2|txt|log|out|err|stdout|stderr|json|dump|stack|stacks|trace|bt|pyspy"
+    r"|pkl|pickle|md|html|tail)(?:\.\d{1,2})?)+$",
+    re.IGNORECASE,
+)
+_TOOLS = re.compile(
+    r"^(?:(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace|logs?|fr)[-_.])+",
+    re.IGNORECASE,
+)
+# Words a bare number may follow and be a rank; after "slurm", "job" or "port" it is not.
+_BARE_WORDS = frozenset(
+    {"", "dump", "dumps", "trace", "traces", "stack", "stacks", "bt", "log", "logs", "out", "err"}
+    | {"output", "stdout", "stderr", "pyspy", "spy", "py", "fr", "nccl", "hccl", "comm", "lib"}
+    | {"flight", "recorder", "proc", "process", "task", "debug", "gdb", "pystack"}
+)
+# Torchrun's log folder: <run id>_<random>/attempt_<restart>/<LOCAL rank>/stderr.log. A newer
+# one also writes attempt_<n>/filtered_stderr.log for all ranks (torch 2.10).
+_TORCHRUN = re.compile(
+    r"(?:^|/)attempt_\d+/(\d{1,4})/(?:std(?:out|err)(?:\.log)?|error\.json)(?:\.\w+)?$"
+)
+_RANK = re.compile(
+    r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])rank"
+    r"[-_.=: ]{0,2}(?P<rank>\d{1,6})(?!\d)",
+    re.IGNORECASE,
+)
+# nccl_trace_rank_<host>_<rank>, a prefix that jobs set themselves (pytorch#140879).
+_RANK_BEHIND_HOST = re.compile(r"trace_rank_(?P<host>[A-Za-z][\w.-]*)_(?P<rank>\d{1,6})$")
+_R = re.compile(r"(?:^|[-_. ])r[-_]?(?P<rank>\d{1,5})(?=$|[-_. ])", re.IGNORECASE)
+_WORKER = re.compile(
+    r"(?:^|[-_. ])(?P<label>worker[-_. ]?(?P<rank>\d{1,5}))(?=$|[-_. ])", re.IGNORECASE
+)
+_GPU = re.compile(
+    r"(?:^|[-_. ])(?:gpu|cuda|device|dev|lr|lrank)[-_. ]?(?P<local>\d{1,2})(?=$|[-_. ])",
+    re.IGNORECASE,
+)
+_HOST = re.compile(
+    r"(?:^|[-_. ])(?P<host>(?:ip(?:-\d{1,3}){4}|\d{1,3}(?:\.\d{1,3}){3}"
+    r"|(?:[a-z]+-)*(?:node|host|nid|machine|server|instance|compute|vm)(?!s?rank)[-_]?[a-z]?\d+"
+    r"(?:[.-][a-z][\w-]*)*))(?=$|[-_. ])",
+    re.IGNORECASE,
+)
+# NCCL_DEBUG_FILE=nccl.%h.%p
+_NCCL_FILE = re.compile(
+    r"^nccl[a-z_]*?[._-](?!rank|trace|log|debug)(?P<host>[A-Za-z](?!.*rank)[\w.-]*?)"
+    r"[._-](?P<pid>\d{2,7})$",
+    re.IGNORECASE,
+)
+_PID = re.compile(r"(?:^|[-_. ])p(?:id|roc)?[-_.= ]?(?P<pid>\d{2,7})(?=$|[-_. ])", re.IGNORECASE)
+_TOOL_PID = re.compile(
+    r"(?:^|[-_. ])(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace)"
+    r"[-_. ](?P<pid>\d{3,7})(?=$|[-_. ])",
+    re.IGNORECASE,
+)
+_BARE = re.compile(r"^(?P<stem>[A-Za-z_. -]*?)[-_. ]?(?P<rank>\d{1,6})$")
+# "dp0", "tp3_pp1": a place in a mesh. What rank it is depends on the job.
+_MESH = re.compile(
+    r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
+    re.IGNORECASE,
+)
+_LEADERS = re.compile(r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE)
+
+
+def from_path(path: str) -> Who:
+    """Say whom a file is about, from its name and the folders it is in.
+
+    A rank that a word spells out has ``Trust.FILE_NAME``; one that only a number or "worker"
+    hints at has ``Trust.INFERRED``, and ``together`` decides whether the neighbours bear it out.
+    """
+    torchrun = _TORCHRUN.search(path)
+    folders, _, name = path.rpartition("/")
+    if torchrun is not None:
+        above = _of_folders(path[: torchrun.start()])
+        return replace(above, local_rank=int(torchrun[1]))
+    stem = _SUFFIXES.sub("", name)
+    return _joined_name(_of_part(stem or name), _of_folders(folders))
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_folders(folders: str) -> Who:
+    who = NOBODY
+    for part in reversed([part for part in folders.split("/") if part]):
+        who = _joined_name(who, _of_folder(part))
+    return who
+
+
+def _of_folder(part: str) -> Who:
+    who = _of_part(part)
+    if who.trust is Trust.INFERRED:  # "run7/", "0/": a number alone says even less of a folder
+        return replace(who, rank=None, trust=Trust.NONE)
+    return who
+
+
+def _joined_name(near: Who, far: Who) -> Who:
+    """Fill what the name leaves open from the folder above it."""
+    rank, trust = near.rank, near.trust
+    if far.trust > trust:
+        rank, trust = far.rank, far.trust
+    return Who(
+        rank=rank,
+        trust=trust,
+        host=near.host or far.host,
+        pid=near.pid if near.pid is not None else far.pid,
+        local_rank=near.local_rank if near.local_rank is not None else far.local_rank,
+        label=near.label or far.label,
+    )
+
+
+def _of_part(stem: str) -> Who:
+    """Read one part of a path, without its suffixes."""
+    if found := _RANK_BEHIND_HOST.search(stem):
+        return Who(rank=int(found["rank"]), trust=Trust.FILE_NAME, host=found["host"])
+    if found := _NCCL_FILE.match(stem):
+        return Who(host=found["host"], pid=int(found["pid"]))
+    host, pid = _host_and_pid(_TOOLS.sub("", stem), stem)
+    rank, local_rank = _ranks(stem)
+    trust = Trust.NONE if rank is None else Trust.FILE_NAME
+    worker = _WORKER.search(stem)
+    label = _label(stem, worker)
+    if rank is None and pid is None:
+        if worker is not None:
+            rank, trust = int(worker["rank"]), Trust.INFERRED
+        elif local_rank is None and host is None and label is None:
+            rank = _bare_number(stem)
+            trust = Trust.NONE if rank is None else Trust.INFERRED
+    return Who(rank=rank, trust=trust, host=host, pid=pid, local_rank=local_rank, label=label)
+
+
+def _ranks(stem: str) -> tuple[int | None, int | None]:
+    """Find the global and the local rank that a word spells out."""
+    told = {bool(found["local"]): int(found["rank"]) for found in _RANK.finditer(stem)}
+    if False not in told and (found := _R.search(stem)):
+        told[False] = int(found["rank"])
+    if True not in told and (found := _GPU.search(stem)):
+        told[True] = int(found["local"])
+    return told.get(False), told.get(True)
+
+
+def _label(stem: str, worker: re.Match[str] | None) -> str | None:
+    if mesh := _MESH.search(stem):
+        return mesh[0]
+    if worker is not None:
+        return worker["label"]
+    leader = _LEADERS.search(stem)
+    return leader[0] if leader else None
+
+
+def _host_and_pid(bare: str, stem: str) -> tuple[str | None, int | None]:
+    """Find a host and a pid; ``bare`` is the stem without the tool's name in front."""
+    found = _HOST.search(bare)
+    host = found["host"] if found else None
+    rest = stem.replace(host, "") if host else stem
+    if (found := _PID.search(rest) or _TOOL_PID.search(rest)) and not _is_date(found["pid"]):
+        return host, int(found["pid"])
+    return host, None
+
+
+def _bare_number(stem: str) -> int | None:
+    found = _BARE.match(stem)
+    if found is None or _is_date(found["rank"]):
+        return None
+    words = re.split(r"[-_. ]+", found["stem"].lower())
+    return int(found["rank"]) if _BARE_WORDS.issuperset(words) else None
+
+
+def _is_date(digits: str) -> bool:
+    """Tell digits that are rather a date or a time of day: 20241011, 241011, 2024."""
+    if len(digits) == 8:
+        return digits[:2] in ("19", "20")
+    if len(digits) == 6:
+        return digits[:2] in ("22", "23", "24", "25", "26", "27", "28") and digits[2:4] <= "12"
+    return len(digits) == 4 and digits[:2] == "20"
+
+
+def together(paths: Sequence[str]) -> list[Who]:
+    """Read many paths at once, so that their neighbours settle what one alone leaves open.
+
+    A bare number ("stack_3.txt") is a rank where the files beside it count from 0 without a
+    hole, a local rank where several folders each do so, else it is dropped. "worker-7" is
+    dropped where a master stands beside it: Kubeflow's worker 0 is then rank 1. Of several log
+    folders of torchrun each is that of one node, and is called by its own name.
+    """
+    found = [from_path(path) for path in paths]
+    _tell_agents_apart(paths, found)
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    leaders: set[str] = set()
+    for number, (path, who) in enumerate(zip(paths, found, strict=True)):
+        folder, _, name = path.rpartition("/")
+        if who.label is not None and _LEADERS.fullmatch(who.label):
+            leaders.add(folder)
+        elif who.trust is Trust.INFERRED:
+            groups[folder, re.sub(rf"0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
+    shapes = Counter(shape for _, shape in groups)
+    for (folder, shape), numbers in groups.items():
+        ranks = sorted(rank for n in numbers if (rank := found[n].rank) is not None)
+        if found[numbers[0]].label is not None:
+            settled = folder not in leaders
+        else:
+            settled = len(ranks) > 1 and ranks == list(range(len(ranks)))
+        if settled and shapes[shape] == 1:
+            continue
+        for n in numbers:
+            found[n] = _without_rank(found[n], paths[n], local=settled)
+    return found
+
+
+def _tell_agents_apart(paths: Sequence[str], found: list[Who]) -> None:
+    """Put the name of torchrun's log folder for the host, where there are several of them."""
+    agents = {
+        number: path[: torchrun.start()]
+        for number, path in enumerate(paths)
+        if found[number].host is None and (torchrun := _TORCHRUN.search(path))
+    }
+    if len(set(agents.values())) > 1:
+        for number, agent in agents.items():
+            found[number] = replace(found[number], host=agent.rpartition("/")[2] or None)
+
+
+def _without_rank(who: Who, path: str, *, local: bool) -> Who:
+    """Take back a rank that the neighbours speak against."""
+    return replace(
+        who,
+        rank=None,
+        trust=Trust.NONE,
+        local_rank=who.rank if local and who.label is None else who.local_rank,
+        label=who.label or _SUFFIXES.sub("", path.rpartition("/")[2]),
+    )
+
+
+def title(path: str) -> str | None:
+    """Give the telling part of a file name ("slaves" of gdb-slaves.txt), if it has one."""
+    stem = _SUFFIXES.sub("", path.rpartition("/")[2])
+    bare = _TOOLS.sub("", stem).strip("-_. ")
+    return None if not bare or _BARE_WORDS.issuperset(re.split(r"[-_. ]+", bare.lower())) else bare
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Order names as people do: rank9 before rank10."""
+    return tuple(
+        (1, int(part), part) if part.isdecimal() and part.isascii() else (0, 0, part)
+        for part in re.split(r"([0-9]+)", name)
+    )
+
+
+def join(*told: Who) -> Who:
+    """Join what several sources say of one process: the most trusted rank, first of the rest."""
+    best = max(told, key=lambda who: who.trust if who.rank is not None else -1)
+    return Who(
+        rank=best.rank,
+        trust=best.trust if best.rank is not None else Trust.NONE,
+        host=next((who.host for who in told if who.host is not None), None),
+        pid=next((who.pid for who in told if who.pid is not None), None),
+        local_rank=next((who.local_rank for who in told if who.local_rank is not None), None),
+        label=next((who.label for who in told if who.label is not None), None),
+    )

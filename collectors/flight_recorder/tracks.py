@@ -1,0 +1,302 @@
+"""From a dump to facts: who wrote it, the groups it knows, how far the rank came on each.
+
+A dump does not say whose it is; its file name usually does. The groups' member lists and the
+names of sends and receives bear that out or contradict it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from whyhang.analyzer.model import (
+    Call,
+    CallState,
+    Claim,
+    Fact,
+    Gap,
+    Group,
+    Record,
+    Source,
+    Track,
+    Trust,
+    Who,
+    fold,
+    replace,
+)
+from whyhang.collectors.flight_recorder.entries import (
+    KEPT_AT_MOST,
+    KEPT_COMPLETED,
+    Row,
+    calls,
+    named,
+    rows,
+    worth_keeping,
+)
+from whyhang.collectors.flight_recorder.torch_dump import Dump
+from whyhang.collectors.flight_recorder.values import number, text
+
+KIND = "flight-recorder"
+
+_DIGITS = re.compile(r"\d{1,9}")
+
+
+class Status(Record):
+    """What ``pg_status`` says of one group: the last calls enqueued, started and completed.
+
+    On a group with sends and receives the numbers may be of those. -1 means none, or for
+    ``started`` that timing is off.
+    """
+
+    enqueued: int | None
+    started: int | None
+    completed: int | None
+
+
+class Place(Record):
+    """What stays the same for all facts of one dump. ``again`` reads all its calls of a group."""
+
+    who: Who
+    source: Source
+    look: int
+    again: Callable[[str], tuple[Call, ...]] | None
+
+
+def facts(dump: Dump, place: Place) -> Iterator[Fact]:
+    """Say all that a dump says."""
+    known = rows(dump.entries)
+    groups = _groups(dump.top, known)
+    who, doubts = _whose(place, groups, known)
+    place = replace(place, who=who)
+    yield from doubts
+    yield from groups.values()
+    yield from _claims(dump.top, known, place)
+    tracks = list(_tracks(dump, known, groups, place))
+    yield from tracks
+    if not tracks:
+        yield Gap(
+            what=f"flight recorder dump {place.source.file}",
+            why="it holds no calls (the recorder may have been off: TORCH_FR_BUFFER_SIZE=0, "
+            "the default before torch 2.11)",
+            cost="where this rank stands is not known from it",
+            remedy="Set TORCH_FR_BUFFER_SIZE=2000 for the next run",
+            who=who,
+            source=place.source,
+        )
+
+
+def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
+    """Give every call of one group that the dump holds."""
+    own = [entry for entry in dump.entries if isinstance(entry, dict) and name in named(entry)]
+    known = [row for row in rows(own) if row.group[0] == name]
+    group = _groups(dump.top, known).get(name)
+    return tuple(calls(known, group.ranks if group else None))
+
+
+def _tracks(
+    dump: Dump, known: Sequence[Row], groups: Mapping[str, Group], place: Place
+) -> Iterator[Track]:
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in known:
+        by_group[row.group[0]].append(row)
+    statuses = _statuses(dump.top, known, groups)
+    lost = _lost(dump)
+    for name, group in groups.items():
+        own = by_group.get(name, [])
+        status = statuses.get(name)
+        if not own and status is None:
+            continue
+        again = functools.partial(place.again, name) if place.again else None
+        track = Track(
+            who=place.who,
+            group=group,
+            kind=KIND,
+            source=place.source,
+            lost=lost,
+            look=place.look,
+            detail=again if not dump.whole or len(own) > KEPT_AT_MOST else None,
+        )
+        yield _with_calls(track, own, group) if own else _with_status(track, status)
+
+
+def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
+    """Fill in how far the rank came, from entries: they are surer than ``pg_status``."""
+    issued = calls(own, group.ranks)
+    collectives = [call for call in issued if not call.p2p and call.seq is not None]
+    enqueued = max((row.seq for row in own if row.seq is not None), default=None)
+    unfinished = [
+        call.seq
+        for call in collectives
+        if call.state is not CallState.COMPLETED and call.seq is not None
+    ]
+    started = [c.seq for c in collectives if c.state >= CallState.STARTED and c.seq is not None]
+    return replace(
+        track,
+        enqueued=enqueued,
+        started=max(started, default=None),
+        completed=min(unfinished) - 1 if unfinished else enqueued,
+        calls=worth_keeping(issued, KEPT_COMPLETED if track.detail else KEPT_AT_MOST),
+    )
+
+
+def _with_status(track: Track, status: Status | None) -> Track:
+    if status is None:
+        return track
+    return replace(
+        track, enqueued=status.enqueued, started=status.started, completed=status.completed
+    )
+
+
+def _groups(top: Mapping[object, object], known: Sequence[Row]) -> dict[str, Group]:
+    """Collect the groups by name: from ``pg_config``, and those that only entries name."""
+    found: dict[str, Group] = {}
+    unnamed: tuple[int, ...] | None = None
+    config = top.get("pg_config")
+    for name, about in config.items() if isinstance(config, dict) else ():
+        if not isinstance(about, dict):
+            continue
+        ranks = _ranks(text(about.get("ranks")))
+        if not text(name):
+            unnamed = ranks  # gloo: one nameless group, with no ranks once there is a second
+            continue
+        found[text(name)] = _group(text(name), text(about.get("desc")), ranks)
+    named = dict.fromkeys(row.group for row in known)
+    for name, description in named:
+        if name not in found:
+            alone = len(named) == 1 and not found
+            found[name] = _group(name, description, unnamed if alone else None)
+    return found
+
+
+def default_group_size(top: Mapping[object, object]) -> int | None:
+    """Tell how many ranks the default group has, where the header lists them."""
+    for group in _groups(top, ()).values():
+        if group.description == "default_pg" and group.ranks is not None:
+            return len(group.ranks)
+    return None
+
+
+@functools.lru_cache(maxsize=65536)
+def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
+    """Make a group, once for all dumps that name it."""
+    said = description if description not in {"", "undefined"} else None
+    return Group(name=name, ranks=ranks, description=said)
+
+
+@functools.lru_cache(maxsize=16384)
+def _ranks(listed: str) -> tuple[int, ...] | None:
+    """Read "[0, 1, 2]"; an empty list means not known."""
+    return tuple(int(digits) for digits in _DIGITS.findall(listed)) or None
+
+
+def _statuses(
+    top: Mapping[object, object], known: Sequence[Row], groups: Mapping[str, Group]
+) -> dict[str, Status]:
+    """Read ``pg_status``, whose keys are numbers within the process, by the groups' names."""
+    status = top.get("pg_status")
+    if not isinstance(status, dict):
+        return {}
+    shown = {row.pg_id: row.group[0] for row in known if row.pg_id is not None}
+    ids = sorted(key for key in map(number, status) if key is not None)
+    names = _by_order(ids, list(groups), shown)
+    found: dict[str, Status] = {}
+    for key, about in status.items():
+        own_number = number(key)
+        name = names.get(own_number) if own_number is not None else None
+        if name is not None and isinstance(about, dict):
+            found[name] = Status(
+                enqueued=_count(about.get("last_enqueued_collective"), none=0),
+                started=_count(about.get("last_started_collective"), none=None),
+                completed=_count(about.get("last_completed_collective"), none=0),
+            )
+    return found
+
+
+def _by_order(ids: Sequence[int], names: Sequence[str], known: Mapping[int, str]) -> dict[int, str]:
+    """Match numbers with names for groups without an entry.
+
+    Both count the groups in the order of their creation, so if there are as many of the one
+    as of the other, they match in order. What entries say must agree with that.
+    """
+    if len(ids) != len(names) or not all(name.isdecimal() for name in names):
+        return dict(known)
+    matched = dict(zip(ids, sorted(names, key=int), strict=True))
+    if any(matched.get(key) != name for key, name in known.items()):
+        return dict(known)
+    return {**matched, **known}
+
+
+def _count(value: object, *, none: int | None) -> int | None:
+    counted = number(value)
+    return none if counted is None or counted < 0 else counted
+
+
+def _lost(dump: Dump) -> int:
+    """Count the records that the ring buffer overwrote before the first that is left.
+
+    A dump of active calls only begins with an unfinished one, of which nothing can be said.
+    """
+    first = next(iter(rows([dump.first])), None)
+    if first is None or first.order is None or first.state is not CallState.COMPLETED:
+        return 0
+    return first.order
+
+
+def _whose(
+    place: Place, groups: Mapping[str, Group], known: Sequence[Row]
+) -> tuple[Who, list[Gap]]:
+    """Decide whose dump it is: by its content where that is clear, else by its name."""
+    named = place.who
+    possible = _rank_by_content(groups, known)
+    if len(possible) == 1:
+        (rank,) = possible
+        who = replace(named, rank=rank, trust=max(named.trust, Trust.FLIGHT_RECORDER))
+    elif named.rank is None or not possible or named.rank in possible:
+        return named, []
+    else:
+        rank, who = min(possible), replace(named, rank=None, trust=Trust.NONE)
+    if named.rank in {None, rank}:
+        return who, []
+    others = fold(possible)
+    doubt = Gap(
+        what=f"the rank of {place.source.file}",
+        why=f"it is named as rank {named.rank}, but its groups are those of rank {others}",
+        cost=f"it was taken as rank {who.rank}" if len(possible) == 1 else "it was left out",
+        remedy="Name each dump after the rank that wrote it",
+        who=who,
+        source=place.source,
+    )
+    return who, [doubt]
+
+
+def _rank_by_content(groups: Mapping[str, Group], known: Sequence[Row]) -> set[int]:
+    """Give the ranks that the dump can be of; empty where it does not say.
+
+    It is a member of all its groups, and sends under its own rank within the group.
+    """
+    for row in known:
+        own = groups.get(row.group[0])
+        me = row.name.me
+        if me is not None and own is not None and own.ranks is not None and me < len(own.ranks):
+            return {own.ranks[me]}
+    lists = sorted((group.ranks for group in groups.values() if group.ranks), key=len)
+    possible = set(lists[0]) if lists else set()
+    for ranks in lists[1:]:
+        possible = {rank for rank in possible if rank in ranks}
+    return possible
+
+
+def _claims(top: Mapping[object, object], known: Sequence[Row], place: Place) -> Iterator[Claim]:
+    libraries = {row.name.library for row in known} - {""}
+    told = {
+        "flight_recorder_version": text(top.get("version")),
+        "nccl_version": text(top.get("nccl_version")),
+        "backend": libraries.pop() if len(libraries) == 1 else "",
+    }
+    if told["backend"].startswith("nccl") and not told["nccl_version"]:
+        told["nccl_version"] = text(top.get("comm_lib_version"))
+    for about, value in told.items():
+        if value:
+            yield Claim(about=about, value=value, who=place.who, source=place.source)

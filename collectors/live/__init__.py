@@ -1,0 +1,1 @@
+"""Look at a live job: its processes, ranks, stacks, sockets and what torch keeps in them."""

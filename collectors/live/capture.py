@@ -1,0 +1,230 @@
+"""Take the evidence of a live job: what /proc tells and the Python stacks, several times.
+
+Read-only: nothing is run in the target, nothing is sent to it, and it is paused only for the
+milliseconds that py-spy needs. What was done is recorded in the bundle.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from whyhang.analyzer.model import Excerpt, Process, Record, Role, replace
+from whyhang.collectors.files.bundle import Bundle
+from whyhang.collectors.files.bundling import Taken, bundle_of
+from whyhang.collectors.live import spawned
+from whyhang.collectors.live.commands import Command, Plan, run_all
+from whyhang.collectors.live.excerpts import excerpts, places
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.look import Look, worth_reading
+from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.processes import who
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.recorders import (
+    Records,
+    asked,
+    from_debug_server,
+    newest,
+    rank_processes,
+    written,
+)
+from whyhang.collectors.live.versions import versions
+from whyhang.collectors.stacks import pyspy
+
+
+class Options(Record):
+    """How to look: how often, how many seconds apart, how many seconds each grab may take.
+
+    ``native``: take native frames as well, in every look. ``ask``: have the ranks write their
+    recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them.
+    """
+
+    looks: int = 2
+    interval: float = 1.0
+    limit: float = 15.0
+    native: bool = False
+    ask: bool = False
+    debug_server: str | None = None
+
+
+def capture(
+    pid: int,
+    options: Options,
+    tell: Callable[[str], None],
+    *,
+    meanwhile: Iterator[object] | None = None,
+) -> Capture:
+    """Find the job of ``pid`` and look at it. Raises ``TargetError`` if there is none.
+
+    ``tell`` is called with what is being done, in a few words, for a person who waits. While
+    py-spy runs, ``meanwhile`` is asked for its items: pieces of work that take a few milliseconds.
+    """
+    taking = Capture(pid, options, tell, Proc())
+    taking.meanwhile = meanwhile
+    taking.look_all()
+    return taking
+
+
+class Capture:
+    """A job under observation, and what was taken of it so far."""
+
+    def __init__(self, pid: int, options: Options, tell: Callable[[str], None], proc: Proc) -> None:
+        tell(f"finding the job of process {pid}")
+        self.target = pid
+        self.options = options
+        self.created_at = time.time()
+        self.hostname = os.uname().nodename
+        self.host = Host(proc)
+        self.job: Job = find_job(self.host, pid)
+        self.meanwhile: Iterator[object] | None = None
+        self._tell = tell
+        self._known: dict[int, Process] = {}
+        self._looks: list[Look] = []
+        self._native: list[Look] = []
+        self._excerpts: list[Excerpt] = []
+        self._touched: list[str] = []
+        self._records: list[Records] = []
+
+    def look_all(self) -> None:
+        """Take all looks; after the first, ranks that only their stacks tell are numbered."""
+        for number in range(self.options.looks):
+            self._look(last=number + 1 == self.options.looks)
+        self._excerpts = self._read_excerpts()
+        self._records = self._read_recorders()
+
+    def look_more(self, count: int) -> None:
+        """Take further looks, where the first ones left open whether the job moves."""
+        if self._looks:
+            self._looks[-1].settle()
+        for number in range(count):
+            self._look(last=number + 1 == count)
+
+    def _look(self, *, last: bool) -> None:
+        number = len(self._looks)
+        if number:
+            time.sleep(self.options.interval)
+        self._tell(f"look {number + 1}: {_count(self.job)}")
+        look = self._new_look(number, native=self.options.native)
+        self._looks.append(look)
+        read = worth_reading(self.job.members)
+        look.take(self.job.members, self._known, read, self.meanwhile)
+        if number == 0 and self.job.family is not None:
+            self._settle(look)
+        if not last:
+            look.settle()
+
+    def native_stacks(self, pids: Iterable[int]) -> None:
+        """Take native stacks of some processes, about a second each, as part of the last look."""
+        wanted = set(pids)
+        members = [m for m in self.job.members if m.pid in wanted and m.python]
+        self._tell(f"native stacks of {len(members)} processes")
+        look = self._new_look(max(0, len(self._looks) - 1), native=True)
+        self._native.append(look)
+        look.take(members, self._known, {member.pid for member in members})
+
+    def bundle(self) -> Bundle:
+        """Give everything taken so far as a bundle in memory."""
+        every = [*self._looks, *self._native]
+        dumps = tuple(dump for look in every for dump in look.dumps)
+        processes = tuple(self._final(p) for look in self._looks for p in look.processes.values())
+        return bundle_of(
+            Taken(
+                job=self.job,
+                target=self.target,
+                hostname=self.hostname,
+                created_at=self.created_at,
+                looks=len(self._looks),
+                interval=self.options.interval,
+                processes=processes,
+                dumps=dumps,
+                versions=versions(self.host.proc, dumps),
+                excerpts=tuple(self._excerpts),
+                gaps=(
+                    *self.job.left_out,
+                    *(gap for look in every for gap in look.gaps),
+                    *(gap for records in self._records for gap in records.gaps),
+                ),
+                touched=(
+                    *self._touched,
+                    *(text for look in every for text in look.touched),
+                    *(text for records in self._records for text in records.touched),
+                ),
+                records=newest(self._records),
+            )
+        )
+
+    def _new_look(self, number: int, *, native: bool) -> Look:
+        return Look(self.host, self.hostname, number, limit=self.options.limit, native=native)
+
+    def _final(self, process: Process) -> Process:
+        """Give a process the role and rank that the stacks have told since."""
+        member = next(m for m in self.job.members if m.pid == process.who.pid)
+        return replace(
+            process, who=who(member, self.hostname), role=member.role, owner_pid=member.owner
+        )
+
+    def _read_excerpts(self) -> list[Excerpt]:
+        found: dict[tuple[str, int], int] = {}
+        for dump in (dump for look in self._looks for dump in look.dumps):
+            for place in places(dump.data):
+                found.setdefault(place, dump.pid)
+        cwds = {pid: process.cwd for pid, process in self._known.items()}
+        return excerpts(self.host.proc, found, cwds)
+
+    def _read_recorders(self) -> list[Records]:
+        """Take the recorders' dumps that the ranks have written, and new ones if told to."""
+        ranks = rank_processes(self.host, self.job)
+        found = [written(ranks)]
+        if self.options.ask:
+            self._tell("asking the ranks for their recorders")
+            found.append(asked(ranks))
+        if self.options.debug_server:
+            self._tell(f"asking {self.options.debug_server} for the recorders")
+            found.append(from_debug_server(self.options.debug_server, self.options.limit))
+        return found
+
+    def _settle(self, look: Look) -> None:
+        """Tell from the first stacks which children of a program are ranks, and number them."""
+        self.job = spawned.settle(self.job, self.host, {d.pid: d.data for d in look.dumps})
+        ranks = [m.pid for m in self.job.members if m.role is Role.RANK]
+        if self.job.family is None or self.job.family in ranks:
+            return
+        self._tell("asking spawned processes for the number of their rank")
+        dumped = {dump.pid for dump in look.dumps}
+        asked = [pid for pid in [*ranks, self.job.family] if pid in dumped]
+        plan = _AskForNumbers(look, self.options.limit)
+        outcomes = run_all(asked, plan)
+        said = {o.command.pid: spawned.read_numbers(o.output) for o in outcomes if o.code == 0}
+        self._touched.append(
+            f"py-spy dump --locals paused {len(said)} processes; of the variables only the number "
+            "of the rank was kept"
+        )
+        self.job = spawned.number(self.job, self.host, said)
+
+
+class _AskForNumbers(Plan):
+    """Dumps the local variables of spawned ranks."""
+
+    def __init__(self, look: Look, limit: float) -> None:
+        self._look = look
+        self._limit = limit
+
+    def begin(self, pid: int) -> Command:
+        quiet = self._look.was_quiet(pid)
+        arguments = pyspy.command(pid, locals_=True, nonblocking=quiet)
+        return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+
+    def killed(self, pid: int) -> None:
+        self._look.let_go(pid)
+
+
+def _count(job: Job) -> str:
+    """Say what there is: "8 ranks, 16 DataLoader workers, torchrun"."""
+    ranks = sum(member.role is Role.RANK for member in job.members)
+    workers = sum(member.role is Role.DATALOADER_WORKER for member in job.members)
+    parts = [f"{ranks} rank{'' if ranks == 1 else 's'}"]
+    if workers:
+        parts.append(f"{workers} DataLoader worker{'' if workers == 1 else 's'}")
+    return ", ".join([*parts, job.launcher] if job.launcher else parts)

@@ -1,0 +1,269 @@
+"""One look at all processes of a job: /proc and a stack dump of each.
+
+py-spy pauses a process for the milliseconds of a dump. What is stopped, traced or in
+uninterruptible sleep is read without pausing it: a tracer would wait for it, perhaps for ever,
+and hold its other threads while it waits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, replace
+from whyhang.collectors.live import release
+from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
+from whyhang.collectors.live.descriptors import Sockets
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.members import Member
+from whyhang.collectors.live.processes import describe, observe, who
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.stacks import pyspy
+
+STOPPED = frozenset({"T", "t"})
+ENDED = frozenset({"Z", "X", "x"})
+
+SETTLE = 0.08
+"""Seconds that threads get to fall back into their waits before they are watched."""
+
+_COST = "what it does is known from /proc only"
+_NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
+
+
+class Dump(Record):
+    """The stacks of one process as py-spy printed them."""
+
+    pid: int
+    look: int
+    taken_at: float
+    data: bytes
+    native: bool = False
+
+
+class Look(Plan):
+    """Looks at members of a job once. After ``take`` the results stand in the fields."""
+
+    def __init__(
+        self, host: Host, hostname: str, number: int, *, limit: float, native: bool = False
+    ) -> None:
+        self.number = number
+        self.native = native
+        self.dumps: list[Dump] = []
+        self.processes: dict[int, Process] = {}
+        self.gaps: list[Gap] = []
+        self.touched: list[str] = []
+        self._host = host
+        self._proc: Proc = host.proc
+        self._hostname = hostname
+        self._limit = limit
+        self._sockets = Sockets(host.proc)
+        self._members: dict[int, Member] = {}
+        self._known: dict[int, Process] = {}
+        self._read: set[int] = set()
+        self._quiet: set[int] = set()
+
+    def take(
+        self,
+        members: Iterable[Member],
+        known: dict[int, Process],
+        read: set[int],
+        meanwhile: Iterator[object] | None = None,
+    ) -> None:
+        """Look at ``members``, of which those in ``read`` have Python stacks worth reading.
+
+        ``known`` holds what was read of them in an earlier look, and is added to. For
+        ``meanwhile`` see ``run_all``.
+        """
+        self._members = {member.pid: member for member in members}
+        self._known = known
+        self._read = read
+        aside = itertools.chain(map(self._describe, self._members), meanwhile or ())
+        outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
+        again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
+        outcomes |= {o.command.pid: o for o in run_all(again, self)}
+        self.processes = {pid: self._whole(pid) for pid in self.processes}
+        for outcome in outcomes.values():
+            self._keep(outcome)
+        self._tell_touched(outcomes.values())
+
+    def begin(self, pid: int) -> Command | None:
+        """Read what /proc tells of a process, and decide how to take its stacks."""
+        member = self._members[pid]
+        bare = Process(who=who(member, self._hostname), source=Source(file=f"/proc/{pid}"))
+        process = observe(self._proc, bare, self._sockets, look=self.number, now=time.time())
+        if process is None:
+            self._gap(member, "it ended before this look", "its log says how it ended")
+            return None
+        self.processes[pid] = replace(process, before=self._proc.counters(pid))
+        if process.state in ENDED:
+            self._gap(
+                member,
+                "it has ended and its parent has not collected it (a zombie)",
+                f"look at its parent, process {member.ppid}, and at its log",
+            )
+            return None
+        if pid not in self._read:
+            return None
+        quiet = self._cannot_be_paused(process)
+        if quiet:
+            self._quiet.add(pid)
+        arguments = pyspy.command(pid, native=self.native, nonblocking=quiet)
+        return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+
+    def _describe(self, pid: int) -> Process:
+        """Read what stays the same from look to look, which need not keep the stacks waiting."""
+        if pid not in self._known:
+            member = self._members[pid]
+            self._known[pid] = describe(self._host, member, self._hostname, self._sockets)
+        return self._known[pid]
+
+    def _whole(self, pid: int) -> Process:
+        """Join what stays the same of a process with what this look saw of it."""
+        now = self.processes[pid]
+        return replace(
+            self._describe(pid),
+            look=now.look,
+            taken_at=now.taken_at,
+            state=now.state,
+            wchan=now.wchan,
+            thread_count=now.thread_count,
+            threads=now.threads,
+            tracer_pid=now.tracer_pid,
+            before=now.before,
+            after=now.after,
+        )
+
+    def after(self, pid: int) -> None:
+        """Read the counters of a process right after its dump."""
+        self.processes[pid] = replace(self.processes[pid], after=self._proc.counters(pid))
+
+    def settle(self) -> None:
+        """Read the counters once more, when the threads that were paused are at rest again.
+
+        A thread that py-spy lets go has to run a moment to fall back into its wait, which on a
+        busy machine may be after the first reading, and would look like movement.
+        """
+        time.sleep(SETTLE)
+        for pid, process in self.processes.items():
+            if process.after is not None:
+                self.after(pid)
+
+    def killed(self, pid: int) -> None:
+        """Let a process go whose tracer had to be killed."""
+        self.let_go(pid)
+        self.after(pid)
+
+    def was_quiet(self, pid: int) -> bool:
+        """Tell whether the stacks of a process were read without pausing it."""
+        return pid in self._quiet
+
+    def let_go(self, pid: int) -> None:
+        """Continue a process that its killed tracer left stopped; not one that was stopped."""
+        if pid not in self._quiet and release.let_go(self._proc, pid):
+            self.touched.append(
+                f"sent SIGCONT to process {pid}, because py-spy was cut off while pausing it"
+            )
+
+    def _cannot_be_paused(self, process: Process) -> bool:
+        states = {process.state, *(thread.state for thread in process.threads)}
+        if states & STOPPED:
+            return True
+        if "D" not in states or not self._stays_asleep(process.who.pid or 0):
+            return False
+        member = self._members[process.who.pid or 0]
+        asleep = next((t for t in process.threads if t.state == "D"), None)
+        where = f" in {asleep.wchan}" if asleep is not None and asleep.wchan else ""
+        self._gap(
+            member,
+            f"a thread is in uninterruptible sleep (state D{where}), so they were read without "
+            "pausing it and may be inexact",
+            "look at the storage, network or driver it waits for: dmesg, and as root "
+            f"/proc/{member.pid}/stack",
+            cost="",
+        )
+        return True
+
+    def _stays_asleep(self, pid: int) -> bool:
+        """Tell a thread that hangs in the kernel from one that is reading from a disk."""
+        for _ in range(2):
+            time.sleep(0.02)
+            states = {t.state for t in self._proc.threads(pid)}
+            if "D" not in states:
+                return False
+        return True
+
+    def _try_again(self, outcome: Outcome) -> bool:
+        """Tell whether a dump failed for a reason that may have passed, or that is seen now."""
+        if outcome.code == 0 or outcome.timed_out:
+            return False
+        stat = self._proc.stat(outcome.command.pid)
+        alive = stat is not None and stat.state not in ENDED
+        return alive and not any(mark in outcome.errors for mark in _NO_RIGHT)
+
+    def _keep(self, outcome: Outcome) -> None:
+        member = self._members[outcome.command.pid]
+        if outcome.code == 0 and outcome.output.strip():
+            self.dumps.append(
+                Dump(
+                    pid=member.pid,
+                    look=self.number,
+                    taken_at=outcome.began,
+                    data=outcome.output,
+                    native=self.native,
+                )
+            )
+        elif outcome.timed_out:
+            self._gap(
+                member,
+                f"py-spy did not come back within {outcome.command.limit:g} s",
+                "give it more with --timeout, or look with gdb -p",
+            )
+        else:
+            stat = self._proc.stat(member.pid)
+            if stat is None or stat.state in ENDED:
+                self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
+            else:
+                self._gap(member, *pyspy.explain_failure(outcome.errors))
+
+    def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
+        about = replace(who(member, self._hostname), trust=member.trust)
+        rank = f"rank {member.rank}, " if member.rank is not None else ""
+        self.gaps.append(
+            Gap(
+                what=f"stacks of {rank}process {member.pid}",
+                why=why,
+                cost=cost,
+                remedy=remedy,
+                who=about,
+            )
+        )
+
+    def _tell_touched(self, outcomes: Iterable[Outcome]) -> None:
+        paused = [o for o in outcomes if o.code == 0 and "--nonblocking" not in o.command.arguments]
+        if paused:
+            how = "py-spy dump --native" if self.native else "py-spy dump"
+            longest = max(outcome.seconds for outcome in paused)
+            self.touched.append(
+                f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
+            )
+
+
+def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:
+    """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
+
+    Of other Python programs below a rank, the first few are read as well: a checkpoint may be
+    written in one. Pools of compile workers are not; they are many and wait for their rank.
+    """
+    chosen: set[int] = set()
+    others: dict[int | None, int] = {}
+    for member in members:
+        if member.role is Role.OTHER and member.python:
+            others[member.owner] = others.get(member.owner, 0) + 1
+            if others[member.owner] <= most_others:
+                chosen.add(member.pid)
+        elif member.role is Role.RANK or (
+            member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
+        ):
+            chosen.add(member.pid)
+    return chosen

@@ -1,0 +1,149 @@
+"""Jobs whose processes name no rank: titles rewritten, spawned children, Ray, a single program.
+
+Here the tree of processes has to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.model import Role, Trust, replace
+from whyhang.collectors.live.host import SCHEDULERS, Host
+from whyhang.collectors.live.members import Job, Member, ambiguous, helper, helpers, named
+from whyhang.collectors.live.ranks import local_size
+
+_RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
+
+
+def is_agent(host: Host, pid: int) -> bool:
+    """Tell whether a process is a launcher whose children are ranks, named or not."""
+    kind = host.launcher(pid)
+    return kind is not None and (kind not in SCHEDULERS or kind == "ray")
+
+
+def with_outer(host: Host, agents: Sequence[int]) -> list[int]:
+    """Add launchers above launchers (deepspeed starts its own launcher on each host).
+
+    A launcher above a rank that started this launcher belongs to another job.
+    """
+    found = list(agents)
+    for agent in agents:
+        for pid in host.ancestors(agent):
+            if host.place(pid) is not None:
+                break
+            if is_agent(host, pid):
+                found.append(pid)
+    return list(dict.fromkeys(found))
+
+
+def unnamed(host: Host, agent: int, known: dict[int, Member]) -> dict[int, Member]:
+    """Give numbers by elimination to children of a launcher whose environment is gone.
+
+    A program that rewrote its title has no environment left, a dead one neither. Launchers
+    start their ranks in order, so what is left over goes to the numbers that are missing.
+    """
+    below = [pid for pid in host.children.get(agent, ()) if pid not in known and host.nameless(pid)]
+    mine = [member for member in known.values() if member.ppid == agent]
+    taken = {m.rank if m.local_rank is None else m.local_rank for m in mine}
+    expected = local_size(host, [member.pid for member in mine]) or len(mine) + len(below)
+    free = [number for number in range(expected) if number not in taken]
+    bases = {m.rank - m.local_rank for m in mine if m.rank is not None and m.local_rank is not None}
+    alone = not mine and not any("nnodes" in part for part in host.arguments(agent))
+    base = bases.pop() if len(bases) == 1 else 0 if alone else None
+    found: dict[int, Member] = {}
+    for number, pid in enumerate(below):
+        local = free[number] if len(free) == len(below) else None
+        rank = None if local is None or base is None else base + local
+        found[pid] = Member(
+            pid=pid,
+            ppid=agent,
+            role=Role.RANK,
+            rank=rank,
+            trust=Trust.NONE if rank is None else Trust.INFERRED,
+            local_rank=local,
+        )
+    return found
+
+
+def job_of_agent(host: Host, agent: int, pid: int) -> Job:
+    """Describe a job whose launcher is known and of whose ranks none names its number."""
+    kind = host.launcher(agent)
+    if kind == "ray":
+        return _job_of_ray(host, agent, pid)
+    members = unnamed(host, agent, {})
+    launchers = [helper(host, one, Role.LAUNCHER, None) for one in with_outer(host, [agent])]
+    if not members and (root := _program_below(host, agent, pid)) is not None:
+        alone = job_of_family(host, root)
+        return replace(alone, members=(*alone.members, *launchers), launcher=kind)
+    return Job(members=(*members.values(), *helpers(host, members), *launchers), launcher=kind)
+
+
+def _program_below(host: Host, agent: int, pid: int) -> int | None:
+    """Find the one program that a launcher started without giving it a rank, if it did."""
+    below = [one for one in host.descendants(agent) if host.is_python(one)]
+    chain = {pid, *host.ancestors(pid)}
+    on_the_way = [one for one in below if one in chain]
+    tops = on_the_way or [one for one in below if not set(below).intersection(host.ancestors(one))]
+    return tops[0] if tops else None
+
+
+def _job_of_ray(host: Host, raylet: int, pid: int) -> Job:
+    """Take the workers of one Ray actor class as ranks; their numbers are set at run time."""
+    workers: dict[str, list[int]] = {}
+    for child in host.children.get(raylet, ()):
+        title = _RAY_CLASS.match(" ".join(host.arguments(child)))
+        if title is not None and title.group(1) != "IDLE":
+            workers.setdefault(title.group(1), []).append(child)
+    chain = {pid, *host.ancestors(pid)}
+    same = [group for group in workers.values() if chain.intersection(group)]
+    if not same and len(workers) > 1:
+        raise ambiguous(pid, (group[0] for group in workers.values()), "kinds of Ray workers")
+    chosen = same[0] if same else next(iter(workers.values()), [pid])
+    members = {one: named(host, one) for one in chosen}
+    return Job(members=(*members.values(), *helpers(host, members)), launcher="ray")
+
+
+def family_root(host: Host, pid: int) -> int:
+    """Find the Python program that a process belongs to: above it, itself, or below it."""
+    if not host.is_python(pid):
+        below = [one for one in host.descendants(pid) if host.is_python(one)]
+        tops = [one for one in below if not set(below).intersection(host.ancestors(one))]
+        if not tops:
+            raise TargetError(
+                f"process {pid} ({host.stats[pid].comm}) is no Python program, and there is none "
+                "below it",
+                "Give the pid of the launcher or of a rank: pgrep -af python.",
+            )
+        if len(tops) > 1:
+            raise ambiguous(pid, tops, "Python programs")
+        return tops[0]
+    while host.place(pid) is None and host.is_mp_child(pid):
+        pid = host.stats[pid].ppid
+    return pid
+
+
+def job_of_family(host: Host, root: int) -> Job:
+    """Describe a program without a rank; its children may still turn out to be ranks."""
+    if host.is_spawned(root):
+        return _job_of_orphans(host, root)
+    members = {root: named(host, root)}
+    below = helpers(host, members)
+    unclear = any(
+        member.role is Role.DATALOADER_WORKER and host.own_role(member.pid) is None
+        for member in below
+    )
+    return Job(members=(*members.values(), *below), family=root if unclear else None)
+
+
+def _job_of_orphans(host: Host, pid: int) -> Job:
+    """Take together what one ``mp.spawn`` program left behind when it was killed."""
+    stat = host.stats[pid]
+    left = [
+        one
+        for one in host.children.get(stat.ppid, ())
+        if host.is_spawned(one) and host.stats[one].session == stat.session
+    ]
+    members = [helper(host, one, Role.DATALOADER_WORKER, stat.ppid) for one in left]
+    return Job(members=(*members, *helpers(host, left)), family=stat.ppid)

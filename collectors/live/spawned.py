@@ -1,0 +1,159 @@
+"""Ranks that a Python program started through ``multiprocessing``: told by their stacks.
+
+Their environment names no rank, and a DataLoader worker looks the same in /proc. The stack
+shows which it is, and the local ``i`` of the frame ``_wrap (torch/multiprocessing/spawn.py)`` is
+the number of the rank on this host (torch 1.0 to 2.15). Programs that use
+``multiprocessing.Process`` themselves mostly call that argument ``rank``. Nothing else of the
+local variables is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from whyhang.analyzer.model import Record, Role, Trust, replace
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.members import Job, Member, by_rank
+
+_SPAWN = "torch/multiprocessing/spawn.py"
+_THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
+_NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
+
+
+class Numbers(Record):
+    """What the local variables of a spawned process say. ``size`` counts all ranks."""
+
+    local_rank: int | None = None
+    rank: int | None = None
+    size: int | None = None
+
+
+class _Local(msgspec.Struct):
+    name: str
+    repr: str | None = None
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    filename: str
+    locals: list[_Local] | None = None
+
+
+class _Thread(msgspec.Struct):
+    frames: list[_Frame]
+
+
+def read_numbers(data: bytes) -> Numbers:
+    """Take the numbers out of what ``py-spy dump --json --locals`` prints, and nothing else."""
+    try:
+        threads = msgspec.json.decode(data, type=list[_Thread])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Numbers()
+    for thread in threads:
+        for inner, frame in zip([None, *thread.frames], thread.frames, strict=False):
+            name = frame.name.rpartition(".")[2]
+            if name == "_wrap" and frame.filename.endswith(_SPAWN):
+                called = _integers(inner)
+                size = called.get("world_size", called.get("size"))
+                return Numbers(local_rank=_integers(frame, {"i"}).get("i"), size=size)
+            if name == "start_processes" and frame.filename.endswith(_SPAWN):
+                return Numbers(size=_integers(frame).get("nprocs"))
+            if name == "run" and frame.filename.endswith("multiprocessing/process.py"):
+                return _numbers_of_target(_integers(inner))
+    return Numbers()
+
+
+def _numbers_of_target(said: dict[str, int]) -> Numbers:
+    rank = said.get("rank", said.get("local_rank"))
+    return Numbers(
+        local_rank=said.get("local_rank", rank),
+        rank=rank,
+        size=said.get("world_size", said.get("size")),
+    )
+
+
+def _integers(frame: _Frame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
+    found = (frame.locals or []) if frame is not None else []
+    return {
+        local.name: int(local.repr)
+        for local in found
+        if local.name in names and local.repr is not None and local.repr.isdecimal()
+    }
+
+
+def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
+    """Tell ranks from helpers by their first stacks. Ranks get no number yet."""
+    root = job.family
+    children = [m for m in job.members if m.owner == root and m.role is Role.DATALOADER_WORKER]
+    texts = {pid: data.decode(errors="replace") for pid, data in dumps.items()}
+    kinds = {m.pid: _kind(host, m.pid, texts.get(m.pid, "")) for m in children}
+    direct = [m.pid for m in children if host.mp_parent(m.pid) == root]
+    ranks = {pid for pid in direct if kinds[pid] is not _WORKER}
+    orphans = all(m.pid != root for m in job.members)
+    proven = orphans or any(kinds[pid] is _RANK for pid in ranks)
+    waits = "multiprocessing/" in texts.get(root or 0, "") and len(ranks) > 1
+    if not proven and not (waits and all(host.uses_torch(pid) for pid in ranks)):
+        return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))
+    members = [_recast(m, root, ranks, kinds, host) for m in job.members]
+    spawned = any(_SPAWN in texts.get(pid, "") for pid in (*ranks, root or 0))
+    return replace(
+        job, members=tuple(members), launcher="mp.spawn" if spawned else "multiprocessing"
+    )
+
+
+_RANK, _WORKER = Role.RANK, Role.DATALOADER_WORKER
+
+
+def _kind(host: Host, pid: int, text: str) -> Role | None:
+    if "_worker_loop" in text and "torch/utils/data/_utils/worker.py" in text:
+        return _WORKER
+    if host.own_role(pid) is not None:
+        return host.own_role(pid)
+    if _SPAWN in text or "torch/distributed/" in text:
+        return _RANK
+    names = [thread.name for thread in host.proc.threads(pid)]
+    return _RANK if any(name.startswith(_THREADS_OF_RANKS) for name in names) else None
+
+
+def _as_helper(member: Member, kinds: Mapping[int, Role | None]) -> Member:
+    """Make a child of the family a worker only where its stack says so."""
+    if member.pid in kinds:
+        return replace(member, role=kinds[member.pid] or Role.OTHER)
+    return member
+
+
+def _recast(
+    member: Member,
+    root: int | None,
+    ranks: set[int],
+    kinds: Mapping[int, Role | None],
+    host: Host,
+) -> Member:
+    if member.pid == root:
+        return replace(member, role=Role.LAUNCHER)
+    if member.pid in ranks:
+        return replace(member, role=Role.RANK, owner=None)
+    above = next((pid for pid in host.ancestors(member.pid) if pid in ranks), None)
+    return _as_helper(replace(member, owner=above), kinds)
+
+
+def number(job: Job, host: Host, said: Mapping[int, Numbers]) -> Job:
+    """Give spawned ranks their numbers: from their variables, else in the order of their start."""
+    spawned = [m for m in job.members if m.role is Role.RANK]
+    sizes = [numbers.size for numbers in said.values() if numbers.size]
+    known = {m.pid: said.get(m.pid, Numbers()).local_rank for m in spawned}
+    complete = len({value for value in known.values() if value is not None}) == len(spawned)
+    order = sorted(spawned, key=lambda m: (host.stats[m.pid].started, m.pid))
+    fixed: dict[int, Member] = {}
+    for position, member in enumerate(order):
+        local = known[member.pid] if complete else position
+        rank = said[member.pid].rank if member.pid in said else None
+        first_node = host.environ(member.pid).get("NODE_RANK", "0") == "0"
+        if rank is None and first_node:
+            rank = local
+        trust = Trust.NONE if rank is None else Trust.INFERRED
+        fixed[member.pid] = replace(member, rank=rank, local_rank=local, trust=trust)
+    members = sorted((fixed.get(m.pid, m) for m in job.members), key=by_rank)
+    return replace(job, members=tuple(members), world_size=max(sizes, default=None))

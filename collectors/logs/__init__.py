@@ -1,0 +1,1 @@
+"""Logs: find the few lines that matter, and take those apart."""

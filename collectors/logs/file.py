@@ -1,0 +1,272 @@
+"""One pass over one log: find lines, take them apart, hand them to the readers of lines."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, replace
+from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
+from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
+from whyhang.collectors.logs.fold import Fold
+from whyhang.collectors.logs.found import FileView, Found, Handler, LineReader
+from whyhang.collectors.logs.line import clean, take_apart
+from whyhang.collectors.logs.ops import op_of
+from whyhang.collectors.logs.pipeline import searched
+from whyhang.collectors.logs.readers import line_readers
+from whyhang.collectors.logs.search import Hit, Searcher
+
+if TYPE_CHECKING:
+    import regex
+
+STORM = 4096  # hits of one pattern in one file, after which only some are looked at
+STORM_FIRST, STORM_LAST = 32, 8  # of each block
+PATTERN_SECONDS = 0.2  # that one pattern may take for one line
+LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
+MAX_TEXT = 2000  # characters of a line that are kept
+LEAD = 300  # of them, before what was found
+ESCAPE = b"\x1b"
+TAIL = 1000  # bytes of the end of a file that its last line is taken from
+
+# Lines of a message that began in a line before, which says whose it is.
+_CONTINUED = re.compile(
+    r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
+)
+Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
+"""Gives for a pattern's number its text, whether lines are wanted for it, and it compiled."""
+
+
+class FileScan:
+    """The scan of one file; ``facts`` may be asked once."""
+
+    def __init__(self, file: FileView, searcher: Searcher, matcher: Matcher) -> None:
+        self.file = file
+        self.searcher = searcher
+        self.matcher = matcher
+        self.fold = Fold()
+        self.readers = line_readers(file)
+        self.bulk = bulk_readers(file)
+        self.handlers: dict[str, list[Handler]] = defaultdict(list)
+        for reader in self.readers:
+            for pattern, handler in reader.watches().items():
+                self.handlers[pattern].append(handler)
+        self.hits: Counter[int] = Counter()
+        self.trouble: dict[str, Gap] = {}
+        self.tail = b""
+        self.last_line: int | None = None
+
+    def facts(self, told: Callable[[int], None]) -> Iterator[Fact]:
+        """Read the file to its end, or as far as it can be read, and give what it says."""
+        try:
+            with contextlib.ExitStack() as stack:
+                line = 1
+                for block, (hits, marks) in searched(self._parts(stack, told), self.searcher):
+                    block.line = line
+                    self._block(block, hits, marks)
+                    line = block.line_at(block.stop)
+                    self.tail = bytes(block.data[max(block.start, block.stop - TAIL) : block.stop])
+                    block.release()
+                self.last_line = line
+        except Exception as error:  # noqa: BLE001 - whatever a decompressor raises: a gap
+            self._note(
+                "end",
+                what=f"Reading {self.file.document.path} to its end",
+                why=f"{type(error).__name__}: {error}",
+                cost="what the rest of it says is not known",
+            )
+        for reader in self.readers:
+            yield from self._facts_of(reader)
+        for bulk in self.bulk.values():
+            yield from self._facts_of(bulk)
+        for kept in self.fold.lines():
+            yield replace(kept, who=self.file.resolve(kept.who))
+        yield from self._end()
+        if self.fold.dropped:
+            self._note(
+                "dropped",
+                what=f"Keeping all telling lines of {self.file.document.path}",
+                why=f"there are too many kinds of them; {self.fold.dropped} were dropped",
+                cost="rare lines late in the file may be missing",
+            )
+        yield from self.trouble.values()
+
+    def _parts(self, stack: contextlib.ExitStack, told: Callable[[int], None]) -> Iterator[Block]:
+        """Give the blocks of the file. A small one is at hand already: thousands are quick."""
+        document = self.file.document
+        size = len(document.head)
+        if 0 < document.size == size:
+            told(size)
+            data = document.head + b"\n"
+            return iter((Block(data, start=0, stop=size, end=size, known=0, base=0),))
+        return blocks(stack.enter_context(document.open()), told=told)
+
+    def _end(self) -> Iterator[Claim]:
+        """Say how a log ends: a process that was killed says nothing, and its log just stops."""
+        lines = clean(self.tail).strip().splitlines()
+        if self.last_line is not None and lines:
+            yield Claim(
+                about="log-end",
+                value=lines[-1][:MAX_TEXT],
+                who=self.file.document.who,
+                source=self.file.document.source(self.last_line),
+            )
+
+    def _facts_of(self, reader: LineReader | BulkReader) -> Iterator[Fact]:
+        try:
+            yield from reader.facts()
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+            self._reader_failed(type(reader).__name__, error)
+
+    def _note(self, key: str, *, what: str, why: str, cost: str, remedy: str = "") -> None:
+        source = self.file.document.source()
+        self.trouble[key] = Gap(what=what, why=why, cost=cost, remedy=remedy, source=source)
+
+    def _reader_failed(self, name: str, error: Exception) -> None:
+        self._note(
+            name,
+            what=f"Understanding some lines of {self.file.document.path}",
+            why=f"{name}: {type(error).__name__}: {error}",
+            cost="what they say is not used",
+            remedy="report this with the line, it is a mistake of whyhang",
+        )
+
+    def _block(self, block: Block, hits: list[Hit], marks: set[int]) -> None:
+        if (
+            block.data.find(ESCAPE, block.start, block.stop) >= 0
+        ):  # colours may stand within what is looked for
+            block = PlainBlock(block)
+            hits, marks = self.searcher.search(block)
+        for mark in marks:
+            self.bulk[mark].feed(block)
+        if hits:
+            self._hits(block, hits)
+
+    def _hits(self, block: Block, hits: Sequence[Hit]) -> None:
+        """Take the lines apart in which something was found, in order, each once."""
+        wanted: set[int] = set()
+        start = end = -1
+        for offset, number in sorted(self._thinned(block, hits)):
+            at = block.start + offset - 1  # the last byte of what was found
+            if at < block.known:
+                continue
+            if at >= end:
+                if wanted:
+                    self._line(block, start, end, wanted)
+                start, end = block.segment(at, LONGEST)
+                wanted = set()
+            wanted.add(number)
+        if wanted:
+            self._line(block, start, end, wanted)
+
+    def _thinned(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Of a pattern that is found everywhere, look at the first and last few of the block."""
+        counts = Counter(number for _, number in hits)
+        self.hits.update(counts)
+        few = STORM_FIRST + STORM_LAST
+        storms = {n for n, count in counts.items() if count > few and self.hits[n] > STORM}
+        if not storms:
+            return hits
+        kept = [hit for hit in hits if hit[1] not in storms]
+        for number in storms:
+            places = self.searcher.exact(block, number)
+            if places is None:
+                kept += [hit for hit in hits if hit[1] == number]
+            elif len(places) <= few:
+                kept += places
+            else:
+                places.sort()
+                self.fold.more(self.matcher(number)[0], len(places) - few)
+                kept += places[:STORM_FIRST] + places[-STORM_LAST:]
+        return kept
+
+    def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
+        """Search one line with the patterns that may be in it."""
+        text = clean(bytes(block.data[start:end]))
+        lines = take_apart(text, self.file.voice)
+        founds = [Found(block, start, line, self.file) for line in lines]
+        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
+            founds[0].inherit_speaker()
+        if len(lines) > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
+            whole = replace(lines[0], text=text)
+            founds.append(Found(block, start, whole, self.file))
+        kept: dict[int, list[tuple[str, regex.Match[str]]]] = {}
+        for number in sorted(wanted):
+            pattern, outside, compiled = self.matcher(number)
+            for which, match in self._matches(pattern, compiled, founds, len(lines)):
+                if outside:
+                    kept.setdefault(which, []).append((pattern, match))
+                for handler in self.handlers.get(pattern, ()):
+                    self._handle(handler, founds[which], match)
+        for which, matches in kept.items():
+            for line in log_lines(founds[which], matches):
+                self.fold.add(line)
+
+    def _matches(
+        self, pattern: str, compiled: regex.Pattern[str] | None, founds: list[Found], parts: int
+    ) -> Iterator[tuple[int, regex.Match[str]]]:
+        """Search the parts of a line; the last one is the whole, asked only if no part has it."""
+        if compiled is None:
+            self._note(
+                pattern,
+                what=f"Searching logs for the pattern {pattern!r}",
+                why="it is not a valid regular expression",
+                cost="lines that it describes are not found",
+            )
+            return
+        if pattern in self.trouble:
+            return
+        seen = False
+        try:
+            for which, found in enumerate(founds):
+                if which == parts and seen:
+                    return
+                match = compiled.search(found.text, timeout=PATTERN_SECONDS)
+                if match is not None:
+                    seen = True
+                    yield which, match
+        except TimeoutError:
+            self._note(
+                pattern,
+                what=f"Searching {self.file.document.path} for the pattern {pattern!r}",
+                why=f"it took longer than {PATTERN_SECONDS} s for one line and was given up",
+                cost="lines that it describes are not found",
+                remedy="avoid nested repeats such as (a+)+ in it",
+            )
+
+    def _handle(self, handler: Handler, found: Found, match: regex.Match[str]) -> None:
+        try:
+            handler(found, match)
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+            self._reader_failed(getattr(handler, "__qualname__", "reader"), error)
+
+
+def log_lines(found: Found, matches: list[tuple[str, regex.Match[str]]]) -> Iterator[LogLine]:
+    """Make one fact of a line, or several where patterns capture different things by one name."""
+    rest = [(pattern, match, _fields(match)) for pattern, match in matches]
+    while rest:
+        fields: dict[str, str] = {}
+        taken = []
+        for entry in rest:
+            if all(fields.get(key, value) == value for key, value in entry[2].items()):
+                fields.update(entry[2])
+                taken.append(entry)
+        rest = [entry for entry in rest if entry not in taken]
+        first = min(match.start() for _, match, _ in taken)
+        begin = max(0, min(first - LEAD, len(found.text) - MAX_TEXT))
+        yield LogLine(
+            who=found.who,
+            text=found.text[begin : begin + MAX_TEXT],
+            source=found.source,
+            matched=tuple(pattern for pattern, _, _ in taken),
+            fields=fields,
+            time=found.time,
+            offset=found.offset,
+        )
+
+
+def _fields(match: regex.Match[str]) -> dict[str, str]:
+    named = {key: value.strip() for key, value in match.groupdict().items() if value is not None}
+    return {key: op_of(value) if key == "op" else value for key, value in named.items()}

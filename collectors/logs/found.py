@@ -1,0 +1,185 @@
+"""What a reader of found lines gets to see: the line, what is around it, and the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.clock import time_of
+from whyhang.collectors.logs.line import Line, Voice, clean, take_apart, voice_of
+
+if TYPE_CHECKING:
+    import regex
+
+    from whyhang.collectors.logs.blocks import Block
+
+MAX_RAW = 16 << 10  # bytes of a line that are looked at, around what was found
+LOOK_BACK = 40  # lines in which a time is looked for
+INHERIT = 4  # lines in which the beginning of a message is looked for
+
+Handler = Callable[["Found", "regex.Match[str]"], None]
+
+
+class Found:
+    """A line in which a pattern was found."""
+
+    def __init__(self, block: Block, start: int, line: Line, file: FileView) -> None:
+        self.line = line
+        self.offset = block.file_offset(start)
+        self.file = file
+        self._block = block
+        self._start = start
+        self._end = block.bounds(start)[1]
+        self._number: int | None = None
+
+    @property
+    def who(self) -> Who:
+        """Say who speaks."""
+        return self.line.who
+
+    @property
+    def text(self) -> str:
+        """Give the line without launcher prefix."""
+        return self.line.text
+
+    @property
+    def number(self) -> int:
+        """Give the 1-based number of the line."""
+        if self._number is None:
+            self._number = self._block.line_at(self._start)
+        return self._number
+
+    @property
+    def source(self) -> Source:
+        """Name the line."""
+        return self.file.document.source(self.number)
+
+    @property
+    def time(self) -> float | None:
+        """Give the line's time, or the last one told just before it."""
+        time = self.line.time
+        if time is None:
+            known, last = self.file.clock  # what was found for a line a little above
+            above = self._block.file_offset(self._start)
+            for text in self._before(LOOK_BACK):
+                above -= len(text)
+                if above <= known:
+                    time = last
+                    break
+                if (time := time_of(text, self.file.voice.year)) is not None:
+                    break
+        self.file.clock = (self.offset, time)
+        return time
+
+    def following(self, limit: int, *, bare: bool = False) -> Iterator[tuple[int, Line]]:
+        """Give up to ``limit`` lines behind this one by the same speaker, with their numbers.
+
+        Lines of other ranks in between, as their prefixes tell, are left out. ``bare`` also
+        takes lines without any prefix, as the later ones of a C++ message have none.
+        """
+        block, at, number = self._block, self._end + 1, self.number
+        while limit > 0 and at < block.end:
+            start, end = block.bounds(at)
+            number += 1
+            at = end + 1
+            text = clean(bytes(block.data[start : min(end, start + MAX_RAW)]))
+            text = text.rstrip("\r").rpartition("\r")[2]
+            for line in take_apart(text, self.file.voice):
+                if line.prefix == self.line.prefix or (bare and line.prefix == NOBODY):
+                    limit -= 1
+                    yield number, line
+
+    def preceding(self, limit: int) -> Iterator[str]:
+        """Give up to ``limit`` lines before this one, nearest first, without prefixes."""
+        for text in self._before(limit):
+            yield take_apart(text, self.file.voice)[-1].text
+
+    def inherit_speaker(self) -> None:
+        """Take over the rank of the line that this one goes on from, a few lines above."""
+        for text in self._before(INHERIT):
+            line = take_apart(text, self.file.voice)[-1]
+            if line.prefix.rank is not None or line.prefix.local_rank is not None:
+                self.line = replace(
+                    self.line,
+                    who=replace(
+                        self.line.who,
+                        rank=line.who.rank,
+                        local_rank=line.who.local_rank,
+                        trust=min(line.who.trust, Trust.INFERRED),
+                    ),
+                )
+                return
+
+    def _before(self, limit: int) -> Iterator[str]:
+        block, at = self._block, self._start - 1
+        while limit > 0 and at > 0:
+            start, end = block.bounds(at)
+            if end > at:  # ``at`` is the line break itself
+                end = at
+            yield clean(bytes(block.data[start : min(end, start + MAX_RAW)]))
+            at = start - 1
+            limit -= 1
+
+
+class Comm(Record):
+    """An NCCL communicator as one process names it. ``rank`` counts within it."""
+
+    group: Group
+    rank: int
+    size: int
+
+
+class FileView:
+    """One file while it is read: what all readers of its lines learn together."""
+
+    def __init__(self, document: Document, voice: Voice | None = None) -> None:
+        self.document = document
+        self._voice = voice
+        self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
+        self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
+        self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
+        self.one_host: bool | None = None  # of the whole job; None: not told
+        self.launchers: set[str] = set()
+        self.mismatch = False  # ranks raised because their calls differ
+        self.comms: dict[tuple[str | None, int, str], Comm] = {}  # by host, pid, pointer
+
+    @property
+    def voice(self) -> Voice:
+        """Say how to read its lines; learnt from its first bytes once a line is found."""
+        if self._voice is None:
+            document = self.document
+            self._voice = voice_of(document.head, document.who, document.taken_at)
+        return self._voice
+
+    @property
+    def tasks_are_nodes(self) -> bool:
+        """Tell whether srun started a launcher on each node instead of the ranks themselves."""
+        return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
+
+    def resolve(self, who: Who) -> Who:
+        """Fill in a rank that the file told elsewhere, at its end when all is known."""
+        if who.rank is not None and who.trust > Trust.INFERRED:
+            return who
+        if who.pid is not None:
+            rank = self.pids.get((who.host, who.pid), self.pids.get((None, who.pid)))
+            if rank is not None:
+                return replace(who, rank=rank, trust=Trust.NCCL_INIT)
+        if who.rank is None and who.local_rank is not None:
+            rank = self.ranks.get(who.local_rank)
+            if rank is None and self.one_host:
+                rank = who.local_rank
+            if rank is not None:
+                return replace(who, rank=rank, trust=Trust.INFERRED)
+        return who
+
+
+class LineReader(Protocol):
+    """Turns the lines of one kind of evidence into facts."""
+
+    def watches(self) -> dict[str, Handler]:
+        """Give the patterns to look for, and what to call with each line found."""
+
+    def facts(self) -> Iterator[Fact]:
+        """Give what the file said, once all of it has been read."""

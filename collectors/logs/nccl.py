@@ -1,0 +1,191 @@
+"""NCCL's own lines about communicators: who is which rank, who began to set one up, who is done.
+
+The shapes are those of NCCL 2.7 to 2.30 (``init.cc``). A rank in these lines counts within its
+communicator. It is taken for the global one only in the largest communicator, and only where
+no two processes have the same number in communicators of that size. The pointer of a
+communicator is a process's own; ``commId``, where printed, is the same on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.model import (
+    NOBODY,
+    Call,
+    CallState,
+    Claim,
+    Fact,
+    Group,
+    Source,
+    Track,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.collectors.logs.found import Comm, FileView, Found, Handler
+
+if TYPE_CHECKING:
+    import regex
+
+INIT = (
+    r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
+    r" cudaDev \d+.{0,200}? ?- (?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
+)
+COMM_ID = r"commId (?P<id>0x[0-9a-f]+)"
+SPLIT = (
+    r"parent (?P<parent>\S+)(?: (?:splitCount|childCount) (?P<count>\d+))? color (?P<color>-?\d+)"
+)
+VERSION = r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"
+PLACE = r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+"
+MAX_COMMS = 200_000
+
+
+class _Comm:
+    """One communicator of one process."""
+
+    def __init__(self, who: Who, pointer: str, rank: int, size: int, source: Source) -> None:
+        self.who = who
+        self.pointer = pointer
+        self.rank = rank
+        self.size = size
+        self.source = source
+        self.name: str | None = None
+        self.order = 0  # n-th communicator of this size in its process
+        self.begun = False
+        self.done = False
+        self.ended = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Tell apart communicators over all ranks, as far as that can be told."""
+        return (self.name or f"nccl communicator {self.order} of {self.size} ranks", self.size)
+
+
+class NcclReader:
+    """Collects communicators, and what they say of ranks."""
+
+    def __init__(self, file: FileView) -> None:
+        self._file = file
+        self._comms: list[_Comm] = []
+        self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
+        self._version: dict[str, Source] = {}
+        self._world: set[tuple[str, int]] = set()  # communicators of the whole job
+
+    def watches(self) -> dict[str, Handler]:
+        """Give the patterns to look for, and what to call with each line found."""
+        return {INIT: self.on_init, VERSION: self.on_version, PLACE: self.on_place}
+
+    def on_init(self, found: Found, match: regex.Match[str]) -> None:
+        """Note the state of a communicator."""
+        import regex  # noqa: PLC0415 - heavy
+
+        event = match["event"]
+        key = (found.who.host, found.who.pid, match["comm"])
+        comm = self._open.get(key)
+        if comm is None or (event == "Init START" and comm.begun):  # the pointer is used again
+            if len(self._comms) >= MAX_COMMS or not event.startswith("Init"):
+                return
+            comm = self._new(found, match)
+            self._open[key] = comm
+        if told := regex.search(COMM_ID, match[0]):
+            comm.name = f"nccl {told['id']}"
+        elif told := regex.search(SPLIT, match[0]):
+            parent = self._open.get((found.who.host, found.who.pid, told["parent"]))
+            above = parent.key[0] if parent is not None else "nccl"
+            comm.name = f"{above} split {told['count'] or comm.order} color {told['color']}"
+        comm.begun = comm.begun or event == "Init START"
+        comm.done = comm.done or event == "Init COMPLETE"
+        if not event.startswith("Init"):
+            comm.ended = event
+            del self._open[key]
+
+    def _new(self, found: Found, match: regex.Match[str]) -> _Comm:
+        comm = _Comm(found.who, match["comm"], int(match["rank"]), int(match["size"]), found.source)
+        comm.order = sum(
+            other.who == comm.who and other.size == comm.size for other in self._comms[-4096:]
+        )
+        self._comms.append(comm)
+        return comm
+
+    def on_version(self, found: Found, match: regex.Match[str]) -> None:
+        """Note NCCL's version."""
+        self._version.setdefault(match["version"], found.source)
+
+    def on_place(self, found: Found, match: regex.Match[str]) -> None:
+        """Note whether a communicator spans hosts."""
+        if int(match["nodes"]) > 1:
+            self._file.one_host = False
+        del found
+
+    def facts(self) -> Iterator[Fact]:
+        """Give ranks of processes, the groups, and how far each rank came in setting them up."""
+        for version, source in self._version.items():
+            yield Claim(about="nccl_version", value=version, who=NOBODY, source=source)
+        if self._comms or self._version:
+            some = next(iter(self._version.values()), None) or self._comms[0].source
+            yield Claim(about="backend", value="nccl", who=NOBODY, source=some)
+        if len({comm.who.host for comm in self._comms if comm.who.host}) > 1:
+            self._file.one_host = False
+        yield from self._ranks()
+        groups = self._groups()
+        yield from groups.values()
+        for comm in self._comms:
+            group = groups[comm.key]
+            if comm.who.pid is not None:
+                key = (comm.who.host, comm.who.pid, comm.pointer)
+                self._file.comms[key] = Comm(group=group, rank=comm.rank, size=comm.size)
+            yield self._track(comm, group)
+
+    def _ranks(self) -> Iterator[Fact]:
+        """Claim the ranks of the largest communicator, if it can be the whole job."""
+        size = max((comm.size for comm in self._comms), default=0)
+        world = [comm for comm in self._comms if comm.size == size]
+        holders: dict[int, set[tuple[str | None, int | None]]] = {}
+        for comm in world:
+            holders.setdefault(comm.rank, set()).add((comm.who.host, comm.who.pid))
+        if not world or any(len(processes) > 1 for processes in holders.values()):
+            return  # groups beside each other, or a restart: both look the same
+        self._world.update(comm.key for comm in world)
+        yield Claim(about="world_size", value=str(size), who=NOBODY, source=world[0].source)
+        for comm in world:
+            pid, host = comm.who.pid, comm.who.host
+            if pid is None or (host, pid) in self._file.pids:
+                continue
+            self._file.pids[host, pid] = comm.rank
+            who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
+            yield Claim(about="rank", value=str(comm.rank), who=who, source=comm.source)
+
+    def _groups(self) -> dict[tuple[str, int], Group]:
+        """Make the groups, with their global ranks where all are known."""
+        members: dict[tuple[str, int], dict[int, int]] = {}
+        for comm in self._comms:
+            who = self._file.resolve(comm.who)
+            ranks = members.setdefault(comm.key, {})
+            if comm.key in self._world:
+                ranks.update((rank, rank) for rank in range(comm.size))
+            elif who.rank is not None:
+                ranks[comm.rank] = who.rank
+        return {
+            (name, size): Group(
+                name=name,
+                ranks=tuple(ranks[n] for n in range(size)) if len(ranks) == size else None,
+            )
+            for (name, size), ranks in members.items()
+        }
+
+    def _track(self, comm: _Comm, group: Group) -> Track:
+        state = CallState.COMPLETED if comm.done else CallState.STARTED
+        who = self._file.resolve(comm.who)
+        if who.rank is None and comm.who.pid is None:
+            who = replace(who, label=who.label or f"rank {comm.rank} of {group.name}")
+        return Track(
+            who=who,
+            group=group,
+            kind="nccl-init",
+            source=comm.source,
+            enqueued=1,
+            completed=1 if comm.done else 0,
+            calls=(Call(op="comm_init", seq=1, state=state, line=comm.source.line),),
+        )

@@ -1,0 +1,205 @@
+"""Python tracebacks: which rank raised what, and where in the user's code.
+
+Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
+Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
+is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
+within a call of ``torch.distributed``; ``cause``, the exception that led to this one;
+``launcher`` is "yes" for the launcher's own exception, which no rank raised; ``worker`` is the
+number of the DataLoader worker in which it was raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.line import Line
+
+if TYPE_CHECKING:
+    import regex
+
+EXCEPTION = "python-exception"
+TRACEBACK = r"Traceback \(most recent call last\):"
+MAX_LINES = 400  # of one traceback
+MAX_MESSAGE = 2000
+MAX_TRACEBACKS = 2000  # of one file
+
+_FRAME = re.compile(
+    r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
+)
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
+)
+_CHAIN = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above exception)"
+)
+_NOT_USER = re.compile(
+    r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
+    r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
+)
+_LAUNCHER = re.compile(
+    r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
+    r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
+)
+_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+_WRAPPERS = frozenset(
+    {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
+)
+_WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
+_SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
+_TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+_INNER = "Original Traceback (most recent call last):"
+_OF_LAUNCHERS = frozenset(
+    {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
+)
+_FOREIGN = 8  # lines of others that may stand between those of one traceback
+
+
+class _Traceback:
+    """One traceback as far as it has been read."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.end: tuple[int, Line] | None = None  # the line of the exception
+        self.type = ""
+        self.message = ""
+        self.foreign = 0
+
+    @property
+    def user_frame(self) -> Frame | None:
+        """Give the innermost frame of the user's own code."""
+        for frame in self.frames:
+            if not _NOT_USER.search(frame.file):
+                return frame
+        return self.frames[-1] if self.frames else None
+
+    @property
+    def op(self) -> str | None:
+        """Give the function of torch.distributed it was raised in."""
+        for frame in self.frames:
+            if _C10D.search(frame.file) and frame.function not in _WRAPPERS:
+                return frame.function.rpartition(".")[2]
+        return None
+
+    @property
+    def of_launcher(self) -> bool:
+        """Tell the exception of a launcher, which speaks of the ranks it started."""
+        innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
+        return innermost or self.type in _OF_LAUNCHERS
+
+
+class TracebackReader:
+    """Reads every traceback; chained ones become one fact."""
+
+    def __init__(self, file: FileView) -> None:
+        self._file = file
+        self._lines: list[LogLine] = []
+        self._read_to: dict[Who, int] = {}
+
+    def watches(self) -> dict[str, Handler]:
+        """Give the patterns to look for, and what to call with each line found."""
+        return {TRACEBACK: self.on_traceback}
+
+    def on_traceback(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+        """Read a traceback and those it is chained with."""
+        if found.number <= self._read_to.get(found.line.prefix, 0):
+            return  # the later part of a chain
+        if len(self._lines) >= MAX_TRACEBACKS:
+            return
+        chain = _read_chain(found)
+        last = chain[-1]
+        if last.end is None:
+            return
+        number, line = last.end
+        self._read_to[found.line.prefix] = number
+        self._lines.append(self._fact(found, chain, number, line))
+
+    def _fact(self, found: Found, chain: list[_Traceback], number: int, line: Line) -> LogLine:
+        last, first = chain[-1], chain[0]
+        fields = {"type": last.type, "message": last.message[:MAX_MESSAGE]}
+        frame = last.user_frame
+        if frame is not None:
+            fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
+        if last.op:
+            fields["op"] = last.op
+        if first is not last:
+            fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]
+        if last.of_launcher:
+            fields["launcher"] = "yes"
+        for part in chain:
+            if worker := _WORKER.search(part.message):
+                fields["worker"] = worker["worker"]
+        return LogLine(
+            who=_speaker(found),
+            text=line.text[:MAX_MESSAGE],
+            source=self._file.document.source(number),
+            matched=(EXCEPTION,),
+            fields=fields,
+            time=line.time if line.time is not None else found.time,
+            offset=found.offset,
+        )
+
+    def facts(self) -> Iterator[Fact]:
+        """Give the exceptions, in the order of the file."""
+        for line in self._lines:
+            yield replace(line, who=self._file.resolve(line.who))
+
+
+def _speaker(found: Found) -> Who:
+    """Say who raised: the parent of ``mp.spawn`` prints which child did."""
+    who = found.who
+    if who.rank is not None and who.trust > Trust.INFERRED:
+        return who
+    for distance, text in enumerate(found.preceding(4)):
+        if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
+            return replace(who, local_rank=int(spawned["index"]))
+        if table := _TABLE_RANK.match(text):
+            return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
+    return who
+
+
+def _read_chain(found: Found) -> list[_Traceback]:
+    """Read a traceback, and further ones that name it as their cause, in the order printed.
+
+    A DataLoader prints the worker's traceback within the message of its own exception; that
+    one comes last, too.
+    """
+    chain = [_Traceback()]
+    chained = False
+    indent = re.compile(f" {{0,{len(found.text) - len(found.text.lstrip())}}}")
+    for number, indented in found.following(MAX_LINES):
+        current = chain[-1]
+        line = replace(indented, text=indent.sub("", indented.text, count=1))
+        if current.end is None:
+            if not _read_frame(current, number, line):
+                break
+        elif line.text.endswith(_INNER) or (chained and "Traceback (most" in line.text):
+            chain.append(_Traceback())
+            chained = False
+        elif _CHAIN.search(line.text):
+            chained = True
+        elif line.text.strip() and not chained:
+            if not line.text.startswith((" ", "\t")):
+                break
+            if len(current.message) < MAX_MESSAGE:
+                current.message += "\n" + line.text
+    return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
+
+
+def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
+    """Read a line of a traceback before its exception; False: it ends without one."""
+    text = line.text
+    if frame := _FRAME.match(text):
+        function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
+        current.frames.insert(0, Frame(function=function, file=file, line=at))
+    elif text[:1] not in ("", " ", "\t"):
+        if told := _EXCEPTION.match(text):
+            current.end = (number, line)
+            current.type = told["type"].rpartition(".")[2]
+            current.message = told["message"] or ""
+            return True
+        current.foreign += 1
+    return current.foreign <= _FOREIGN

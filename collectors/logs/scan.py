@@ -1,0 +1,110 @@
+"""Logs: the few lines that matter in gigabytes of text, and what they say.
+
+The patterns to look for come in from outside (the signatures'), and the readers of torch's,
+NCCL's, the launchers' and the kernel's own lines add theirs. All are searched for in one pass;
+only the lines found are taken apart. What comes out are ``LogLine`` facts for the outside
+patterns, and structured facts from the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.model import Fact, Gap
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.bulk import MARKS
+from whyhang.collectors.logs.error_file import unfold
+from whyhang.collectors.logs.file import FileScan
+from whyhang.collectors.logs.found import FileView
+from whyhang.collectors.logs.readers import own_patterns
+from whyhang.collectors.logs.search import Searcher, searcher
+
+if TYPE_CHECKING:
+    import regex
+
+_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
+_BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
+MAX_BINARY = 0.02  # share of control characters in a text
+MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
+
+
+class LogReader:
+    """Reads any text as a log. ``patterns`` are those of the signatures.
+
+    ``told`` hears of every number of bytes read, for a progress display. ``engine`` "words"
+    does without Hyperscan.
+    """
+
+    def __init__(
+        self,
+        patterns: Iterable[str],
+        *,
+        told: Callable[[int], None] = lambda _: None,
+        engine: str = "auto",
+    ) -> None:
+        self._outside = frozenset(patterns)
+        self._patterns = sorted(self._outside | own_patterns())
+        self._told = told
+        self._engine = engine
+        self._searcher: Searcher | None = None
+        self._gaps: tuple[Gap, ...] = ()
+        self._compiled: dict[int, regex.Pattern[str] | None] = {}
+
+    @property
+    def name(self) -> str:
+        """Name the format."""
+        return "log"
+
+    def sniff(self, document: Document) -> bool:
+        """Take whatever looks like text."""
+        return looks_like_text(document.head)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Scan one file. What cannot be read to its end yields what was read, and a gap."""
+        if self._searcher is None:
+            self._searcher, self._gaps = searcher(self._patterns, MARKS, engine=self._engine)
+        yield from self._gaps
+        self._gaps = ()  # said once is enough
+        document = unfold(document)
+        scan = FileScan(FileView(document), self._searcher, self._matcher)
+        yield from scan.facts(self._told)
+
+    def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:
+        import regex  # noqa: PLC0415 - heavy
+
+        pattern = self._patterns[number]
+        if number not in self._compiled:
+            try:
+                self._compiled[number] = regex.compile(pattern)
+            except regex.error:
+                self._compiled[number] = None
+        return pattern, pattern in self._outside, self._compiled[number]
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Tell a text from a binary file by its first bytes; NUL runs and broken UTF-8 are text."""
+    if not head or head.startswith(_BINARY_STARTS):
+        return bool(not head)
+    sample = head[: 64 << 10]
+    control = len(sample.translate(None, _PRINTABLE))
+    if control > MAX_BINARY * len(sample) + 1:
+        return False
+    zeros = sample.count(0)
+    high = sum(len(part) for part in (sample.translate(None, bytes(range(0x80))),))
+    if high > MAX_HIGH * len(sample):
+        return sample.decode("utf-8", "ignore").encode() >= sample[: len(sample) - 8]
+    return zeros < len(sample) // 2 or zeros == len(sample)
+
+
+def scan(
+    documents: Iterable[Document],
+    patterns: frozenset[str],
+    *,
+    told: Callable[[int], None] = lambda _: None,
+) -> Iterator[Fact]:
+    """Scan every document that looks like text, one after the other."""
+    reader = LogReader(patterns, told=told)
+    for document in documents:
+        if reader.sniff(document):
+            yield from reader.read(document)

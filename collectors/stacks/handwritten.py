@@ -1,0 +1,213 @@
+r"""Summaries of stacks that people write by hand, when they have looked at every rank.
+
+Two shapes. Lines that name processes and where they stand, with outer frames under them::
+
+    DP0,3,5,7:  broadcast (torch/distributed/distributed_c10d.py:2841)
+    rank 4:     __getitem__ (dataset.py:51)
+                  fetch (torch/utils/data/_utils/fetch.py:54)
+
+and a host with the top function of each of its processes, one to a line::
+
+    node03
+        broadcast
+        all_reduce
+
+Read only where no tool's own output is in the file. Of the second shape a function has no
+file: its ``Frame.file`` is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors.stacks import heading as stack_heading
+from whyhang.collectors.stacks import owner as stack_owner
+from whyhang.collectors.stacks import text as stack_text
+
+LARGEST_BYTES = 256 * 1024
+TOOL = "summary"
+
+LONGEST_LINE = 400
+
+_PLACE = (
+    r"(?P<function>[A-Za-z_<][\w.<>]{0,200})\s*"
+    r"\((?P<file>[\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(?P<line>\d{1,7})\)"
+)
+_NUMBERS = r"\d{1,6}(?:\s*(?:[,&-]|and)\s*(?:[A-Za-z]{0,5})?\d{1,6})*"
+_LABELLED = re.compile(
+    r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
+    r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
+)
+_OUTER = re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
+_WHOM = re.compile(
+    rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
+    rf"|(?:all |other |the )*(?P<kind>global ranks?|local[_ ]ranks?|ranks?|gpus?|dp|tp|pp|ep|cp|r)?"
+    rf"[ _#=]*(?P<numbers>{_NUMBERS}))\s*(?:\([^)]*\))?$",
+    re.IGNORECASE,
+)
+_TOOLS = (b'): "', b"most recent call", b"\nThread ", b"#0  ", b'File "')
+
+# Functions that say by themselves that a process waits for others: without one of them, a host
+# with indented words below it is a list of anything.
+_OPERATIONS = frozenset(
+    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter"}
+    | {"reduce_scatter_tensor", "all_to_all", "all_to_all_single", "reduce", "gather", "scatter"}
+    | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
+    | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
+)
+_WORD = re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
+
+
+class _Handwritten:
+    """Reads where each rank stands from a person's summary."""
+
+    name = "summary written by hand"
+
+    def sniff(self, document: Document) -> bool:
+        if document.size > LARGEST_BYTES or any(mark in document.head for mark in _TOOLS):
+            return False
+        lines = _lines(document)
+        return any(_LABELLED.match(line) for line in lines) or _is_list_of_tops(lines)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        lines = _lines(document)
+        if _is_list_of_tops(lines):
+            yield from _tops(document, lines)
+        else:
+            yield from _labelled(document, lines)
+
+
+READER: Reader = _Handwritten()
+
+
+def _lines(document: Document) -> list[str]:
+    text = document.head.decode("utf-8", "replace")
+    return ["" if len(line) > LONGEST_LINE else line.expandtabs() for line in text.split("\n")]
+
+
+class _Entry(Record):
+    """One line of a summary: whom it names and the frames, innermost first."""
+
+    label: str
+    line: int
+    frames: tuple[Frame, ...]
+
+
+def _labelled(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
+    entries = list(_entries(lines))
+    counted = _counted_from_zero(entries)
+    for entry in entries:
+        for who, copies in _whom(entry.label, counted=counted):
+            yield _dump(document, who, entry.frames, entry.line, copies)
+
+
+def _entries(lines: Sequence[str]) -> Iterator[_Entry]:
+    label, start = "", 0
+    frames: list[Frame] = []
+    for number, line in enumerate(lines, 1):
+        outer = _OUTER.match(line)
+        named = None if outer else _LABELLED.match(line)
+        if outer and frames:
+            frames.append(_frame(outer))
+            continue
+        if frames:
+            yield _Entry(label=label, line=start, frames=stack_text.shared(tuple(frames)))
+            frames = []
+        if named:
+            label, start, frames = named["label"].strip(), number, [_frame(named)]
+    if frames:
+        yield _Entry(label=label, line=start, frames=stack_text.shared(tuple(frames)))
+
+
+def _frame(found: re.Match[str]) -> Frame:
+    native = stack_text.is_native_file(found["file"])
+    return stack_text.frame(found["function"], found["file"], int(found["line"]), native=native)
+
+
+def _counted_from_zero(entries: Sequence[_Entry]) -> bool:
+    """Tell a summary that names DP0 to DP7 once each: the place in the mesh is then the rank."""
+    kinds: set[str] = set()
+    seen: list[int] = []
+    for entry in entries:
+        found = _WHOM.match(entry.label)
+        if found is None or not found["numbers"]:
+            return False
+        kinds.add((found["kind"] or "").lower())
+        seen += _spelled(found["numbers"])
+    return len(kinds) == 1 and len(seen) > 1 and sorted(seen) == list(range(len(seen)))
+
+
+def _spelled(numbers: str) -> tuple[int, ...]:
+    return stack_heading.numbers(re.sub(r"[A-Za-z]+", " ", numbers))
+
+
+def _whom(label: str, *, counted: bool) -> Iterator[tuple[Who, int]]:
+    """Read "DP0,3,5,7", "ranks 0-6", "gpu 3", "6 processes", "node48"."""
+    found = _WHOM.match(label)
+    if found is None:
+        yield Who(label=label), 1
+        return
+    if found["copies"]:
+        yield Who(label=label), int(found["copies"]) or 1
+        return
+    kind = (found["kind"] or "").lower().replace("_", " ")
+    for number in _spelled(found["numbers"]):
+        if kind.rstrip("s") in ("rank", "global rank", "r") or (not kind and counted):
+            yield Who(rank=number, trust=Trust.CONTENT), 1
+        elif kind.rstrip("s") in ("gpu", "local rank"):
+            yield Who(local_rank=number, label=f"{kind.rstrip('s')} {number}"), 1
+        elif counted:
+            yield Who(rank=number, trust=Trust.INFERRED, label=f"{kind.upper()}{number}"), 1
+        else:
+            yield Who(label=f"{kind.upper()}{number}"), 1
+
+
+def _is_list_of_tops(lines: Sequence[str]) -> bool:
+    """Tell a host or heading followed by indented function names, and nothing else."""
+    words = [found[1] for line in lines if (found := _WORD.match(line))]
+    heads = [line for line in lines if line.strip() and not _WORD.match(line)]
+    if len(words) < 2 or not heads or lines[0][:1].isspace():
+        return False
+    plain = all(not head[:1].isspace() and len(head.split()) <= 4 for head in heads)
+    return plain and 2 * sum(word in _OPERATIONS for word in words) >= len(words)
+
+
+def _tops(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
+    """Fold the processes of one host that stand at the same function, in a row, into one."""
+    host, place = "", 0
+    run: tuple[str, int, int] | None = None  # function, line, first process
+    for number, line in enumerate([*lines, ""], 1):
+        found = _WORD.match(line)
+        if run is not None and (found is None or found[1] != run[0]):
+            yield _top(document, host, run, place)
+            run = None
+        if found:
+            place += 1
+            run = run or (found[1], number, place)
+        elif line.strip():
+            host, place = line.strip().rstrip(":"), 0
+
+
+def _top(document: Document, host: str, run: tuple[str, int, int], last: int) -> StackDump:
+    function, line, first = run
+    which = f"process {first}" if first == last else f"processes {first}-{last}"
+    frames = stack_text.shared((stack_text.frame(function, ""),))
+    return _dump(document, Who(host=host, label=which), frames, line, last - first + 1)
+
+
+def _dump(
+    document: Document, who: Who, frames: tuple[Frame, ...], line: int, copies: int
+) -> StackDump:
+    return StackDump(
+        who=who if who != NOBODY else document.who,
+        tool=TOOL,
+        threads=(Thread(frames=frames, name=stack_owner.MAIN, line=line),),
+        source=document.source(line),
+        look=document.look or 0,
+        taken_at=document.taken_at,
+        main_only=True,
+        copies=copies,
+    )

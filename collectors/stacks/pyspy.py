@@ -1,0 +1,173 @@
+"""py-spy: Python stacks of a live process, and the text and JSON it prints.
+
+Live, py-spy 0.4 takes about 0.04 s a process (``--native`` about 1 s) and pauses it for
+that long. ``--json`` together with ``--subprocesses`` prints the one process only, so each
+process is asked for by its own pid.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from whyhang.analyzer.model import Fact
+from whyhang.analyzer.reading import Document, Reader
+
+_PTRACE_REMEDY = (
+    "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
+    "kernel.yama.ptrace_scope=0, in a container add the capability SYS_PTRACE"
+)
+
+# What py-spy prints on failure, first match wins, and what it means for a person. Every
+# text up to "python interpreter" was seen with py-spy 0.4.3; the rest is in its source.
+_FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ("unexpected waitpid result", "waitpid"),
+        "the process is stopped or traced, so py-spy could not suspend it",
+        "Ask again with --nonblocking, or let the process go on (kill -CONT, detach the debugger)",
+    ),
+    (
+        ("Can't get native stack traces with the --nonblocking option",),
+        "py-spy cannot take native frames without suspending the process",
+        "Leave out either --native or --nonblocking",
+    ),
+    (
+        ("No such process", "os error 3)", "ESRCH"),
+        "the process ended while py-spy looked at it",
+        "Take the stacks of the processes that are left",
+    ),
+    (
+        ("Permission Denied", "Permission denied", "Operation not permitted", "EPERM", "EACCES"),
+        "this user may not attach to the process",
+        _PTRACE_REMEDY,
+    ),
+    (
+        ("Failed to get process executable name", "No such file or directory (os error 2)"),
+        "the process has ended or is a zombie",
+        "Look at its exit code in the log of the launcher",
+    ),
+    (
+        ("Failed to find python version", "No python processes found"),
+        "it is not a Python process, or its Python is newer than this py-spy knows",
+        "Give the pid of the Python process itself, or upgrade py-spy",
+    ),
+    (
+        ("python interpreter", "Couldn't find python binary", "nsupported version"),
+        "py-spy found no Python interpreter that it knows in the process",
+        "Upgrade py-spy, or take the stack with gdb",
+    ),
+    (
+        ("libunwind", "unwind", "native stack"),
+        "the native stack could not be unwound",
+        "Take the Python stack without --native",
+    ),
+    (
+        ("Bad address", "os error 14)", "Input/output error", "os error 5)", "copy"),
+        "the memory of the process changed while py-spy read it",
+        "Ask again, without --nonblocking if the process is not stopped",
+    ),
+    (
+        ("py-spy: not found", "py-spy: command not found", "No such file or directory: 'py-spy'"),
+        "py-spy is not installed",
+        "pip install py-spy",
+    ),
+    (
+        ("not supported on this platform", "Function not implemented", "os error 38)"),
+        "this system does not let py-spy read another process (no process_vm_readv or ptrace)",
+        "Run whyhang on the host rather than inside the sandbox",
+    ),
+)
+
+
+@functools.cache
+def executable() -> str:
+    """Find the py-spy that was installed with this package, else the one on PATH."""
+    beside = Path(sys.executable).parent / "py-spy"
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    import shutil  # noqa: PLC0415 - rarely needed
+    import sysconfig  # noqa: PLC0415
+
+    scripts = Path(sysconfig.get_path("scripts")) / "py-spy"
+    if os.access(scripts, os.X_OK):
+        return str(scripts)
+    return shutil.which("py-spy") or "py-spy"
+
+
+def command(
+    pid: int, *, native: bool = False, nonblocking: bool = False, locals_: bool = False
+) -> list[str]:
+    """Give the command that prints the stacks of one process as JSON.
+
+    ``nonblocking`` is for stopped processes and wins over ``native``: py-spy refuses both.
+    """
+    options = ["--json"]
+    if nonblocking:
+        options.append("--nonblocking")
+    elif native:
+        options.append("--native")
+    if locals_:
+        options.append("--locals")
+    return [executable(), "dump", *options, "--pid", str(pid)]
+
+
+def explain_failure(stderr: str) -> tuple[str, str]:
+    """Say why py-spy failed and what to do, one clause each, from what it printed."""
+    if not stderr.strip():
+        return "py-spy ended without a word", "Run it by hand: py-spy dump --pid PID"
+    for marks, why, remedy in _FAILURES:
+        if any(mark in stderr for mark in marks):
+            return why, remedy
+    return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
+
+
+def _first_words(stderr: str) -> str:
+    """Give the error of py-spy without its own backtrace, in one line of sane length."""
+    told = stderr.partition("Stack backtrace")[0].split()
+    return " ".join(told)[:200].removeprefix("Error: ").rstrip(".")
+
+
+class _Text:
+    """Reads ``py-spy dump``, and the loops and collections that people make of it."""
+
+    name = "py-spy text"
+
+    def sniff(self, document: Document) -> bool:
+        from whyhang.collectors.stacks import text as stack_text  # noqa: PLC0415 - a live look must not wait
+
+        return stack_text.holds(document, stack_text.PYSPY)
+
+    def owns(self, document: Document) -> bool:
+        from whyhang.collectors.stacks import pyspy_text  # noqa: PLC0415
+
+        return pyspy_text.is_dump_alone(document)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        from whyhang.collectors.stacks import pyspy_text  # noqa: PLC0415
+
+        return pyspy_text.read(document)
+
+
+class _Json:
+    """Reads ``py-spy dump --json``."""
+
+    name = "py-spy JSON"
+
+    def sniff(self, document: Document) -> bool:
+        head = document.head
+        return b'"frames"' in head and (b'"os_thread_id"' in head or b'"thread_id"' in head)
+
+    def owns(self, document: Document) -> bool:
+        return document.head.lstrip()[:1] == b"["
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        from whyhang.collectors.stacks import pyspy_json  # noqa: PLC0415
+
+        return pyspy_json.read(document)
+
+
+TEXT: Reader = _Text()
+JSON: Reader = _Json()

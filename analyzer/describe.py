@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.model import Frame, Process, StackDump, fold
@@ -59,6 +59,13 @@ def location_of(case: Case, stand: Stand) -> Location | None:
         function=frame.function.rpartition(".")[2] if not frame.native else frame.function,
         excerpt=_excerpt(case, frame),
     )
+
+
+def site_location(frame: Frame | None) -> Location | None:
+    """Give the place of a recorded call, without its source lines."""
+    if frame is None:
+        return None
+    return Location(file=short(frame.file), line=frame.line, function=frame.function)
 
 
 def _worker_frame(stand: Stand) -> Frame | None:
@@ -188,7 +195,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
     many = _plural(case, [stand.member for stand in stands])
     return {
         "who": who,
-        "pid": _pid(case, stands),
+        "pid": pid_in_words(case, [stand.member for stand in stands]),
         "worker": _worker_pid(case, stands),
         "is": "are" if many else "is",
         "has": "have" if many else "has",
@@ -206,16 +213,16 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
     }
 
 
-def _pid(case: Case, stands: list[Stand]) -> str:
-    """Give the pid to put into commands, or a word for it."""
-    pid = case.member(stands[0].member).pid if stands else None
+def pid_in_words(case: Case, members: Sequence[int]) -> str:
+    """Give the pid of the first member to put into commands, or a word for it."""
+    pid = case.member(members[0]).pid if members else None
     return "PID" if pid is None else str(pid)
 
 
 def _worker_pid(case: Case, stands: list[Stand]) -> str:
     worker = busy_worker(stands[0]) if stands else None
     if worker is None:
-        return _pid(case, stands)
+        return pid_in_words(case, [stand.member for stand in stands])
     pid = case.member(stands[0].member).children[worker[0]].pid
     return "PID" if pid is None else str(pid)
 

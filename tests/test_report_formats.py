@@ -11,7 +11,7 @@ from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.report import CATEGORIES, Report, schema, to_json
-from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.reports.markdown import _text, render
 from whyhang.analyzer.reports.terminal import show
 
 
@@ -79,3 +79,18 @@ def test_markdown_keeps_names_of_functions(report: Report) -> None:
     assert rows
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
     assert "<module>" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("in all_reduce #5 of mesh_dp (ranks 5,7)", "in all_reduce #5 of mesh_dp (ranks 5,7)"),
+        ("at __getitem__ of <module>", r"at \_\_getitem\_\_ of \<module>"),
+        ("[8, 16] against [8]", "[8, 16] against [8]"),
+        ("[a](b) and 2 * 3", r"\[a](b) and 2 \* 3"),
+        ("# not a heading", r"\# not a heading"),
+    ],
+)
+def test_markdown_escapes_markup_and_nothing_else(text: str, written: str) -> None:
+    """A report reads the same raw and rendered: only what would be markup is escaped."""
+    assert _text(text) == written

@@ -40,3 +40,17 @@ def test_a_bundle_gives_the_same_report_byte_for_byte(
     name = min(SAMPLES)
 
     assert diagnosis(name, capsysbinary) == diagnosis(name, capsysbinary)
+
+
+def test_a_rank_between_calls_is_not_said_to_wait(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Of dumps alone: who is in a call waits at its line, who is after its last call runs."""
+    report = msgspec.json.decode(diagnosis("fr-mesh-chain", capsysbinary), type=Report)
+
+    rows = {row.rank: row for row in report.ranks}
+    assert rows[5].state == "running"
+    assert rows[5].location is None
+    assert rows[7].state == "waiting"
+    assert rows[7].location is not None
+    assert rows[7].location.function == "reduce_gradients"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_location
 from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.ledger import Finding, Verdict
 from whyhang.analyzer.model import Frame, Record, Who, replace
-from whyhang.analyzer.report import Collective, Evidence, Location
+from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
 
@@ -63,6 +63,7 @@ def _hit(case: Case, finding: Finding) -> Hit:
     call = str(finding.call) if finding.call else "a collective"
     fields = {
         "who": ranks_in_words(finding.culprits) if finding.culprits else "no single rank",
+        "pid": pid_in_words(case, members),
         "is": "are" if len(finding.culprits) > 1 else "is",
         "has": "have" if len(finding.culprits) > 1 else "has",
         "call": call,
@@ -85,7 +86,7 @@ def _hit(case: Case, finding: Finding) -> Hit:
         strength=0.85 if finding.inferred or finding.by_history else 1.0,
         names_culprit=bool(finding.culprits) and not finding.tie,
         collective=_collective(finding),
-        location=_location(finding.site),
+        location=site_location(finding.site),
         fields=fields,
     )
 
@@ -123,12 +124,6 @@ def _site(frame: Frame | None) -> str:
         return "an unknown place"
     line = f":{frame.line}" if frame.line is not None else ""
     return f"{frame.function} ({short(frame.file)}{line})"
-
-
-def _location(frame: Frame | None) -> Location | None:
-    if frame is None:
-        return None
-    return Location(file=short(frame.file), line=frame.line, function=frame.function)
 
 
 def _collective(finding: Finding) -> Collective | None:

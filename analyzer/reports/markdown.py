@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.page import (
     Block,
@@ -44,11 +46,18 @@ def _block(block: Block) -> str:
             return "\n".join(f"- {_text(where)}: {_code(quote)}" for where, quote in block.items)
 
 
+# What CommonMark would read as markup inside a line. An underscore between letters is none,
+# and a bracket is only where a link or its target follows.
+_MARKUP = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
+
+
 def _text(text: str) -> str:
     """Keep names like ``__getitem__`` and ``<module>`` from being read as markup."""
-    for mark in ("\\", "`", "*", "_", "<", ">", "[", "]", "|"):
-        text = text.replace(mark, "\\" + mark)
-    return " ".join(text.split())
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def _cell(text: str) -> str:
+    return _text(text).replace("|", "\\|")
 
 
 def _code(text: str) -> str:
@@ -66,5 +75,8 @@ def _fence(text: str) -> str:
 def _table(table: Table) -> str:
     rows = [table.columns, tuple("---" for _ in table.columns)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    lines += ["| " + " | ".join(_text(cell) for cell in row) + " |" for row in table.rows]
+    lines += [
+        "| " + " | ".join(_text(cell).replace("|", "\\|") for cell in row) + " |"
+        for row in table.rows
+    ]
     return "\n".join(lines)

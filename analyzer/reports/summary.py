@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, Stand, Standing
-from whyhang.analyzer.describe import STATES, activity, location_of, ranks_in_words
+from whyhang.analyzer.describe import (
+    STATES,
+    activity,
+    location_of,
+    ranks_in_words,
+    site_location,
+)
 from whyhang.analyzer.model import Claim, Gap, replace
 from whyhang.analyzer.report import Job, RankRow
 
@@ -73,11 +79,11 @@ def _row(case: Case, stand: Stand) -> RankRow:
     member = case.member(stand.member)
     words = activity(stand)
     state = STATES[stand.standing]
-    if stand.standing is Standing.UNSEEN:
-        heard = case.ledger.activity_of(member.rank)
-        if heard is not None:
-            words, state = heard, "waiting"
     place = location_of(case, stand)
+    spot = case.ledger.spots.get(member.rank) if member.rank is not None else None
+    if stand.standing is Standing.UNSEEN and spot is not None:
+        words, state = str(spot), "waiting" if spot.inside else "running"
+        place = site_location(spot.site) if spot.inside else None
     return RankRow(
         rank=member.rank,
         host=member.host,

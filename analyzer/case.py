@@ -18,6 +18,7 @@ from whyhang.analyzer.model import (
     Role,
     Source,
     StackDump,
+    StoreView,
     Track,
     Trust,
     Who,
@@ -90,6 +91,7 @@ class Job(Record):
     lines: tuple[LogLine, ...] = ()
     exits: tuple[Exit, ...] = ()
     claims: tuple[Claim, ...] = ()
+    stores: tuple[StoreView, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     gaps: tuple[Gap, ...] = ()
     by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it

@@ -25,6 +25,7 @@ from whyhang.analyzer.model import (
     Process,
     Role,
     StackDump,
+    StoreView,
     Track,
     Trust,
     Who,
@@ -174,6 +175,7 @@ class _Sorted:
         self.lines: list[LogLine] = []
         self.exits: list[Exit] = []
         self.claims: list[Claim] = []
+        self.stores: list[StoreView] = []
         self.excerpts: list[Excerpt] = []
         self.gaps: list[Gap] = []
         for fact in facts:
@@ -192,6 +194,8 @@ class _Sorted:
                     self.exits.append(fact)
                 case Claim():
                     self.claims.append(fact)
+                case StoreView():
+                    self.stores.append(fact)
                 case Excerpt():
                     self.excerpts.append(fact)
                 case Gap():
@@ -274,6 +278,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         lines=tuple(facts.lines),
         exits=tuple(facts.exits),
         claims=tuple(facts.claims),
+        stores=tuple(facts.stores),
         excerpts=tuple(facts.excerpts),
         gaps=tuple(facts.gaps),
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},

@@ -296,6 +296,37 @@ class Claim(Record):
     source: Source
 
 
+class StoreView(Record):
+    """What the place where the ranks are to meet (a TCPStore) told a client that only asked.
+
+    ``host`` and ``port`` are as the job names them, ``asked_by`` the processes that it named them
+    to, ``resolved`` the addresses of the name as they see it. ``outcome`` is "answered";
+    "silent": it took the connection and said nothing; "stranger": it said something that no store
+    says (``why`` quotes it); "closed": it hung up; "refused"; "unreachable": nothing came back
+    from there; "unresolved": the name has no address; "unanswered": the time was up before the
+    name was resolved; "elsewhere": it is in a network that this user may not enter; "failed".
+    ``keys`` are the names of what is stored, without their common first slash; not ``complete``:
+    only those of a few likely ones that exist. ``values`` holds what is known to be harmless:
+    counts and who has joined a rendezvous.
+    """
+
+    who: Who
+    source: Source
+    host: str
+    port: int
+    outcome: str
+    why: str = ""
+    resolved: tuple[str, ...] = ()
+    connected_to: str | None = None
+    asked_by: tuple[int, ...] = ()
+    num_keys: int | None = None
+    keys: tuple[str, ...] | None = None
+    complete: bool = True
+    values: dict[str, str] = {}
+    taken_at: float | None = None
+    seconds: float | None = None
+
+
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 
@@ -325,7 +356,9 @@ class Gap(Record):
         return f"{text}. {self.remedy}." if self.remedy else f"{text}."
 
 
-Fact: TypeAlias = StackDump | Process | Track | Group | LogLine | Exit | Claim | Excerpt | Gap
+Fact: TypeAlias = (
+    StackDump | Process | Track | Group | LogLine | Exit | Claim | StoreView | Excerpt | Gap
+)
 Facts: TypeAlias = Iterable[Fact]
 
 

@@ -64,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ask torch's debug server for the flight recorders of all ranks",
     )
     group.add_argument(
+        "--no-store",
+        action="store_true",
+        help="do not connect to the job's store (MASTER_ADDR:MASTER_PORT). Otherwise its keys are "
+        "listed, as one more client that only asks: which ranks have joined. Nothing is set",
+    )
+    group.add_argument(
         "--timeout",
         type=_seconds,
         default=15.0,
@@ -119,6 +125,7 @@ def _capture(
         native=options.native == "always",
         ask=options.ask_recorders,
         debug_server=options.debug_server,
+        store=not options.no_store,
     )
     taken = capture(pid, look, progress.say, meanwhile=_warm_up())
     read = _read(taken.bundle())

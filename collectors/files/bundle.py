@@ -28,6 +28,7 @@ from whyhang.analyzer.model import (
     Gap,
     Process,
     Record,
+    StoreView,
     Trust,
     Who,
     replace,
@@ -45,7 +46,7 @@ class Entry(Record):
     """One file of a bundle. ``rank`` is that of the process itself, ``owner_rank`` of its rank."""
 
     path: str
-    kind: str  # "py-spy", "py-spy-native", "processes", "excerpts", "claims", "gaps"
+    kind: str  # "py-spy", "py-spy-native", "processes", "stores", "excerpts", "claims", "gaps"
     host: str | None = None
     pid: int | None = None
     rank: int | None = None
@@ -166,8 +167,9 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-_TYPES: dict[str, type[Process | Excerpt | Claim | Gap]] = {
+_TYPES: dict[str, type[Process | StoreView | Excerpt | Claim | Gap]] = {
     "processes": Process,
+    "stores": StoreView,
     "excerpts": Excerpt,
     "claims": Claim,
     "gaps": Gap,
@@ -209,7 +211,7 @@ class OwnFiles:
 
 
 def _sourced(fact: Fact, document: Document, line: int | None) -> Fact:
-    if isinstance(fact, Process | Claim):
+    if isinstance(fact, Process | Claim | StoreView):
         return replace(fact, source=document.source(line))
     return fact
 

@@ -14,6 +14,7 @@ from whyhang.analyzer.model import (
     Record,
     Role,
     Source,
+    StoreView,
     Trust,
     Who,
     fold,
@@ -45,6 +46,7 @@ class Taken(Record):
     gaps: tuple[Gap, ...]
     touched: tuple[str, ...]
     records: tuple[Recorded, ...] = ()
+    stores: tuple[StoreView, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -80,6 +82,7 @@ def bundle_of(taken: Taken) -> Bundle:
         files[entry.path] = record.data
         entries.append(entry)
     for kind, facts in (
+        ("stores", taken.stores),
         ("excerpts", taken.excerpts),
         ("claims", tuple(_claims(taken))),
         ("gaps", tuple(_fold_gaps(taken.gaps))),

@@ -1,7 +1,8 @@
 """Take the evidence of a live job: what /proc tells and the Python stacks, several times.
 
-Read-only: nothing is run in the target, nothing is sent to it, and it is paused only for the
-milliseconds that py-spy needs. What was done is recorded in the bundle.
+Read-only: nothing is run in the target, and it is paused only for the milliseconds that py-spy
+needs. Its store is asked for the names of its keys (``store.py``); nothing else is sent to it.
+What was done is recorded in the bundle.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from whyhang.analyzer.model import Excerpt, Process, Record, Role, replace
+from whyhang.analyzer.model import Excerpt, Gap, Process, Record, Role, StoreView, replace
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Taken, bundle_of
 from whyhang.collectors.live import spawned
@@ -30,6 +31,7 @@ from whyhang.collectors.live.recorders import (
     rank_processes,
     written,
 )
+from whyhang.collectors.live.store import Reading, meeting_places
 from whyhang.collectors.live.versions import versions
 from whyhang.collectors.stacks import pyspy
 
@@ -38,7 +40,8 @@ class Options(Record):
     """How to look: how often, how many seconds apart, how many seconds each grab may take.
 
     ``native``: take native frames as well, in every look. ``ask``: have the ranks write their
-    recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them.
+    recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them. ``store``:
+    read the keys of the job's store.
     """
 
     looks: int = 2
@@ -47,6 +50,7 @@ class Options(Record):
     native: bool = False
     ask: bool = False
     debug_server: str | None = None
+    store: bool = True
 
 
 def capture(
@@ -86,6 +90,9 @@ class Capture:
         self._excerpts: list[Excerpt] = []
         self._touched: list[str] = []
         self._records: list[Records] = []
+        self._reading: Reading | None = None
+        self._stores: list[StoreView] = []
+        self._gaps: list[Gap] = []
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
@@ -93,6 +100,7 @@ class Capture:
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
         self._records = self._read_recorders()
+        self._finish_stores()
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""
@@ -112,6 +120,8 @@ class Capture:
         look.take(self.job.members, self._known, read, self.meanwhile)
         if number == 0 and self.job.family is not None:
             self._settle(look)
+        if number == 0 and self.options.store:  # beside the pause between the looks
+            self._reading = Reading(self.host, meeting_places(self.host, self.job, look.processes))
         if not last:
             look.settle()
 
@@ -145,6 +155,7 @@ class Capture:
                     *self.job.left_out,
                     *(gap for look in every for gap in look.gaps),
                     *(gap for records in self._records for gap in records.gaps),
+                    *self._gaps,
                 ),
                 touched=(
                     *self._touched,
@@ -152,6 +163,7 @@ class Capture:
                     *(text for records in self._records for text in records.touched),
                 ),
                 records=newest(self._records),
+                stores=tuple(self._stores),
             )
         )
 
@@ -184,6 +196,13 @@ class Capture:
             self._tell(f"asking {self.options.debug_server} for the recorders")
             found.append(from_debug_server(self.options.debug_server, self.options.limit))
         return found
+
+    def _finish_stores(self) -> None:
+        """Take what the stores have answered by now, or until their time is up."""
+        if self._reading is not None:
+            self._tell("waiting for the store")
+            self._stores, self._gaps, touched = self._reading.finish(self.hostname)
+            self._touched += touched
 
     def _settle(self, look: Look) -> None:
         """Tell from the first stacks which children of a program are ranks, and number them."""

@@ -1,0 +1,289 @@
+"""The job's stores, read from outside: which processes have come to the rendezvous.
+
+Each place where ranks or torchrun's agents are to meet is asked by a child process of its own
+(``store_client.py``), which is given up when its time is over. It looks at the place as the
+ranks do: in their network and with their names of hosts, where they live in namespaces of their
+own. Nothing is set, added or waited for; the store sees a client come, ask and go.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, StoreView, Who
+from whyhang.analyzer.redact import redact
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.members import Job
+
+LIMIT = 3.0
+"""Seconds for one store, from resolving its name to the last key."""
+
+GRACE = 0.5
+"""Seconds beyond, after which a child that still runs is ended: resolving a name has no limit."""
+
+MAX_PLACES = 8
+MAX_GUESSES = 1024
+DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
+
+VALUES = ("init/", "torch.rendezvous.", "torchelastic/", "store_based_barrier_key", "MASTER_")
+"""Parts of the names of keys whose values are read: counts, addresses, who has joined."""
+
+_WILDCARD = re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
+_OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
+_RESOLVING = {"", "entering", "resolving"}
+
+
+class Place(Record):
+    """An address where processes are to meet; ``pids`` are those that were told so."""
+
+    host: str
+    port: int
+    pids: tuple[int, ...]
+    world_size: int = 0
+
+
+def meeting_places(host: Host, job: Job, processes: Mapping[int, Process]) -> list[Place]:
+    """List where the job's processes meet: by environment, launcher's options, open ports.
+
+    ``processes`` are the records of a look. A port counts as a store's only where its owner has
+    the thread of torch's store and listens on one port of all interfaces: other listeners (gloo,
+    NCCL) must not be spoken to.
+    """
+    found: dict[tuple[object, ...], list[int]] = {}
+    for member in job.members:
+        pid = member.pid
+        environ = host.environ(pid)
+        named = []
+        if member.role is Role.RANK:
+            named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
+        elif member.role is Role.LAUNCHER:
+            named = _named_by(host.arguments(pid), environ)
+        for name, port in named:
+            if name and port.isdecimal() and 0 < int(port) < 65536:
+                found.setdefault((name, int(port), *_spaces(host, pid)), []).append(pid)
+    known = {int(str(key[1])) for key in found}
+    for pid, process in processes.items():
+        own = _own_port(process)
+        if own is not None and own not in known:
+            found.setdefault(("localhost", own, *_spaces(host, pid)), []).append(pid)
+    return [
+        Place(
+            host=str(key[0]),
+            port=int(str(key[1])),
+            pids=tuple(pids),
+            world_size=_size(host, job, pids),
+        )
+        for key, pids in list(found.items())[:MAX_PLACES]
+    ]
+
+
+def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
+    sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
+    return max([*sizes, job.world_size or 0])
+
+
+def _spaces(host: Host, pid: int) -> tuple[str, str]:
+    """Name the namespaces that decide what an address and a name of a host mean to a process."""
+    proc = host.proc
+    return proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
+
+
+def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give the addresses that torchrun was given, as options or by PET_ variables."""
+    said = {
+        f"{kind}_{what}": environ[f"PET_{kind.upper()}_{what.upper()}"]
+        for kind, what in (("rdzv", "endpoint"), ("master", "addr"), ("master", "port"))
+        if f"PET_{kind.upper()}_{what.upper()}" in environ
+    }
+    words = list(arguments)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        option = _OPTION.match(word)
+        if option is not None:
+            value = option.group(3) if option.group(3) is not None else following
+            said[f"{option.group(1)}_{option.group(2)}"] = value
+    name, colon, port = said.get("rdzv_endpoint", "").rpartition(":")
+    if not colon:
+        name, port = port, str(DEFAULT_PORT)
+    return [
+        (name.strip("[]"), port),
+        (said.get("master_addr", ""), said.get("master_port", "29500")),
+    ]
+
+
+def _own_port(process: Process) -> int | None:
+    """Give the port of the store that runs inside a process, where it can be told."""
+    threads = {thread.name for thread in process.threads}
+    if not any(name.startswith("pt_tcpstore") for name in threads):
+        return None
+    ports = {port for text in process.descriptors for port in _WILDCARD.findall(text)}
+    return int(ports.pop()) if len(ports) == 1 and "pt_workerserver" not in threads else None
+
+
+class Reading:
+    """Stores that are being read, beside whatever else is done."""
+
+    def __init__(self, host: Host, found: Iterable[Place], limit: float = LIMIT) -> None:
+        self._host = host
+        self._limit = limit
+        self._answers: list[tuple[Place, dict[str, object]]] = []
+        self._threads: list[threading.Thread] = []
+        for place in found:
+            answer: dict[str, object] = {}
+            self._answers.append((place, answer))
+            # a daemon, so that nothing here keeps whyhang from ending
+            thread = threading.Thread(target=self._ask, args=(place, answer), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _ask(self, place: Place, answer: dict[str, object]) -> None:
+        began = time.time()
+        script = Path(__file__).with_name("store_client.py")
+        command = [sys.executable, "-I", "-S", str(script), json.dumps(self._task(place))]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self._limit + GRACE,
+                check=False,
+                start_new_session=True,
+            )
+            output = done.stdout
+        except subprocess.TimeoutExpired as expired:
+            output = expired.stdout or b""
+        except OSError as error:
+            answer["outcome"], answer["why"] = "failed", error.strerror
+            output = b""
+        answer |= _told(output)
+        answer["taken_at"], answer["seconds"] = began, round(time.time() - began, 3)
+
+    def _task(self, place: Place) -> dict[str, object]:
+        proc, pid = self._host.proc, place.pids[0]
+        task: dict[str, object] = {
+            "host": place.host,
+            "port": place.port,
+            "limit": self._limit,
+            "guesses": _likely_keys(place.world_size),
+            "values": VALUES,
+        }
+        for kind in ("net", "mnt"):
+            theirs = proc.namespace(pid, kind)
+            if theirs is not None and theirs != proc.link_of(f"self/ns/{kind}"):
+                task[kind] = pid
+        return task
+
+    def finish(self, hostname: str) -> tuple[list[StoreView], list[Gap], list[str]]:
+        """Wait for the answers; give them, what is missing, and what was done."""
+        until = time.monotonic() + self._limit + 2 * GRACE
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        views, gaps, touched = [], [], []
+        for place, answer in self._answers:
+            view = _view(place, dict(answer), Who(host=hostname))
+            views.append(view)
+            gap = _gap(view)
+            if gap is not None:
+                gaps.append(gap)
+            if view.connected_to is not None:
+                touched.append(
+                    f"connected to the store at {view.host}:{view.port} as one more client and "
+                    "asked for the names of its keys; nothing was set"
+                )
+        return views, gaps, touched
+
+
+def _likely_keys(world_size: int) -> list[str]:
+    """Name the keys to ask for where a server cannot list them.
+
+    ``init/`` counts who has come; a rank that is through the store has put its address for gloo
+    there; the last is the id of the first NCCL communicator.
+    """
+    ranks = range(min(world_size, MAX_GUESSES))
+    gloo = [f"/default_pg/0//cpu//0/{rank}" for rank in ranks]
+    return ["init/", *gloo, "/default_pg/0//cuda//0"]
+
+
+def _told(output: bytes) -> dict[str, object]:
+    """Put together what the child printed, line by line."""
+    told: dict[str, object] = {}
+    values: dict[str, str] = {}
+    for line in output.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            break  # cut off in the middle
+        values |= found.pop("values", {})
+        told |= found
+    return {**told, "values": values}
+
+
+def _view(place: Place, told: Mapping[str, object], who: Who) -> StoreView:
+    stage = str(told.get("stage", ""))
+    outcome = str(told.get("outcome", ""))
+    if outcome in {"", "timeout"}:
+        outcome = "silent" if stage == "greeting" else "unreachable"
+        outcome = "unanswered" if stage in _RESOLVING else outcome
+        outcome = "answered" if "num_keys" in told else outcome
+    elif outcome == "closed" and "num_keys" in told:
+        outcome = "answered"
+    keys = told.get("keys")
+    values = told.get("values")
+    number = told.get("num_keys")
+    moment, seconds = told.get("taken_at"), told.get("seconds")
+    connected = told.get("connected_to")
+    return StoreView(
+        who=who,
+        source=Source(file="stores.json"),
+        host=place.host,
+        port=place.port,
+        outcome=outcome,
+        why=redact(str(told.get("why") or "")),
+        resolved=_texts(told.get("resolved")),
+        connected_to=None if connected is None else str(connected),
+        asked_by=place.pids,
+        num_keys=number if isinstance(number, int) else None,
+        keys=None if keys is None else tuple(key.removeprefix("/") for key in _texts(keys)),
+        complete=bool(told.get("complete", True)),
+        values={
+            key.removeprefix("/"): redact(str(value))
+            for key, value in (values.items() if isinstance(values, dict) else ())
+        },
+        taken_at=moment if isinstance(moment, float) else None,
+        seconds=seconds if isinstance(seconds, float) else None,
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(redact(str(text)) for text in value) if isinstance(value, list) else ()
+
+
+def _gap(view: StoreView) -> Gap | None:
+    """Say what could not be learnt of a store, where that is not itself the finding."""
+    what = f"the store at {view.host}:{view.port}"
+    cost = "which ranks have joined is not known from it"
+    if view.outcome == "elsewhere":
+        return Gap(
+            what=what,
+            why=f"the job has a network of its own that this user may not enter ({view.why})",
+            cost=cost,
+            remedy="run whyhang as root, or inside the same container",
+        )
+    if view.outcome in {"failed", "closed"}:
+        why = "it closed the connection" if view.outcome == "closed" else view.why
+        return Gap(what=what, why=f"it could not be read ({why})", cost=cost)
+    if view.outcome == "answered" and view.keys is None:
+        return Gap(what=what, why="it did not list its keys in time", cost=cost)
+    if view.outcome == "answered" and not view.complete:
+        return Gap(
+            what=what,
+            why="its torch is too old to list the keys, so only likely ones were asked for",
+            cost="keys of other groups and barriers are not known",
+        )
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, Stand, Standing
+from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
@@ -28,7 +29,19 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     line_text = source_lines(job.excerpts)
     stands = set_aside(job, [_stand(member, rules, line_text) for member in job.members])
     ledger = judge(ranked_tracks(job), job.groups, job.world_size)
-    return Case(job=job, stands=stands, ledger=ledger, picture=_picture(job, stands))
+    meeting = [_in_rendezvous(_child_place(one, rules, line_text)) for one in job.launchers]
+    return Case(
+        job=job,
+        stands=stands,
+        ledger=ledger,
+        picture=_picture(job, stands),
+        agents=(*job.agents, *agents_of(job.launchers, meeting)),
+    )
+
+
+def _in_rendezvous(place: Place | None) -> bool | None:
+    """Tell whether a launcher still waits for the launchers of other hosts; None if not seen."""
+    return None if place is None else place.kind is WaitKind.INIT
 
 
 def set_aside(job: Job, stands: list[Stand]) -> tuple[Stand, ...]:

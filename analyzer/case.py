@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.ledger import LedgerReport
 from whyhang.analyzer.model import (
+    Agent,
     Claim,
     Excerpt,
     Exit,
@@ -93,6 +94,7 @@ class Job(Record):
     claims: tuple[Claim, ...] = ()
     stores: tuple[StoreView, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
+    agents: tuple[Agent, ...] = ()
     gaps: tuple[Gap, ...] = ()
     by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
     by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
@@ -173,12 +175,16 @@ class Picture(Record):
 
 
 class Case(Record):
-    """A job with its alignment: what matchers ask."""
+    """A job with its alignment: what matchers ask.
+
+    ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell.
+    """
 
     job: Job
     picture: Picture
     ledger: LedgerReport
     stands: tuple[Stand, ...] = ()
+    agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:
         """Give a member by its number."""

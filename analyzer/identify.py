@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Child, Job, Member
 from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import (
+    Agent,
     Claim,
     Excerpt,
     Exit,
@@ -177,6 +178,7 @@ class _Sorted:
         self.claims: list[Claim] = []
         self.stores: list[StoreView] = []
         self.excerpts: list[Excerpt] = []
+        self.agents: list[Agent] = []
         self.gaps: list[Gap] = []
         for fact in facts:
             match fact:
@@ -198,6 +200,8 @@ class _Sorted:
                     self.stores.append(fact)
                 case Excerpt():
                     self.excerpts.append(fact)
+                case Agent():
+                    self.agents.append(fact)
                 case Gap():
                     self.gaps.append(fact)
 
@@ -280,6 +284,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         claims=tuple(facts.claims),
         stores=tuple(facts.stores),
         excerpts=tuple(facts.excerpts),
+        agents=tuple(facts.agents),
         gaps=tuple(facts.gaps),
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),

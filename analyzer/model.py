@@ -335,6 +335,30 @@ class Excerpt(Record):
     lines: tuple[str, ...]
 
 
+class Agent(Record):
+    """What a launcher with a rendezvous of its own (torchrun's agent) was told, and what it does.
+
+    ``endpoint`` is "host:port" where agents meet, ``run_id`` the name of the meeting. ``meeting``:
+    it waits there for the agents of other nodes and has started no rank (None: not known).
+    ``joined`` counts the nodes that have come, as far as its sockets or its store tell.
+    ``restarts`` counts how often it has started its ranks anew. ``quote`` is what says so.
+    """
+
+    who: Who
+    source: Source
+    quote: str
+    backend: str | None = None  # "c10d", "static", "etcd", "etcd-v2"
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    per_node: int | None = None
+    node_rank: int | None = None
+    endpoint: str | None = None
+    run_id: str | None = None
+    meeting: bool | None = None
+    joined: int | None = None
+    restarts: int | None = None
+
+
 class Gap(Record):
     """Evidence that was looked for and not had.
 
@@ -357,7 +381,7 @@ class Gap(Record):
 
 
 Fact: TypeAlias = (
-    StackDump | Process | Track | Group | LogLine | Exit | Claim | StoreView | Excerpt | Gap
+    StackDump | Process | Track | Group | LogLine | Exit | Claim | StoreView | Excerpt | Agent | Gap
 )
 Facts: TypeAlias = Iterable[Fact]
 

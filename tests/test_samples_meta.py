@@ -74,7 +74,7 @@ def test_expectation_speaks_the_contract(name: str) -> None:
     assert {expect.category, *expect.also} <= CATEGORIES
     assert expect.category not in expect.also
     if SAMPLES[name].ranks and expect.culprit_ranks is not None:
-        beyond = SAMPLES[name].ranks + 1  # a rank that was never started may be the culprit
+        beyond = 2 * SAMPLES[name].ranks + 2  # ranks that were never started may be the culprits
         assert set(expect.culprit_ranks) <= set(range(beyond))
 
 
@@ -97,7 +97,7 @@ def test_expected_place_is_in_the_script(name: str) -> None:
 def test_can_be_started_and_waited_for(name: str) -> None:
     """A live sample says how it starts, how many ranks it has and when it is about to hang."""
     sample = SAMPLES[name]
-    assert sample.ranks > 1
+    assert sample.ranks > 0  # processes that speak; an agent that waits for others is alone
     assert sample.ready
     argv = scenario.command_line(sample)
     assert not [word for word in argv if "{" in word]

@@ -13,6 +13,7 @@ from typing import cast
 
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.environ import differs, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
 from whyhang.analyzer.match.ledger import ledger, silent_in_log
@@ -67,6 +68,8 @@ __all__ = [
     "Verdict",
     "WaitKind",
     "absent",
+    "agents_differ",
+    "agents_meet",
     "all_receive",
     "all_together",
     "at_ease",

@@ -17,6 +17,7 @@ from whyhang.analyzer.model import Role, Trust
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member, ambiguous, by_rank, helper, helpers, named
 from whyhang.collectors.live.nameless import (
+    agent_below,
     family_root,
     is_agent,
     job_of_agent,
@@ -43,6 +44,8 @@ def find_job(host: Host, pid: int) -> Job:
     if seed is not None:
         return _job_of_ranks(host, seed)
     agent = next((one for one in (pid, *host.ancestors(pid)) if is_agent(host, one)), None)
+    if agent is None:
+        agent = agent_below(host, pid)
     above = agent if agent is not None else family_root(host, pid)
     seed = _seed(host, above)
     if seed is not None:

@@ -5,6 +5,7 @@ Here the tree of processes has to do.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -73,11 +74,50 @@ def job_of_agent(host: Host, agent: int, pid: int) -> Job:
     if kind == "ray":
         return _job_of_ray(host, agent, pid)
     members = unnamed(host, agent, {})
-    launchers = [helper(host, one, Role.LAUNCHER, None) for one in with_outer(host, [agent])]
+    agents = [agent, *_fellows(host, agent)] if kind == "torchrun" and not members else [agent]
+    launchers = [helper(host, one, Role.LAUNCHER, None) for one in with_outer(host, agents)]
     if not members and (root := _program_below(host, agent, pid)) is not None:
         alone = job_of_family(host, root)
         return replace(alone, members=(*alone.members, *launchers), launcher=kind)
     return Job(members=(*members.values(), *helpers(host, members), *launchers), launcher=kind)
+
+
+def _fellows(host: Host, agent: int) -> list[int]:
+    """List the agents of other nodes of the same job that run on this host, too.
+
+    An agent that has started no rank says only by its command line which job it is of: the same
+    script, started from the same session or shell, or sent to the same meeting.
+    """
+    mine = host.arguments(agent)
+    script, meeting = _script_of(mine), _meeting_of(mine)
+    found = []
+    for pid, stat in host.stats.items():
+        if pid == agent or host.launcher(pid) != "torchrun" or pid in host.ancestors(agent):
+            continue
+        its = host.arguments(pid)
+        near = stat.session == host.stats[agent].session
+        if _script_of(its) == script and (near or (meeting and _meeting_of(its) == meeting)):
+            found.append(pid)
+    return found
+
+
+def agent_below(host: Host, pid: int) -> int | None:
+    """Find the agent that a shell or a script started; of several of one job the first."""
+    agents = [one for one in host.descendants(pid) if host.launcher(one) == "torchrun"]
+    scripts = {_script_of(host.arguments(one)) for one in agents}
+    return agents[0] if len(scripts) == 1 else None
+
+
+def _script_of(arguments: Sequence[str]) -> str:
+    """Name the script that a launcher was given: its first argument that ends in ``.py``."""
+    return next((word for word in arguments[1:] if word.endswith(".py")), "")
+
+
+def _meeting_of(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Give the options of a launcher that say where the agents meet."""
+    words = [part for word in arguments for part in word.replace("_", "-").split("=", 1)]
+    names = {"--rdzv-endpoint", "--master-addr", "--master-port"}
+    return tuple(b for a, b in itertools.pairwise(words) if a in names)
 
 
 def _program_below(host: Host, agent: int, pid: int) -> int | None:

@@ -7,6 +7,7 @@ import io
 from whyhang.analyzer.model import NOBODY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.desync import DesyncReader
+from whyhang.collectors.logs.elastic import ElasticReader
 from whyhang.collectors.logs.exits import ExitReader
 from whyhang.collectors.logs.fingerprint import MismatchReader
 from whyhang.collectors.logs.found import FileView, LineReader
@@ -24,6 +25,7 @@ def line_readers(file: FileView) -> tuple[LineReader, ...]:
         JobReader(file),  # first: what it learns resolves the ranks of the others
         NcclReader(file),  # likewise
         ExitReader(file),
+        ElasticReader(file),
         WatchdogReader(file),
         DesyncReader(file),
         MismatchReader(file),

@@ -1,0 +1,77 @@
+"""The hosts of a job by what Slurm tells each process: which there are, which rank is where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+_NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+_TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+_PART = re.compile(r"([^,\[\]]+)((?:\[[^\]]*\][^,\[\]]*)*)")
+_BRACKET = re.compile(r"\[([^\]]*)\]([^\[\]]*)")
+_REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+MAX_HOSTS = 100_000
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Expand Slurm's list of hosts: "n[01-03,7],login" (scontrol show hostnames does the same)."""
+    found: list[str] = []
+    for part in _PART.finditer(text):
+        names = [part.group(1)]
+        for numbers, tail in _BRACKET.findall(part.group(2)):
+            names = [f"{name}{number}{tail}" for name in names for number in _numbers(numbers)]
+            if len(names) > MAX_HOSTS:
+                return ()
+        found += names
+    return tuple(found)
+
+
+def _numbers(text: str) -> list[str]:
+    found: list[str] = []
+    for piece in text.split(","):
+        low, dash, high = piece.partition("-")
+        if not dash:
+            found.append(piece)
+        elif low.isdecimal() and high.isdecimal() and int(high) - int(low) < MAX_HOSTS:
+            found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+    return found
+
+
+def hosts_in(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """List the hosts of the Slurm step that a process belongs to, in the order of their ranks."""
+    return next((expand(environ[name]) for name in _NODES if environ.get(name)), ())
+
+
+def host_of(rank: int, environ: Mapping[str, str]) -> str | None:
+    """Name the host on which Slurm starts a rank, by its default block distribution."""
+    hosts = hosts_in(environ)
+    counts = next((_counts(environ[name]) for name in _TASKS if environ.get(name)), [])
+    first = 0
+    for host, count in zip(hosts, counts, strict=False):
+        if first <= rank < first + count:
+            return host
+        first += count
+    return None
+
+
+def _counts(text: str) -> list[int]:
+    """Read Slurm's tasks per node: "2(x3),1" is 2, 2, 2, 1."""
+    found: list[int] = []
+    for number, times in _REPEATED.findall(text):
+        found += [int(number)] * min(int(times or 1), MAX_HOSTS)
+    return found
+
+
+def other_hosts(
+    seen: Iterable[str | None], environs: Iterable[Mapping[str, str]]
+) -> tuple[str, ...]:
+    """List the hosts of the job's allocation that are not among those seen.
+
+    A node of Slurm may have another name than its host: SLURMD_NODENAME of a process says which.
+    """
+    known = {name for name in seen if name}
+    listed: dict[str, None] = {}
+    for environ in environs:
+        known |= {environ[key] for key in ("SLURMD_NODENAME",) if key in environ}
+        listed |= dict.fromkeys(hosts_in(environ))
+    return tuple(host for host in listed if host not in known)

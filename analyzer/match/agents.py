@@ -1,0 +1,207 @@
+"""Matchers over launchers that meet before any rank exists: torchrun's agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.hosts import other_hosts
+from whyhang.analyzer.model import Agent, Record, replace
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits.usercode import short
+
+MAX_QUOTES = 4
+
+
+class AgentsMeet(Record):
+    """Agents wait in their rendezvous for the agents of other nodes, and no rank was started.
+
+    ``reached``: only where the meeting place is reached, or only where it is not.
+    """
+
+    reached: bool = True
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per meeting; it names ranks only where node numbers tell which."""
+        if any(member.processes for member in case.job.members):
+            return ()
+        meetings: dict[tuple[object, ...], list[Agent]] = {}
+        for agent in case.agents:
+            if agent.meeting and _reaches(agent) is self.reached:
+                key = (agent.endpoint, agent.run_id, agent.max_nodes)
+                meetings.setdefault(key, []).append(agent)
+        return tuple(_meet_hit(case, agents, reached=self.reached) for agents in meetings.values())
+
+
+def agents_meet(*, reached: bool = True) -> AgentsMeet:
+    """Ask for agents that wait for other nodes; see ``AgentsMeet``."""
+    return AgentsMeet(reached=reached)
+
+
+def _reaches(agent: Agent) -> bool:
+    """Tell whether an agent is at the place of the meeting: it holds it, or is connected to it.
+
+    Only a static rendezvous waits for ever to be connected, and only on nodes after the first.
+    """
+    return not (agent.backend == "static" and agent.node_rank) or agent.joined is not None
+
+
+def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
+    first = agents[0]
+    here = max([len({(a.who.host, a.who.pid) for a in agents}), *(a.joined or 0 for a in agents)])
+    missing = _missing_nodes(agents)
+    ranks = tuple(
+        node * first.per_node + local
+        for node in missing
+        for local in range(first.per_node or 0)
+        if first.per_node is not None
+    )
+    hosts = other_hosts([a.who.host for a in agents], _launchers_environ(case))
+    least, most = first.min_nodes, first.max_nodes
+    wanted = "?" if least is None else str(least) if least == most else f"{least} to {most}"
+    at = f" at {first.endpoint}" if first.endpoint else ""
+    fields = {
+        "who": _names(agents),
+        "waits": "waits" if len(agents) == 1 else "wait",
+        "reaches": "does" if len(agents) == 1 else "do",
+        "pid": str(first.who.pid) if first.who.pid is not None else "PID",
+        "come": _come(here, agents),
+        "wanted": f"{wanted} node{'' if wanted == '1' else 's'}",
+        "at": at,
+        "id": f" (rdzv-id {first.run_id})" if first.run_id not in {None, "none"} else "",
+        "kind": first.backend or "torchrun",
+        "missing": _missing_words(missing, ranks, hosts),
+        "restarts": _restarts(agents),
+        "endpoint": first.endpoint or "the endpoint",
+    }
+    short = least is not None and here < least
+    return Hit(
+        ranks=ranks if reached else (),
+        evidence=(*_quotes(agents), *_stacks(case, agents)),
+        names_culprit=reached and bool(ranks),
+        # a rank that died before its agent came back to the rendezvous is the better answer
+        strength=(1.0 if short else 0.85) * (0.6 if case.job.exits else 1.0),
+        fields=fields,
+    )
+
+
+def _come(here: int, agents: list[Agent]) -> str:
+    """Say how many nodes have come; where only this host was seen, that it is no more than that."""
+    if any(agent.joined is not None for agent in agents):
+        return f"{here} {'has' if here == 1 else 'have'} come"
+    return f"fewer have come ({here} {'is' if here == 1 else 'are'} seen here)"
+
+
+def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:
+    """List the node numbers that are not there; only a static rendezvous gives numbers.
+
+    More connections than agents seen mean that nodes have come of which the number is not known.
+    """
+    first = agents[0]
+    numbers = {agent.node_rank for agent in agents if agent.node_rank is not None}
+    joined = max(agent.joined or 0 for agent in agents)
+    if first.backend != "static" or first.max_nodes is None or not numbers:
+        return ()
+    if joined > len(numbers):
+        return ()
+    if 0 not in numbers:
+        return (0,)  # of the others it is not known whether they have come
+    return tuple(node for node in range(first.max_nodes) if node not in numbers)
+
+
+def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    words = ""
+    if nodes:
+        words = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+        words += f" ({ranks_in_words(ranks)})" if ranks else ""
+        words = f"; {words} {'have' if len(nodes) > 1 else 'has'} not come"
+    if hosts:
+        words += f"; the job also has {', '.join(hosts)}, which was not looked at"
+    return words
+
+
+def _restarts(agents: Iterable[Agent]) -> str:
+    count = max((agent.restarts or 0 for agent in agents), default=0)
+    return f" It has restarted its ranks {count} time{'s' if count > 1 else ''}." if count else ""
+
+
+def _names(agents: list[Agent]) -> str:
+    names = [_name(agent) for agent in agents[:3]] + (["…"] if len(agents) > 3 else [])
+    return "torchrun " + ", ".join(names)
+
+
+def _name(agent: Agent) -> str:
+    node = f"of node {agent.node_rank} " if agent.node_rank is not None else ""
+    pid = f"pid {agent.who.pid}" if agent.who.pid is not None else agent.source.file
+    where = f" on {agent.who.host}" if agent.who.host else ""
+    return f"{node}({pid}{where})"
+
+
+def _quotes(agents: Iterable[Agent]) -> list[Evidence]:
+    return [
+        Evidence(source=a.source.file, line=a.source.line, rank=None, quote=a.quote)
+        for a in list(agents)[:MAX_QUOTES]
+    ]
+
+
+def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
+    """Quote the frame in which each agent stands, where stacks were taken."""
+    pids = {agent.who.pid for agent in agents}
+    found = []
+    for launcher in case.job.launchers:
+        if launcher.pid not in pids or not launcher.dumps:
+            continue
+        dump = launcher.dumps[-1]
+        frames = [f for t in dump.threads for f in t.frames if "rendezvous" in f.file]
+        if frames:
+            quote = str(replace(frames[-1], file=short(frames[-1].file)))
+            found.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
+    return found[:MAX_QUOTES]
+
+
+def _launchers_environ(case: Case) -> list[dict[str, str]]:
+    return [launcher.processes[-1].environ for launcher in case.job.launchers if launcher.processes]
+
+
+class AgentsDiffer(Record):
+    """Agents of one job were told different places, names or sizes of their meeting."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit; the ones that differ from the most are named, a tie names nobody."""
+        meeting = [a for a in case.agents if a.meeting and a.backend and a.endpoint]
+        told = {id(a): (a.backend, a.endpoint, a.run_id, a.min_nodes, a.max_nodes) for a in meeting}
+        counts = Counter(told.values()).most_common()
+        if len(counts) < 2:
+            return ()
+        usual, most = counts[0]
+        tie = counts[1][1] == most
+        odd = [agent for agent in meeting if told[id(agent)] != usual]
+        even = [agent for agent in meeting if told[id(agent)] == usual]
+        names = ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "least nodes", "most nodes")
+        apart = [
+            (name, mine, its)
+            for name, mine, its in zip(names, told[id(odd[0])], usual, strict=True)
+            if mine != its
+        ]
+        return (
+            Hit(
+                evidence=(*_quotes(odd), *_quotes(even), *_stacks(case, odd[:1])),
+                names_culprit=False,
+                fields={
+                    "who": _names(odd),
+                    "waits": "waits" if len(odd) == 1 else "wait",
+                    "others": _names(even),
+                    "theirs": ", ".join(f"{name} {mine}" for name, mine, _ in apart),
+                    "usual": ", ".join(f"{name} {its}" for name, _, its in apart),
+                    "tie": "" if not tie else " Which of them is right cannot be seen.",
+                },
+            ),
+        )
+
+
+def agents_differ() -> AgentsDiffer:
+    """Ask for agents that were sent to different meetings."""
+    return AgentsDiffer()

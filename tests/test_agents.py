@@ -1,0 +1,170 @@
+"""Launchers that wait for other nodes before any rank exists: read, counted, told apart."""
+
+from __future__ import annotations
+
+from log_docs import of, read_log
+from small_jobs import frames
+
+from whyhang.analyzer.align import align
+from whyhang.analyzer.diagnose import diagnose
+from whyhang.analyzer.hosts import expand, host_of, other_hosts
+from whyhang.analyzer.identify import identify
+from whyhang.analyzer.launch import plan_of
+from whyhang.analyzer.model import (
+    Agent,
+    Fact,
+    Process,
+    Role,
+    Source,
+    StackDump,
+    Thread,
+    Trust,
+    Who,
+)
+from whyhang.analyzer.report import Report
+from whyhang.signatures import load
+from whyhang.signatures.frames import TABLE
+
+C10D = """
+_delay (torch/distributed/elastic/rendezvous/utils.py:181)
+_DistributedRendezvousOpExecutor.run (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:685)
+DynamicRendezvousHandler.next_rendezvous (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1171)
+SimpleElasticAgent._rendezvous (torch/distributed/elastic/agent/server/api.py:528)
+SimpleElasticAgent._invoke_run (torch/distributed/elastic/agent/server/api.py:916)
+launch_agent (torch/distributed/launcher/api.py:374)
+"""  # noqa: E501
+WATCHING = """
+SimpleElasticAgent._invoke_run (torch/distributed/elastic/agent/server/api.py:930)
+launch_agent (torch/distributed/launcher/api.py:374)
+"""
+SETTINGS = """\
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254] Starting elastic_operator with launch configs:
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   entrypoint               : base.py
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   min_nodes                : 2
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   max_nodes                : 2
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   nproc_per_node           : 4
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   run_id                   : job1
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   rdzv_backend             : {backend}
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   rdzv_endpoint            : n1:{port}
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   rdzv_configs             : {{'rank': 1, 'timeout': 900}}
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]   max_restarts             : 3
+I1121 23:06:53.918000 {pid} torch/distributed/launcher/api.py:254]
+I1121 23:06:53.924000 {pid} torch/distributed/elastic/agent/server/api.py:912] [default] starting workers for entrypoint: python
+I1121 23:06:53.925000 {pid} torch/distributed/elastic/agent/server/api.py:707] [default] Rendezvous'ing worker group
+"""  # noqa: E501
+MET = (
+    "I1121 23:07:11.685000 {pid} torch/distributed/elastic/agent/server/api.py:553] [default] "
+    "Rendezvous complete for workers. Result:\n"
+)
+RESTART = (
+    "I1121 23:09:11.685000 {pid} torch/distributed/elastic/agent/server/api.py:925] [default] "
+    "Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+)
+
+
+def agent(pid: int, command: str, stack: str = C10D, **more: object) -> list[Fact]:
+    """Give what a live look sees of one agent."""
+    who = Who(host="n1", pid=pid, trust=Trust.NONE)
+    process = Process(
+        who=who, source=Source(file=f"processes.{pid}"), role=Role.LAUNCHER, command=command, **more
+    )
+    thread = Thread(frames=frames(stack), name="MainThread", tid=pid)
+    dump = StackDump(who=who, tool="py-spy", threads=(thread,), source=Source(file=f"{pid}.json"))
+    return [process, dump]
+
+
+def report(facts: list[Fact]) -> Report:
+    return diagnose(align(identify(facts), TABLE), load())
+
+
+def logged(text: str) -> list[Agent]:
+    return of(read_log(text), Agent)
+
+
+def test_a_launchers_options_end_where_the_script_begins() -> None:
+    """Options behind the script are the script's; both spellings and PET_ variables count."""
+    plan = plan_of(
+        "python -m torch.distributed.run --nnodes=2:4 --log-dir /x --rdzv_backend c10d "
+        "--rdzv-endpoint n1 train.py --nnodes 9 --rdzv-id other",
+        {"PET_RDZV_ID": "7", "PET_NNODES": "3"},
+    )
+    assert plan is not None
+    assert plan.nodes() == (2, 4)
+    assert plan.backend() == "c10d"
+    assert plan.endpoint() == "n1:29400"
+    assert plan.options["rdzv_id"] == "7"
+
+
+def test_a_static_rendezvous_has_defaults() -> None:
+    """Without any option, node 0 meets at 127.0.0.1:29500; a named node keeps its number."""
+    plan = plan_of("torchrun --nnodes 2 --master_port=1234 train.py", {})
+    assert plan is not None
+    assert (plan.backend(), plan.endpoint(), plan.node_rank()) == ("static", "127.0.0.1:1234", 0)
+    later = plan_of(
+        "accelerate launch --num_machines 2 --num_processes 8 --machine_rank 1 t.py", {}
+    )
+    assert later is not None
+    assert (later.nodes(), later.node_rank(), later.number("nproc_per_node")) == ((2, 2), 1, 4)
+
+
+def test_other_programs_are_no_agents() -> None:
+    """Mpirun and a training script meet nobody before their ranks start."""
+    assert plan_of("mpirun -n 4 python train.py", {}) is None
+    assert plan_of("python train.py --nnodes 2", {}) is None
+
+
+def test_an_agent_alone_says_how_many_nodes_it_needs() -> None:
+    """Of a c10d rendezvous no node has a number: nobody is blamed, what is needed is said."""
+    found = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint n1:9 t.py"))
+    assert found.verdict == "hung"
+    assert found.findings[0].category == "init-missing-rank"
+    assert found.findings[0].culprit_ranks is None
+    assert "2 nodes are needed" in found.headline
+
+
+def test_a_missing_node_of_a_static_rendezvous_is_named_with_its_ranks() -> None:
+    """Node 0 holds the store and sees who is connected; node 1 of two is missing."""
+    held = ("tcp [::]:9 listen", "tcp 10.0.0.1:9 -> 10.0.0.1:400 established")
+    command = "torchrun --nnodes 2 --nproc-per-node 4 --master-addr n1 --master-port 9 t.py"
+    found = report(agent(7, command, descriptors=held))
+    assert found.findings[0].culprit_ranks == (4, 5, 6, 7)
+    both = (*held, "tcp 10.0.0.1:9 -> 10.0.0.2:400 established")
+    found = report(agent(7, command, descriptors=both))
+    assert found.findings[0].culprit_ranks is None
+
+
+def test_agents_sent_to_different_meetings_are_told_apart() -> None:
+    """The odd one is named with its id; an agent that runs its ranks takes no part."""
+    usual = "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint n1:9 --rdzv-id a t.py"
+    odd = usual.replace("--rdzv-id a", "--rdzv-id b")
+    found = report([*agent(7, usual), *agent(8, usual), *agent(9, odd)])
+    assert found.findings[0].signature == "agents-differ"
+    assert "pid 9" in found.headline
+    assert "rdzv-id b" in found.headline
+    runs = report([*agent(7, usual), *agent(9, odd, stack=WATCHING)])
+    assert [f.signature for f in runs.findings] == ["agent-waits-for-nodes"]
+
+
+def test_a_log_that_ends_in_the_rendezvous_says_so() -> None:
+    """The settings are read, and the agent waits until the log says that the nodes have met."""
+    text = SETTINGS.format(pid=1, backend="static", port=9)
+    (one,) = logged(text)
+    assert (one.meeting, one.min_nodes, one.per_node, one.endpoint) == (True, 2, 4, "n1:9")
+    assert (one.node_rank, one.backend, one.run_id) == (1, "static", "job1")
+    (met,) = logged(text + MET.format(pid=1))
+    assert met.meeting is False
+    (again,) = logged(text + MET.format(pid=1) + RESTART.format(pid=1) + text.splitlines()[-1])
+    assert (again.meeting, again.restarts) == (True, 1)
+
+
+def test_slurms_list_of_hosts_is_expanded() -> None:
+    """Ranges keep their zeros, several brackets multiply, plain names stay."""
+    assert expand("n[01-03,7],login") == ("n01", "n02", "n03", "n7", "login")
+    assert expand("r[1-2]c[1-2]x") == ("r1c1x", "r1c2x", "r2c1x", "r2c2x")
+
+
+def test_slurm_says_which_host_a_rank_belongs_to() -> None:
+    """Ranks fill the hosts in order, as many on each as Slurm says."""
+    environ = {"SLURM_STEP_NODELIST": "n[1-3]", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
+    assert [host_of(rank, environ) for rank in range(6)] == ["n1", "n1", "n2", "n2", "n3", None]
+    assert other_hosts(["n2"], [environ]) == ("n1", "n3")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, Stand, Standing
 from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
+from whyhang.analyzer.ledger.book import COUNTERS
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
 from whyhang.analyzer.roles import main_thread
@@ -73,9 +74,18 @@ def _entry(member: Member) -> str:
 
 
 def ranked_tracks(job: Job) -> tuple[Track, ...]:
-    """Fill in the rank of tracks whose source told only a pid."""
+    """Fill in the rank of tracks whose source told only a pid.
+
+    A report that tells only of groups in which ranks differ tells, by its silence, that those
+    of an earlier report no longer do.
+    """
+    reports = [claim for claim in job.claims if claim.about == "ras-report"]
+    last = max((int(claim.value) for claim in reports), default=0)
+    still = {(t.kind, t.group.name) for t in job.tracks if t.look == last}
     found = []
     for track in job.tracks:
+        if track.kind in COUNTERS and (track.kind, track.group.name) not in still:
+            continue
         member = job.member_of(track.who) if track.who.rank is None else None
         if member is not None and member.rank is not None:
             who = replace(track.who, rank=member.rank, trust=member.trust)

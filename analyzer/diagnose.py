@@ -183,7 +183,10 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
     waits = bool(case.picture.waiting or case.picture.maybe or case.ledger.waits)
-    seen_live = any(member.dumps or member.processes for member in case.job.members)
+    seen_live = any(member.dumps or member.processes for member in case.job.members) or any(
+        claim.about == "ras-report"
+        for claim in case.job.claims  # only a living job answers
+    )
     if first.category == "unknown":
         return (
             "hung"

@@ -28,6 +28,7 @@ def _live_readers() -> tuple[Reader, ...]:
 def _readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+    from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
     from whyhang.collectors.stacks import (  # noqa: PLC0415 - see above
         faulthandler,
         gdb,
@@ -41,6 +42,7 @@ def _readers() -> tuple[Reader, ...]:
     return (
         OwnFiles(),
         FlightRecorder(),
+        RasReader(),
         pyspy.JSON,
         pyspy.TEXT,
         faulthandler.READER,

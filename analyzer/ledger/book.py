@@ -20,12 +20,16 @@ SPACES = {
     "fingerprint": "fingerprint",  # counted by a wrapper, from 0
     "nccl-coll": "nccl",
     "ras": "nccl",
+    "ras-text": "ras-text",  # counts of the operations in which ranks differ, not of all
     "stack": "stack",
 }
 """Which numbers of different kinds of evidence count the same thing."""
 
 PREFERENCE = {"flight-recorder": 0, "watchdog": 1, "fingerprint": 2, "nccl-coll": 3, "ras": 4}
 """Whom to believe first where several tell of one rank and group."""
+
+COUNTERS = frozenset({"ras", "ras-text"})
+"""Counts of launches, read while ranks run: those of a job that moves differ at any moment."""
 
 Key = tuple[str, str, tuple[int, ...] | None]  # space, name, ranks
 
@@ -119,13 +123,15 @@ def _latest(tracks: Sequence[Track]) -> tuple[list[Track], frozenset[int]]:
     if len(kept) == len(tracks):
         return kept, frozenset()
     now = {(_rank(t), t.kind, t.group): t.enqueued for t in kept}
-    moved = {
-        _rank(track)
+    went_on = [
+        track
         for track in tracks
         if track.look < last[_rank(track), track.kind]
         and now.get((_rank(track), track.kind, track.group)) != track.enqueued
-    }
-    return kept, frozenset(moved)
+    ]
+    moving = {(track.kind, track.group.name) for track in went_on if track.kind in COUNTERS}
+    kept = [track for track in kept if (track.kind, track.group.name) not in moving]
+    return kept, frozenset(_rank(track) for track in went_on)
 
 
 def _one_dump_per_rank(tracks: Sequence[Track]) -> tuple[list[Track], list[Disagreement]]:

@@ -48,8 +48,9 @@ def find(scene: Scene) -> tuple[Finding, ...]:
 
 
 def _all_completed(scene: Scene) -> tuple[Finding, ...]:
-    if not scene.book.tables:
-        return ()
+    standings = [s for table in scene.book.tables for s in table.standings.values() if s.known]
+    if all(standing.completed is None for standing in standings):
+        return ()  # nothing tells of an end
     ranks = sorted(scene.book.present)
     quotes = scene.quotes(ranks[:3])
     return (

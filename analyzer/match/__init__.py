@@ -31,6 +31,7 @@ from whyhang.analyzer.match.place import (
     parted,
     waits_for_lock_of_its_own,
 )
+from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
@@ -87,6 +88,7 @@ __all__ = [
     "parted",
     "quiet_logs",
     "raised",
+    "ras",
     "same_rank",
     "silent_in_log",
     "waits_for_lock_of_its_own",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_location
 from whyhang.analyzer.graph import CallRef
+from whyhang.analyzer.heard import heard, snapshot
 from whyhang.analyzer.ledger import Finding, Verdict
+from whyhang.analyzer.ledger.book import COUNTERS
+from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import Frame, Record, Who, replace
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
@@ -82,8 +85,8 @@ def _hit(case: Case, finding: Finding) -> Hit:
         members=members,
         ranks=missing,
         affected=affected,
-        evidence=_evidence(finding),
-        strength=0.85 if finding.inferred or finding.by_history else 1.0,
+        evidence=(*_counted(case, finding), *_evidence(finding)),
+        strength=_strength(case, finding),
         names_culprit=bool(finding.culprits) and not finding.tie,
         collective=_collective(finding),
         location=site_location(finding.site),
@@ -134,6 +137,26 @@ def _collective(finding: Finding) -> Collective | None:
     if len(finding.sides) > 1:
         others = "; ".join(f"{ranks_in_words(s.ranks)} {s.says}" for s in finding.sides)
     return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
+
+
+def _strength(case: Case, finding: Finding) -> float:
+    """Weaken what was concluded, and counts of launches that were read only once."""
+    kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
+    late = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
+    if late and kinds and kinds <= COUNTERS and snapshot(case):
+        return 0.8
+    return 0.85 if finding.inferred or finding.by_history else 1.0
+
+
+def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
+    """Quote what NCCL's health network counted of the culprits."""
+    files = {source.file for source in finding.sources}
+    lines = [
+        line
+        for line in heard(case, "behind")
+        if line.source.file in files and line.who.rank in finding.culprits
+    ]
+    return tuple(quote(line) for line in lines[:MAX_SOURCES])
 
 
 def _evidence(finding: Finding) -> tuple[Evidence, ...]:

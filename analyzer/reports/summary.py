@@ -13,6 +13,7 @@ from whyhang.analyzer.describe import (
     ranks_in_words,
     site_location,
 )
+from whyhang.analyzer.heard import WORDS, heard
 from whyhang.analyzer.model import Claim, Gap, replace
 from whyhang.analyzer.report import Job, RankRow
 
@@ -58,7 +59,12 @@ def _claim(claims: Iterable[Claim], about: str) -> str | None:
 
 def rank_rows(case: Case) -> tuple[RankRow, ...]:
     """Give one row per member, and one per rank that is expected and was not seen."""
-    rows = [_row(case, stand) for stand in case.stands]
+    told: dict[int, str] = {}
+    for line in (line for state in reversed(WORDS) for line in heard(case, state)):
+        member = case.job.member_of(line.who)
+        if member is not None:
+            told[member.id] = line.fields["state"]
+    rows = [_row(case, stand, told.get(stand.member)) for stand in case.stands]
     gone = {lost.rank: lost for lost in case.job.gone}
     for rank in case.job.absent:
         lost = gone.get(rank)
@@ -75,7 +81,7 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
 
 
-def _row(case: Case, stand: Stand) -> RankRow:
+def _row(case: Case, stand: Stand, ras: str | None) -> RankRow:
     member = case.member(stand.member)
     words = activity(stand)
     state = STATES[stand.standing]
@@ -84,6 +90,8 @@ def _row(case: Case, stand: Stand) -> RankRow:
     if stand.standing is Standing.UNSEEN and spot is not None:
         words, state = str(spot), "waiting" if spot.inside else "running"
         place = site_location(spot.site) if spot.inside else None
+    elif stand.standing is Standing.UNSEEN and ras is not None:
+        state, words = WORDS[ras]
     return RankRow(
         rank=member.rank,
         host=member.host,

@@ -7,6 +7,7 @@ thread answers even while Python hangs, so silence means the whole process.
 The node is the bootstrap address, the pid is that of its own pid namespace.
 """
 
+from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -14,10 +15,13 @@ SIGNATURE = Signature(
     id="ras-process-missing",
     category="rank-died",
     kind=Kind.CAUSE,
-    title="Process {pid} on {node} (GPU {gpu}) does not answer NCCL's health check",
-    when=log(
-        r"^\s*Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpu>[\d,]+)",
-        blames=Blames.NAMED,
+    title="{who} does not answer NCCL's health check (process {pid} on {node}, GPU {gpu})",
+    when=either(
+        ras("dead", "unresponsive"),
+        log(
+            r"^\s*Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpu>[\d,]+)",
+            blames=Blames.NAMED,
+        ),
     ),
     means=(
         "A process of the job does not answer at all. All ranks that share a communicator with "
@@ -43,5 +47,12 @@ SIGNATURE = Signature(
         "[2026-07-01 13:07:07] PEER_NEW: Process 48213 on node 10.1.0.4 managing GPU 5",
         "  Rank 5 -- GPU 5 managed by process 48213 on node 10.1.0.4",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "launcher-exit-code",
+        "missing-rank-in-collective",
+        "ras-missing-ranks",
+        "ras-rank-left-communicator",
+        "stuck-together",
+        "waits-for-silent-rank",
+    ),
 )

@@ -6,6 +6,7 @@ on this rank itself. "Remote process error" on others is only its echo.
 The rank number is the communicator's; the process id tells which global rank it is.
 """
 
+from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -14,13 +15,16 @@ SIGNATURE = Signature(
     category="nccl-internal-error",
     kind=Kind.CAUSE,
     title="{who} reports an NCCL error of its own ({error})",
-    when=log(
-        (
-            r"Rank \d+ reported (?P<error>Unhandled CUDA error|System error|Internal error|"
-            r"Invalid argument|Invalid usage) -- GPU.* managed by process (?P<pid>\d+) on node "
-            r"(?P<node>\S+)"
+    when=either(
+        ras("error"),
+        log(
+            (
+                r"Rank \d+ reported (?P<error>Unhandled CUDA error|System error|Internal error|"
+                r"Invalid argument|Invalid usage) -- GPU.* managed by process (?P<pid>\d+) on node "
+                r"(?P<node>\S+)"
+            ),
+            blames=Blames.NAMED,
         ),
-        blames=Blames.NAMED,
     ),
     means="This rank failed by itself; the others see a lost peer or wait.",
     confidence=0.8,

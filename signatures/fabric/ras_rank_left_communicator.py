@@ -7,6 +7,7 @@ an exception and tore its groups down.
 The rank number is the communicator's; the process id tells which global rank it is.
 """
 
+from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -14,13 +15,16 @@ SIGNATURE = Signature(
     id="ras-rank-left-communicator",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
-    title="{who} is not in the communicator that the others wait in (status {status})",
-    when=log(
-        (
-            r"Rank \d+ has status (?P<status>NOCOMM|UNKNOWN|FINALIZE) -- GPU.* managed by "
-            r"process (?P<pid>\d+) on node (?P<node>\S+)"
+    title="{who} is not in a communicator that the others are in",
+    when=either(
+        ras("left", "leaving"),
+        log(
+            (
+                r"Rank \d+ has status (?P<status>NOCOMM|UNKNOWN|FINALIZE) -- GPU.* managed by "
+                r"process (?P<pid>\d+) on node (?P<node>\S+)"
+            ),
+            blames=Blames.NAMED,
         ),
-        blames=Blames.NAMED,
     ),
     means="This rank's process lives but has left the communicator in which the others wait.",
     confidence=0.8,

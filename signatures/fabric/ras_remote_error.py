@@ -6,6 +6,7 @@ process that is gone or silent.
 The DEAD and INCOMPLETE blocks of the same report name it.
 """
 
+from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -14,12 +15,15 @@ SIGNATURE = Signature(
     category="rank-died",
     kind=Kind.CONSEQUENCE,
     title="Ranks report a lost peer or have aborted (NCCL RAS)",
-    when=log(
-        r"ranks? reported Remote process error",
-        r"Rank \d+ reported Remote process error",
-        r"ranks? ha(?:ve|s) status ABORT",
-        r"Rank \d+ has status ABORT",
-        r"Encountered \d+ communication timeouts? while gathering communicator data",
+    when=either(
+        ras("remote", "aborted", "timeouts", named=False),
+        log(
+            r"ranks? reported Remote process error",
+            r"Rank \d+ reported Remote process error",
+            r"ranks? ha(?:ve|s) status ABORT",
+            r"Rank \d+ has status ABORT",
+            r"Encountered \d+ communication timeouts? while gathering communicator data",
+        ),
     ),
     means="These ranks only feel that another process is gone.",
     confidence=0.7,

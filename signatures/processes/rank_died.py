@@ -26,6 +26,8 @@ SIGNATURE = Signature(
     outranks=(
         "group-creation-mismatch",
         "missing-rank-in-collective",
+        "ras-process-missing",
+        "ras-rank-left-communicator",
         "store-key-never-set",
         "stuck-together",
     ),

@@ -1,0 +1,1 @@
+"""NCCL's health network (RAS): asked live over TCP, and its reports read from files."""

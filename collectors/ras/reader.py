@@ -1,0 +1,79 @@
+"""Reads RAS reports from files: text or JSON, plain or verbose, whatever the file is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.model import Fact, Gap
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.ras import json_report, text
+from whyhang.collectors.ras.facts import facts
+from whyhang.collectors.ras.report import Report
+
+MAX_BYTES = 256 << 20
+_ANSWERS = re.compile(rb"\s*(?:(?:SERVER PROTOCOL \d+|OK|ERROR:[^\n]*)\r?\n\s*)*")
+_TEXT = re.compile(rb"NCCL version \S+ compiled with CUDA")
+_TABLE = re.compile(rb"^\s*Group +Comms +Nodes +Ranks +Ranks", re.MULTILINE)
+_SUMMARY = re.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
+_JSON = re.compile(rb'"communicators(?:_count)?"\s*:')
+
+
+class RasReader:
+    """Reads what ``ncclras`` printed, or what a RAS server answered."""
+
+    name = "NCCL RAS report"
+
+    def sniff(self, document: Document) -> bool:
+        """Recognise a report by its own words."""
+        head = document.head
+        if _is_json(head):
+            return True
+        return bool(_TABLE.search(head) or (_SUMMARY.search(head) and _TEXT.search(head)))
+
+    def owns(self, document: Document) -> bool:
+        """Say that a file which begins as a report is one, and no log with a report in it."""
+        head = document.head
+        start = _ANSWERS.match(head)
+        begin = start.end() if start is not None else 0
+        return _is_json(head) or _TEXT.match(head, begin) is not None
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield what the report says, and a gap where it is damaged."""
+        try:
+            with document.open() as stream:
+                data = stream.read(MAX_BYTES)
+        except (OSError, EOFError) as error:
+            yield _gap(document, f"it cannot be read ({error})")
+            return
+        report = _report(data)
+        if report is None:
+            yield _gap(document, "it holds no report that can be understood")
+            return
+        if report.cut:
+            yield _gap(document, "it is cut off before its end", partial=True)
+        yield from facts(report, document)
+
+
+def _is_json(head: bytes) -> bool:
+    start = _ANSWERS.match(head)
+    begin = start.end() if start is not None else 0
+    return head[begin : begin + 1] == b"{" and _JSON.search(head) is not None
+
+
+def _report(data: bytes) -> Report | None:
+    said = data.decode("utf-8", "replace")
+    if _is_json(data[: 256 << 10]):
+        return json_report.parse(said)
+    found = text.parse(said.splitlines())
+    return found if found.version or found.comms or found.processes or found.lost else None
+
+
+def _gap(document: Document, why: str, *, partial: bool = False) -> Gap:
+    return Gap(
+        what=f"the NCCL RAS report {document.path}",
+        why=why,
+        cost="what its end tells is not known" if partial else "what RAS tells is not known",
+        remedy="Take it again: ncclras -v, or whyhang PID",
+        source=document.source(),
+    )

@@ -1,0 +1,369 @@
+"""NCCL's RAS reports, as text and JSON, lead to the ranks that are behind, missing or dead."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+import pytest
+from log_docs import document, of
+from small_jobs import report_of
+
+from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Track
+from whyhang.analyzer.report import Report
+from whyhang.collectors import READERS
+from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.ras.reader import RasReader
+
+HEAD = """\
+NCCL version 2.27.5 compiled with CUDA 12.9
+CUDA runtime version 12090, driver version 12080
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      2          8            1         16       16
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         2         8        16        {reported}   RUNNING  {errors}
+
+Errors
+======
+
+{trouble}
+Warnings
+========
+
+{warnings}
+"""
+WHERE = "GPU {} managed by process {} on node 10.1.0.4"
+
+
+def text(trouble: str = "", warnings: str = "", errors: str = "OK") -> str:
+    """Write a text report of 16 ranks on two nodes."""
+    return HEAD.format(
+        reported=16,
+        errors=errors,
+        trouble=textwrap.dedent(trouble),
+        warnings=textwrap.dedent(warnings),
+    )
+
+
+BEHIND = text(
+    warnings="""\
+    #0-0 (7c5d1b0e6a2f9034) MISMATCH
+      Communicator ranks have different AllReduce operation counts
+      15 ranks have launched up to operation 412
+      Rank 5 has launched up to operation 411 -- GPU 5 managed by process 48213 on node 10.1.0.4
+    """,
+    errors="MISMATCH",
+)
+BEHIND_OLD = text(
+    warnings="""\
+    #0-0 (7c5d1b0e6a2f9034) MISMATCH
+      Communicator ranks have different collective operation counts
+      14 ranks have launched up to operation 6650
+      2 ranks have launched up to operation 6649
+      Rank 0 -- GPU 0 managed by process 483072 on node 10.1.0.4
+      Rank 3 -- GPU 3 managed by process 483075 on node 10.1.0.4
+    """,
+    errors="MISMATCH",
+)
+OTHER_ORDER = text(
+    warnings="""\
+    #0-0 (7c5d1b0e6a2f9034) MISMATCH
+      Communicator ranks have different AllGather operation counts
+      12 ranks have launched up to operation 96
+      4 ranks have launched up to operation 95
+      Rank 8 -- GPU 0 managed by process 5120 on node 10.1.0.5
+      Rank 9 -- GPU 1 managed by process 5121 on node 10.1.0.5
+      Rank 10 -- GPU 2 managed by process 5122 on node 10.1.0.5
+      Rank 11 -- GPU 3 managed by process 5123 on node 10.1.0.5
+
+      Communicator ranks have different AllReduce operation counts
+      15 ranks have launched up to operation 412
+      Rank 5 has launched up to operation 411 -- GPU 5 managed by process 48213 on node 10.1.0.4
+    """,
+    errors="MISMATCH",
+)
+SILENT = text(
+    trouble="""\
+    INCOMPLETE
+      Missing communicator data from 1 job process
+      Process 48213 on node 10.1.0.4 managing GPU 5
+
+    #0-0 (7c5d1b0e6a2f9034) INCOMPLETE
+      Missing communicator data from 1 rank
+      Rank 5 -- GPU 5 managed by process 48213 on node 10.1.0.4
+    """,
+    warnings="""\
+    TIMEOUT
+      Encountered 2 communication timeouts while gathering communicator data
+    """,
+    errors="INCOMPLETE",
+)
+DEAD = text(
+    trouble="""\
+    DEAD
+      1 job process is considered dead (unreachable via the RAS network)
+      Process 48213 on node 10.1.0.4 managing GPU 5 (NVML 7)
+
+    #0-0 (7c5d1b0e6a2f9034) INCOMPLETE
+      Missing communicator data from 1 rank
+      Rank 5 -- GPU 5 (NVML 7) managed by process 48213 on node 10.1.0.4
+
+    #0-0 (7c5d1b0e6a2f9034) ERROR
+      Asynchronous errors on 3 ranks
+      3 ranks reported Remote process error
+      Rank 4 -- GPU 4 managed by process 48212 on node 10.1.0.4
+      Rank 6 -- GPU 6 managed by process 48214 on node 10.1.0.4
+      Rank 7 -- GPU 7 managed by process 48215 on node 10.1.0.4
+    """,
+    errors="INCOMPLETE,ERROR",
+)
+LEFT = text(
+    warnings="""\
+    #0-0 (c0ffee0123456789) MISMATCH
+      Communicator ranks have different status
+      15 ranks have status RUNNING
+      Rank 2 has status NOCOMM -- GPU 2 managed by process 903 on node 10.1.0.4
+    """,
+    errors="MISMATCH",
+)
+FAILED = text(
+    trouble="""\
+    #0-0 (c0ffee0123456789) ERROR
+      Asynchronous errors on 16 ranks
+      15 ranks reported Remote process error
+      Rank 9 reported Unhandled CUDA error -- GPU 1 managed by process 904 on node 10.1.0.5
+    """,
+    errors="ERROR",
+)
+FEW_AHEAD = text(
+    warnings="""\
+    #0-0 (7c5d1b0e6a2f9034) MISMATCH
+      Communicator ranks have different AllReduce operation counts
+      15 ranks have launched up to operation 411
+      Rank 5 has launched up to operation 412 -- GPU 5 managed by process 48213 on node 10.1.0.4
+    """,
+    errors="MISMATCH",
+)
+HALVES = text(
+    warnings="""\
+    #0-0 (7c5d1b0e6a2f9034) MISMATCH
+      Communicator ranks have different AllReduce operation counts
+      8 ranks have launched up to operation 412
+      8 ranks have launched up to operation 411
+    """,
+    errors="MISMATCH",
+)
+NUMBERS_ONLY = text(
+    trouble="""\
+    #0-0 (7c5d1b0e6a2f9034) INCOMPLETE
+      Missing communicator data from 2 ranks
+      The missing ranks: 3, 7
+    """,
+    errors="INCOMPLETE",
+)
+
+
+def answer(counts: dict[int, tuple[int, int]], size: int = 4, **missing: dict[int, Any]) -> str:
+    """Write a JSON report of one communicator: AllGather and AllReduce counts by rank."""
+    place = {"host": "10.1.0.4", "cuda_dev": 0, "nvml_dev": 0}
+    fine = {
+        "init_state": 0,
+        "async_error": 0,
+        "finalize_called": False,
+        "destroy_flag": False,
+        "abort_flag": False,
+    }
+    ranks = [
+        {
+            "rank": rank,
+            **place,
+            "pid": 100 + rank,
+            "status": fine,
+            "collective_counts": {"Broadcast": 1, "AllGather": gathers, "AllReduce": reduces},
+        }
+        for rank, (gathers, reduces) in counts.items()
+    ]
+    gone = [
+        {"rank": rank, "host": "10.1.0.4", "pid": 100 + rank, "cuda_dev": 0, "nvml_dev": 0}
+        | {"status": {"unresponsive": state != "left", "considered_dead": state == "dead"}}
+        for state, rows in missing.items()
+        for rank in rows
+    ]
+    comm = {"hash": "0x7c5d1b0e6a2f9034", "secondary_hash": "0x1:0x2", "size": size}
+    comm |= {"ranks_count": len(ranks), "missing_ranks_count": len(gone)}
+    comm |= {"ranks": ranks, "missing_ranks": gone}
+    head = {"nccl_version": "2.28.9", "cuda_runtime_version": 13000, "cuda_driver_version": 13000}
+    head |= {"timestamp": "2026-07-01 13:06:53", "communicators_count": 1}
+    tail = {"ras": {"collection_time_sec": 5.012, "timeouts_count": 0}}
+    return json.dumps({**head, "communicators": [comm], **tail}, indent=2)
+
+
+def facts(data: str | bytes, name: str = "notes.txt", look: int = 0) -> list[Fact]:
+    """Read a report the way a folder is read."""
+    from whyhang.analyzer.model import replace
+
+    return list(read_documents([replace(document(data, name), look=look)], readers=READERS))
+
+
+def diagnosis(*data: str) -> Report:
+    """Diagnose from reports alone, each one a later look."""
+    return report_of([f for n, one in enumerate(data) for f in facts(one, f"ras{n}.out", n)])
+
+
+@pytest.mark.parametrize(
+    ("data", "signature", "culprits"),
+    [
+        (BEHIND, "missing-rank-in-collective", (5,)),
+        (BEHIND_OLD, "missing-rank-in-collective", (0, 3)),
+        (OTHER_ORDER, "ras-orders-differ", None),
+        (SILENT, "ras-process-missing", (5,)),
+        (DEAD, "ras-process-missing", (5,)),
+        (LEFT, "ras-rank-left-communicator", (2,)),
+        (FAILED, "ras-rank-error", (9,)),
+        (FEW_AHEAD, "ras-few-ahead", None),
+        (NUMBERS_ONLY, "ras-process-missing", (3, 7)),
+        (text(), "ras-all-even", None),
+        (answer({0: (9, 412), 1: (9, 412), 2: (9, 411), 3: (9, 412)}), "missing-rank-in-collective",
+         (2,)),
+        (answer({0: (9, 412), 1: (9, 412), 2: (10, 411), 3: (9, 412)}), "collective-mismatch",
+         (2,)),
+        (answer({0: (9, 412), 1: (9, 412), 3: (9, 412)}, unresponsive={2: 1}),
+         "ras-process-missing", (2,)),
+        (answer({0: (9, 412), 1: (9, 412), 3: (9, 412)}, dead={2: 1}), "ras-process-missing",
+         (2,)),
+        (answer({0: (9, 412), 1: (9, 412), 3: (9, 412)}, left={2: 1}),
+         "ras-rank-left-communicator", (2,)),
+        (answer({0: (9, 9), 1: (9, 9), 2: (9, 9), 3: (9, 9)}), "ras-all-even", None),
+    ],
+)  # fmt: skip
+def test_a_report_names_who_is_behind_or_gone(
+    data: str, signature: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Each thing that RAS can tell becomes one finding about the right ranks, or about none."""
+    report = diagnosis(data)
+
+    assert report.findings[0].signature == signature
+    assert report.findings[0].culprit_ranks == culprits
+
+
+def test_a_late_rank_is_told_in_the_words_of_the_job() -> None:
+    """The operation, its number and the communicator's name are those of NCCL's own log."""
+    found = diagnosis(BEHIND).findings[0].collective
+
+    assert found is not None
+    assert (found.op, found.seq, found.group) == ("all_reduce", 412, "nccl 0x7c5d1b0e6a2f9034")
+
+
+def test_half_against_half_names_nobody() -> None:
+    """Where a text report lists no rank, nobody is taken for late."""
+    assert of(facts(HALVES), Track) == []
+    assert all(f.culprit_ranks is None for f in diagnosis(HALVES).findings)
+
+
+def test_echoes_of_a_dead_process_are_its_effects() -> None:
+    """Ranks with a remote error follow from the dead one."""
+    first, *others = diagnosis(DEAD).findings
+
+    assert {f.signature for f in others} == {"ras-remote-error"}
+    assert all(f.caused_by == 0 for f in others)
+    assert first.category == "rank-died"
+
+
+def test_counts_that_move_blame_nobody() -> None:
+    """A rank that is behind at two looks, but went on in between, belongs to a job that moves."""
+    before = answer({0: (9, 412), 1: (9, 412), 2: (9, 411), 3: (9, 412)})
+    after = answer({0: (9, 470), 1: (9, 470), 2: (9, 469), 3: (9, 470)})
+
+    still = diagnosis(before, before).findings[0]
+    assert (still.signature, still.culprit_ranks) == ("missing-rank-in-collective", (2,))
+    assert all(f.culprit_ranks is None for f in diagnosis(before, after).findings)
+
+
+def test_a_text_that_no_longer_tells_of_a_group_takes_it_back() -> None:
+    """A rank behind at the first look and not told of at the second is not late."""
+    assert all(f.culprit_ranks is None for f in diagnosis(BEHIND, text()).findings)
+    assert diagnosis(SILENT, text()).findings[0].signature == "ras-all-even"
+
+
+def test_json_with_its_forgotten_comma_is_read() -> None:
+    """NCCL 2.28.7 to 2.28.9 leave out a comma in the list of missing ranks."""
+    good = answer({0: (9, 412), 1: (9, 412), 3: (9, 412)}, dead={2: 1})
+    broken = good.replace('"nvml_dev": 0,\n          "status": {\n            "unresp',
+                          '"nvml_dev": 0\n          "status": {\n            "unresp')  # fmt: skip
+    assert broken != good
+    with pytest.raises(ValueError, match="delimiter"):
+        json.loads(broken)
+
+    assert diagnosis(broken).findings[0].culprit_ranks == (2,)
+    assert of(facts(broken), Gap) == []
+
+
+def test_a_cut_answer_tells_what_is_whole() -> None:
+    """Of a cut answer the whole communicators are used, and that it is cut is said."""
+    whole = answer({0: (9, 412), 1: (9, 411), 2: (9, 412), 3: (9, 412)})
+    cut = whole[: whole.index('"ras"')]
+
+    assert "cut off" in of(facts(cut), Gap)[0].why
+    assert diagnosis(cut).findings[0].culprit_ranks == (1,)
+    assert "cut off" in of(facts(SILENT[: SILENT.index("Warnings")]), Gap)[0].why
+
+
+def test_the_answers_of_the_dialogue_may_stand_in_front() -> None:
+    """What the server said before the report does not keep it from being read."""
+    said = "SERVER PROTOCOL 2\nOK\nOK\n"
+
+    for data in (BEHIND, answer({0: (1, 1), 1: (1, 1), 2: (1, 1), 3: (1, 1)})):
+        assert RasReader().owns(document(said + data))
+        assert of(facts(said + data), Claim)
+
+
+def test_a_subgroup_is_joined_to_the_job_by_its_processes() -> None:
+    """Ranks of a smaller communicator are found by the pids of the one that spans the job."""
+    whole = json.loads(answer(dict.fromkeys(range(4), (9, 412))))
+    part = json.loads(answer({0: (3, 7), 1: (3, 6)}, size=2))["communicators"][0]
+    part["hash"] = "0xabc"
+    for row, pid in zip(part["ranks"], (102, 103), strict=True):
+        row["pid"] = pid
+    part["ranks"].append({**part["ranks"][0], "rank": 2, "pid": 101})
+    part["size"] = 3
+    whole["communicators"].append(part)
+
+    assert diagnosis(json.dumps(whole)).findings[0].culprit_ranks == (3,)
+
+
+def test_numbers_of_a_communicator_are_not_taken_for_ranks() -> None:
+    """Without a communicator of the whole job, rank 1 of a part is nobody's number."""
+    parts = [json.loads(answer({0: (3, 7), 1: (3, 6), 2: (3, 7)}, size=3)) for _ in range(2)]
+    for row in parts[1]["communicators"][0]["ranks"]:
+        row["pid"] += 50
+    parts[0]["communicators"].append({**parts[1]["communicators"][0], "hash": "0xdef"})
+    data = json.dumps(parts[0])
+
+    assert all(f.culprit_ranks is None for f in diagnosis(data).findings)
+    assert all(track.who.rank is None for track in of(facts(data), Track))
+
+
+def test_garbage_is_a_gap() -> None:
+    """What looks like a report and is none, or is full of senseless numbers, ends in no verdict."""
+    senseless = answer({0: (9, 412), 1: (9, 411)}).replace('"rank": 1,', '"rank": 1057455228,')
+    assert all(f.culprit_ranks is None for f in diagnosis(senseless).findings)
+    assert of(facts('{"communicators": 7, "nccl_version": "x"}'), Gap)
+    assert of(facts('{"communicators_count": 1, "communicators": [{"hash": "0xzz"'), Gap)
+
+
+def test_lines_are_quoted_where_they_stand() -> None:
+    """Each statement cites the line of the report that it rests on."""
+    (line,) = [fact for fact in of(facts(LEFT), LogLine) if fact.fields["state"] == "left"]
+
+    assert LEFT.splitlines()[(line.source.line or 0) - 1].strip() == line.text

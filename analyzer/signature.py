@@ -80,3 +80,4 @@ class Signature(Record):
     last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # the module's docstring, filled in by the loader
     runbook: str | None = None
+    origin: str = ""  # the card it was read from; empty for those that ship with whyhang

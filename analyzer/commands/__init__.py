@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
+from whyhang.analyzer.commands.cards import Cards
 from whyhang.analyzer.commands.collect import Collect
 from whyhang.analyzer.commands.demo import Demo
 from whyhang.analyzer.commands.diagnose import Diagnose
@@ -30,6 +31,7 @@ COMMANDS: tuple[Command, ...] = (
     Collect(),
     Demo(),
     Explain(),
+    Cards(),
     Doctor(),
     PrintSchema(),
 )

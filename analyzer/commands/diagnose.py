@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import archived, live, output
+from whyhang.analyzer.commands import archived, cards, live, output
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.errors import TargetError
 
@@ -33,6 +33,7 @@ class Diagnose:
         """Declare targets and options."""
         parser.add_argument("targets", nargs="+", metavar="TARGET", help="a PID or a path")
         output.add_arguments(parser)
+        cards.add_arguments(parser)
         live.add_arguments(parser)
         parser.add_argument(
             "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
@@ -69,13 +70,14 @@ def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) ->
         if pids:  # before anything else is imported: the job is what must not wait
             facts += live.facts(pids, options, progress)
         from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
+        from whyhang.analyzer.cards.load import known  # noqa: PLC0415
         from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
         from whyhang.analyzer.identify import identify  # noqa: PLC0415
-        from whyhang.signatures import load  # noqa: PLC0415
         from whyhang.signatures.frames import TABLE  # noqa: PLC0415
 
-        signatures = load()
+        knowledge = known(getattr(options, "cards", ()))
+        facts += knowledge.gaps
         if paths:
-            facts += archived.facts(paths, signatures, progress)
+            facts += archived.facts(paths, knowledge, progress)
         progress.say("lining the ranks up")
-        return diagnose(align(identify(facts), TABLE), signatures)
+        return diagnose(align(identify(facts), TABLE), knowledge.signatures)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.commands import cards
 from whyhang.analyzer.errors import WhyhangError
 
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ class Explain:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the signature's name."""
         parser.add_argument("signature", nargs="?", help="id of a signature, or a category")
+        cards.add_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Print one signature, those of one category, or the list."""
-        from whyhang import signatures  # noqa: PLC0415 - not for `--help`
+        from whyhang.analyzer.cards import load  # noqa: PLC0415 - not for `--help`
 
-        known = signatures.load()
+        found = load.known(options.cards)
+        known = found.signatures
+        cards.complain(found.gaps)
         if options.signature is None:
             sys.stdout.write(listing(known))
             return 0
@@ -61,9 +65,10 @@ def listing(known: tuple[Signature, ...]) -> str:
     for category in sorted(by_category):
         lines.append(category)
         for s in by_category[category]:
-            first = s.story.partition("\n")[0].rstrip(".")
+            first = _told(s).partition("\n")[0].rstrip(".")
             mark = "" if s.kind.value == "cause" else f" [{s.kind.value}]"
-            lines.append(f"  {s.id:<34} {first}{mark}")
+            own = " [your card]" if s.origin else ""
+            lines.append(f"  {s.id:<34} {first}{mark}{own}")
     return "\n".join(lines) + "\n"
 
 
@@ -71,8 +76,9 @@ def story(signature: Signature) -> str:
     """Tell one signature: its story, how it is recognised, what to do."""
     parts = [
         f"{signature.id}  ({signature.category}, {signature.kind.value})",
+        *([f"from the card {signature.origin}"] if signature.origin else []),
         "",
-        signature.story,
+        _told(signature),
     ]
     if signature.matches:
         parts += ["", "Recognised by lines such as"]
@@ -80,12 +86,18 @@ def story(signature: Signature) -> str:
     for title, texts in (
         ("Do now", signature.remedies),
         ("To confirm", signature.next_steps),
-        ("See", signature.links),
+        ("See", (*signature.links, *((signature.runbook,) if signature.runbook else ()))),
     ):
         if texts:
             parts += ["", title]
-            parts += [f"  - {_plain(text)}" for text in texts]
+            plain = texts if title == "See" else tuple(_plain(text) for text in texts)
+            parts += [f"  - {text}" for text in plain]
     return "\n".join(parts)
+
+
+def _told(signature: Signature) -> str:
+    """Give the story; that of a card is in the words of its report, which hold fields."""
+    return _plain(signature.story) if signature.origin else signature.story
 
 
 def _plain(text: str) -> str:

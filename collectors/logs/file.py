@@ -15,6 +15,7 @@ from whyhang.collectors.logs.fold import Fold
 from whyhang.collectors.logs.found import FileView, Found, Handler, LineReader
 from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.ops import op_of
+from whyhang.collectors.logs.patience import Patience, TooSlowError
 from whyhang.collectors.logs.pipeline import searched
 from whyhang.collectors.logs.readers import line_readers
 from whyhang.collectors.logs.search import Hit, Searcher
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
 STORM_FIRST, STORM_LAST = 32, 8  # of each block
-PATTERN_SECONDS = 0.2  # that one pattern may take for one line
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
@@ -42,10 +42,13 @@ Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]
 class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
 
-    def __init__(self, file: FileView, searcher: Searcher, matcher: Matcher) -> None:
+    def __init__(
+        self, file: FileView, searcher: Searcher, matcher: Matcher, patience: Patience
+    ) -> None:
         self.file = file
         self.searcher = searcher
         self.matcher = matcher
+        self.patience = patience
         self.fold = Fold()
         self.readers = line_readers(file)
         self.bulk = bulk_readers(file)
@@ -216,25 +219,19 @@ class FileScan:
                 cost="lines that it describes are not found",
             )
             return
-        if pattern in self.trouble:
+        if pattern in self.trouble or pattern in self.patience.ended:
             return
         seen = False
         try:
             for which, found in enumerate(founds):
                 if which == parts and seen:
                     return
-                match = compiled.search(found.text, timeout=PATTERN_SECONDS)
+                match = self.patience.search(pattern, compiled, found.text)
                 if match is not None:
                     seen = True
                     yield which, match
-        except TimeoutError:
-            self._note(
-                pattern,
-                what=f"Searching {self.file.document.path} for the pattern {pattern!r}",
-                why=f"it took longer than {PATTERN_SECONDS} s for one line and was given up",
-                cost="lines that it describes are not found",
-                remedy="avoid nested repeats such as (a+)+ in it",
-            )
+        except TooSlowError as slow:
+            self.trouble[pattern] = self.patience.gap(slow, found.source)
 
     def _handle(self, handler: Handler, found: Found, match: regex.Match[str]) -> None:
         try:

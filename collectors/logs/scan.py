@@ -8,7 +8,7 @@ patterns, and structured facts from the readers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Fact, Gap
@@ -17,6 +17,7 @@ from whyhang.collectors.logs.bulk import MARKS
 from whyhang.collectors.logs.error_file import unfold
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.found import FileView
+from whyhang.collectors.logs.patience import Patience
 from whyhang.collectors.logs.readers import own_patterns
 from whyhang.collectors.logs.search import Searcher, searcher
 
@@ -32,17 +33,19 @@ MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 class LogReader:
     """Reads any text as a log. ``patterns`` are those of the signatures.
 
-    ``told`` hears of every number of bytes read, for a progress display. ``engine`` "words"
-    does without Hyperscan.
+    ``owners`` says of patterns by users which card they are from. ``told`` hears of every
+    number of bytes read, for a progress display. ``engine`` "words" does without Hyperscan.
     """
 
     def __init__(
         self,
         patterns: Iterable[str],
         *,
+        owners: Mapping[str, str] | None = None,
         told: Callable[[int], None] = lambda _: None,
         engine: str = "auto",
     ) -> None:
+        self._patience = Patience(owners or {})
         self._outside = frozenset(patterns)
         self._patterns = sorted(self._outside | own_patterns())
         self._told = told
@@ -67,7 +70,7 @@ class LogReader:
         yield from self._gaps
         self._gaps = ()  # said once is enough
         document = unfold(document)
-        scan = FileScan(FileView(document), self._searcher, self._matcher)
+        scan = FileScan(FileView(document), self._searcher, self._matcher, self._patience)
         yield from scan.facts(self._told)
 
     def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Gap
 from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.syntax import UntranslatableError, hyperscan_form, required_words
+from whyhang.collectors.logs.syntax import (
+    UntranslatableError,
+    hyperscan_form,
+    is_vague,
+    required_words,
+)
 
 if TYPE_CHECKING:
     import hyperscan
@@ -172,6 +177,18 @@ def words_of(pattern: str, least: int = LEAST_WORD) -> tuple[frozenset[bytes], b
     return frozenset(word.encode() for word in words), caseless
 
 
+def cannot_search(pattern: str) -> str | None:
+    """Say why logs cannot be searched for a pattern; None if they can."""
+    try:
+        words_of(pattern, least=1)
+    except UntranslatableError as no_word:
+        try:
+            hyperscan_form(pattern)
+        except UntranslatableError:
+            return str(no_word)
+    return None
+
+
 def longest_plain_run(pattern: str) -> list[str]:
     """Give the longest run of letters and blanks outside of brackets, if it is long enough."""
     if "|" in pattern or "?" in pattern or "*" in pattern:
@@ -300,7 +317,7 @@ def _expressions(
 def _loosened(pattern: str, *, suspicious: bool) -> tuple[bytes, bool] | None:
     with contextlib.suppress(UntranslatableError):
         code, caseless = hyperscan_form(pattern)
-        if not suspicious or compiles(code):
+        if not is_vague(pattern) and (not suspicious or compiles(code)):
             return code, caseless
     return None
 

@@ -68,7 +68,13 @@ class Either(Record):
     branches: tuple[Node, ...]
 
 
-Node = Literal | Some | Repeat | Sequence | Either
+class Look(Record):
+    """What must stand before or behind a place (look-around): of use for its words only."""
+
+    part: Node
+
+
+Node = Literal | Some | Repeat | Sequence | Either | Look
 EMPTY = Sequence(parts=())
 
 
@@ -176,11 +182,14 @@ class _Reader:
         look = self.peek(2)
         if look in ("<=", "<!"):
             self.at += 2
-            self.inside()
-            return EMPTY  # look-behind: dropped, the line is searched again anyway
+            seen = self.inside()
+            return Look(part=seen) if look == "<=" else EMPTY
         sign = self.take()
-        if sign in "=!#":
-            self.inside() if sign != "#" else self.until(")")
+        if sign in "=!":
+            seen = self.inside()
+            return Look(part=seen) if sign == "=" else EMPTY
+        if sign == "#":
+            self.until(")")
             return EMPTY
         if sign in ":>":
             return self.inside()
@@ -290,6 +299,8 @@ def trim(node: Node) -> Node:
 def _trim(node: Node, *, last: bool) -> Node:
     if isinstance(node, Either):
         return Either(branches=tuple(_trim(branch, last=last) for branch in node.branches))
+    if isinstance(node, Look):
+        return EMPTY
     if isinstance(node, Repeat):
         if node.least == 0:
             return EMPTY
@@ -320,6 +331,8 @@ def may_be_empty(node: Node) -> bool:
             return all(may_be_empty(part) for part in node.parts)
         case Either():
             return any(may_be_empty(branch) for branch in node.branches)
+        case Look():
+            return True
 
 
 def hyperscan_form(pattern: str) -> tuple[bytes, bool]:
@@ -347,6 +360,8 @@ def _written(node: Node) -> bytes:
             return b"(?:" + b"|".join(_written(branch) for branch in node.branches) + b")"
         case Repeat():
             return _written_repeat(node)
+        case Look():
+            return b""  # dropped: the line is searched again anyway
 
 
 def _written_repeat(node: Repeat) -> bytes:
@@ -371,6 +386,29 @@ def required_words(pattern: str) -> tuple[frozenset[str], bool]:
     return _words(node), caseless
 
 
+def is_vague(pattern: str) -> bool:
+    r"""Tell whether the loosened form has no word of its own: all its words are in look-around.
+
+    Such a form (``\d+`` for ``(?<=lost )\d+``) is found in nearly every line.
+    """
+    node, _ = parse(pattern)
+    words = _words(_without_looks(node))
+    return bool(_words(node)) and not words
+
+
+def _without_looks(node: Node) -> Node:
+    match node:
+        case Look():
+            return EMPTY
+        case Sequence():
+            return Sequence(parts=tuple(_without_looks(part) for part in node.parts))
+        case Either():
+            return Either(branches=tuple(_without_looks(branch) for branch in node.branches))
+        case Repeat():
+            return replace(node, part=_without_looks(node.part))
+    return node
+
+
 def _words(node: Node) -> frozenset[str]:
     match node:
         case Literal():
@@ -379,6 +417,8 @@ def _words(node: Node) -> frozenset[str]:
             return frozenset()
         case Repeat():
             return _words(node.part) if node.least else frozenset()
+        case Look():
+            return _words(node.part)
         case Either():
             found = [_words(branch) for branch in node.branches]
             return frozenset().union(*found) if all(found) else frozenset()

@@ -1,0 +1,296 @@
+"""A card: a signature over log lines, written in TOML.
+
+``read_card`` says each mistake of a file, and gives the signature if there is none that
+spoils it. The fields are listed in ``FIELDS``; the README has a complete example.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whyhang.analyzer.cards.places import Path, places
+from whyhang.analyzer.match.log import Blames, log
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.report import CATEGORIES
+from whyhang.analyzer.signature import Kind, Signature
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from whyhang.analyzer.cards.trial import Trial
+
+MAX_BYTES = 1 << 20
+
+_TEXT, _TEXTS, _FLAG, _NUMBER, _TABLE = (
+    "a text in quotes",
+    "a list of texts",
+    "true or false",
+    "a number from 0 to 1",
+    "a table",
+)
+FIELDS: dict[Path, str] = {
+    ("id",): _TEXT,
+    ("category",): _TEXT,
+    ("role",): _TEXT,
+    ("title",): _TEXT,
+    ("explanation",): _TEXT,
+    ("patterns",): _TEXTS,
+    ("unless",): _TEXTS,
+    ("blames",): _TEXT,
+    ("confidence",): _NUMBER,
+    ("remedies",): _TEXTS,
+    ("next_steps",): _TEXTS,
+    ("links",): _TEXTS,
+    ("runbook_url",): _TEXT,
+    ("outranks",): _TEXTS,
+    ("override",): _FLAG,
+    ("examples",): _TABLE,
+    ("examples", "must_match"): _TEXTS,
+    ("examples", "must_not_match"): _TEXTS,
+}
+"""Every field of a card and what stands in it."""
+
+REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
+
+_CHOICES = {
+    ("category",): tuple(name for group in CATEGORIES.values() for name in group),
+    ("role",): tuple(kind.value for kind in Kind),
+    ("blames",): ("speaker", "named", "nobody"),
+}
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+class Mistake(Record):
+    """What is wrong with a card, and on which line. ``spoils``: it is not used because of it."""
+
+    text: str
+    line: int | None = None
+    spoils: bool = True
+
+
+class Card(Record):
+    """One card as it was read. ``signature`` is None if a mistake spoils it."""
+
+    file: str
+    signature: Signature | None
+    mistakes: tuple[Mistake, ...] = ()
+    override: bool = False
+    id_line: int | None = None
+
+
+def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
+    """Read a card and say all its mistakes, in the order of lines; never raises.
+
+    ``thorough`` also tries whether patterns take too long, which costs up to a second each.
+    """
+    from whyhang.analyzer.cards.trial import Trial  # noqa: PLC0415 - heavy; mostly there is no card
+
+    try:
+        table, lines = _parsed(data)
+    except _UnreadableError as error:
+        mistake = Mistake(text=str(error), line=error.line)
+        return Card(file=file, signature=None, mistakes=(mistake,))
+    mistakes = [*_wrong_fields(table, lines)]
+    values = _valid(table)
+    trial = Trial(
+        patterns=_texts(values, "patterns"),
+        unless=_texts(values, "unless"),
+        must_match=_texts(values, "examples", "must_match"),
+        must_not_match=_texts(values, "examples", "must_not_match"),
+        words=dict(_words(values)),
+        blames_named=values.get(("blames",)) == "named",
+    )
+    mistakes += [
+        Mistake(text=found.text, line=_line(lines, found.path), spoils=found.spoils)
+        for found in trial.findings(thorough=thorough)
+    ]
+    mistakes.sort(key=lambda mistake: mistake.line or 0)
+    usable = not any(mistake.spoils for mistake in mistakes)
+    return Card(
+        file=file,
+        signature=_signature(values, trial, file) if usable else None,
+        mistakes=tuple(mistakes),
+        override=bool(values.get(("override",), False)),
+        id_line=lines.get(("id",)),
+    )
+
+
+class _UnreadableError(Exception):
+    """A file that is no TOML, with the line that says so."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
+    """Read TOML; give its values and their lines. Raises ``_UnreadableError``."""
+    if len(data) > MAX_BYTES:
+        raise _UnreadableError(f"it is larger than {MAX_BYTES >> 20} MiB, which no card is")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _UnreadableError("it is not UTF-8", line) from None
+    try:
+        return tomllib.loads(text), places(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = _AT_LINE.search(message)
+        number = place[1] if place else None
+        line = int(number) if number else len(text.rstrip().splitlines()) or 1
+        raise _UnreadableError(
+            f"it is not TOML: {_AT_LINE.sub('', message)}{_toml_hint(text, line)}", line
+        ) from None
+    except RecursionError:
+        raise _UnreadableError("it is nested too deeply", 1) from None
+
+
+def _toml_hint(text: str, line: int) -> str:
+    """Explain the usual mistake: a pattern in double quotes, where a backslash is special."""
+    source = text.splitlines()[line - 1 : line]
+    if source and re.search(r'"[^"]*\\[^"\\btnfruUe]', source[0]):
+        return "; write patterns in single quotes, where a backslash is just a backslash"
+    return ""
+
+
+def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
+    """Say what is missing, unknown, of the wrong type, or none of the known words."""
+    for name in REQUIRED:
+        if name not in table:
+            yield Mistake(text=f'the field "{name}" is missing', line=1)
+    for path, value in _flat(table):
+        expected = FIELDS.get(path)
+        name = ".".join(map(str, path))
+        if expected is None:
+            known = [".".join(map(str, p)) for p in FIELDS]
+            text = f'unknown field "{name}"{_meant(name, known)}'
+            yield Mistake(text=text, line=_line(lines, path))
+        elif not _fits(value, expected):
+            yield Mistake(text=f"{name} must be {expected}", line=_line(lines, path))
+        elif expected is _TEXTS:
+            yield from _wrong_texts(path, value, lines)
+        elif (wrong := _wrong_word(path, value)) is not None:
+            yield Mistake(text=wrong, line=_line(lines, path))
+
+
+def _wrong_texts(path: Path, value: list[Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
+    name = ".".join(map(str, path))
+    for number, item in enumerate(value):
+        if not isinstance(item, str) or not item.strip():
+            text = f"{name} must be {_TEXTS}, none of them empty"
+            yield Mistake(text=text, line=_line(lines, (*path, number)))
+    if path == ("patterns",) and not value:
+        yield Mistake(text="there is no pattern in patterns", line=_line(lines, path))
+
+
+def _wrong_word(path: Path, value: Any) -> str | None:
+    """Say what is wrong with a text that must be one of some, or of a form."""
+    if path in _CHOICES and value not in _CHOICES[path]:
+        return _no_choice(".".join(map(str, path)), value, _CHOICES[path])
+    if path == ("id",) and not _ID.fullmatch(value):
+        return f'the id "{value}" must be words of a-z and 0-9 joined by "-"'
+    return None
+
+
+def _flat(table: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for name, value in table.items():
+        yield (name,), value
+        if name == "examples" and isinstance(value, dict):
+            for key, inner in value.items():
+                yield (name, key), inner
+
+
+def _fits(value: object, expected: str) -> bool:
+    if expected is _TEXT:
+        return isinstance(value, str) and bool(value.strip())
+    if expected is _TEXTS:
+        return isinstance(value, list)
+    if expected is _FLAG:
+        return isinstance(value, bool)
+    if expected is _TABLE:
+        return isinstance(value, dict)
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    meant = _meant(value, choices)
+    if len(choices) < 5:
+        meant = f"; it is one of {', '.join(choices)}"
+    elif not meant:
+        meant = "; `whyhang cards new` lists them"
+    return f'unknown {name} "{value}"{meant}'
+
+
+def _meant(word: str, known: tuple[str, ...] | list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _line(lines: Mapping[Path, int], path: Path) -> int | None:
+    """Find the line of a value, or of what it stands in."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path[:-1]
+    return 1
+
+
+def _valid(table: Mapping[str, Any]) -> dict[Path, Any]:
+    """Keep what is of the right type, so that the rest can be tried all the same."""
+    return {
+        path: value
+        for path, value in _flat(table)
+        if (expected := FIELDS.get(path)) is not None and _fits(value, expected)
+    }
+
+
+def _texts(values: Mapping[Path, Any], *path: str) -> dict[Path, str]:
+    """Give the texts of a list by their places."""
+    return {
+        (*path, number): item
+        for number, item in enumerate(values.get(path, ()))
+        if isinstance(item, str) and item.strip()
+    }
+
+
+def _words(values: Mapping[Path, Any]) -> Iterator[tuple[Path, str]]:
+    """Give the texts of a report, which may hold {fields}."""
+    for name in ("title", "explanation"):
+        if (name,) in values:
+            yield (name,), values[name,]
+    for name in ("remedies", "next_steps"):
+        yield from _texts(values, name).items()
+
+
+def _signature(values: Mapping[Path, Any], trial: Trial, file: str) -> Signature:
+    given = values.get(("blames",))
+    blames = Blames(given) if given else (Blames.NAMED if trial.names_ranks else Blames.NOBODY)
+    title, means = values["title",], values["explanation",].strip()
+    return Signature(
+        id=values["id",],
+        category=values["category",],
+        kind=Kind(values["role",]),
+        title=title,
+        when=log(*trial.patterns.values(), blames=blames),
+        unless=log(*trial.unless.values()) if trial.unless else None,
+        means=means,
+        confidence=float(values.get(("confidence",), 0.9)),
+        remedies=tuple(_texts(values, "remedies").values()),
+        next_steps=tuple(_texts(values, "next_steps").values()),
+        links=tuple(_texts(values, "links").values()),
+        matches=tuple(trial.must_match.values()),
+        misses=tuple(trial.must_not_match.values()),
+        outranks=tuple(_texts(values, "outranks").values()),
+        story=f"{title}\n\n{means}",
+        runbook=values.get(("runbook_url",)),
+        origin=file,
+    )

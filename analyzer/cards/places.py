@@ -1,0 +1,153 @@
+"""On which line of a TOML file each value stands.
+
+The parsers of the standard library and of tomli tell no positions, nor do the others that
+ship wheels. This walks over a text that one of them has accepted: it need not judge it, only
+skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/en/v1.0.0.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Path = tuple[str | int, ...]
+"""The keys and indices that lead to a value: ("examples", "must_match", 0)."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
+    r"|'''.*?'''(?:''?(?!'))?"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_KEY = re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*""")
+_PLAIN = re.compile(r"[^,\]}#\n]+")
+
+
+def places(text: str) -> dict[Path, int]:
+    """Map each key, table and element of an array to its 1-based line; ``text`` is valid TOML."""
+    walker = _Walker(text)
+    walker.document()
+    return walker.found
+
+
+class _Walker:
+    """Goes over a text once and notes where each value begins."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.found: dict[Path, int] = {}
+        self._arrays: dict[Path, int] = {}  # of tables: the index of the last one
+        self._line = 1
+        self._counted = 0
+
+    def document(self) -> None:
+        table: Path = ()
+        while self.skip():
+            if self.text.startswith("[[", self.at):
+                table = self.header(2)
+            elif self.text[self.at] == "[":
+                table = self.header(1)
+            else:
+                self.pair(table)
+
+    def skip(self) -> bool:
+        """Go over blanks, line breaks and comments; tell whether anything follows."""
+        blank = _BLANK.match(self.text, self.at)
+        assert blank is not None
+        self.at = blank.end()
+        return self.at < len(self.text)
+
+    def header(self, brackets: int) -> Path:
+        start = self.at
+        self.at += brackets
+        names = self.key()
+        self.at += brackets
+        path = self.within(names[:-1]) + names[-1:]
+        if brackets == 2:
+            index = self._arrays.get(path, -1) + 1
+            self._arrays[path] = index
+            self.note(path, start)
+            path = (*path, index)
+        elif path in self._arrays:
+            path = (*path, self._arrays[path])
+        self.note(path, start)
+        return path
+
+    def within(self, names: Path) -> Path:
+        """Lead through arrays of tables: a name there means the last table of that array."""
+        path: Path = ()
+        for name in names:
+            path = (*path, name)
+            self.note(path, self.at)
+            if path in self._arrays:
+                path = (*path, self._arrays[path])
+        return path
+
+    def key(self) -> Path:
+        names: list[str] = []
+        while True:
+            match = _KEY.match(self.text, self.at)
+            if match is None:
+                raise ValueError(f"no key at {self.at}")
+            self.at = match.end()
+            word = match[0].strip()
+            names.append(next(iter(tomllib.loads(f"{word} = 0"))) if word[0] in "\"'" else word)
+            if self.text[self.at : self.at + 1] != ".":
+                return tuple(names)
+            self.at += 1
+
+    def pair(self, table: Path) -> None:
+        start = self.at
+        path = table
+        for name in self.key():
+            path = (*path, name)
+            self.note(path, start)
+        self.at += 1  # the equals sign
+        self.value(path)
+
+    def value(self, path: Path) -> None:
+        self.skip()
+        sign = self.text[self.at]
+        if sign == "[":
+            self.array(path)
+        elif sign == "{":
+            self.inline_table(path)
+        else:
+            match = (_STRING if sign in "\"'" else _PLAIN).match(self.text, self.at)
+            if match is None:
+                raise ValueError(f"no value at {self.at}")
+            self.at = match.end()
+
+    def array(self, path: Path) -> None:
+        self.at += 1
+        index = 0
+        while self.skip() and self.text[self.at] != "]":
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.note((*path, index), self.at)
+            self.value((*path, index))
+            index += 1
+        self.at += 1
+
+    def inline_table(self, path: Path) -> None:
+        self.at += 1
+        while self.skip() and self.text[self.at] != "}":
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self.pair(path)
+        self.at += 1
+
+    def note(self, path: Path, at: int) -> None:
+        self._line += self.text.count("\n", self._counted, at)
+        self._counted = at
+        self.found.setdefault(path, self._line)

@@ -1,0 +1,221 @@
+"""Hold the patterns of a card against its examples, its own words and ordinary lines."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Iterator, Mapping
+
+import regex
+
+from whyhang.analyzer.cards.ordinary import LINES
+from whyhang.analyzer.cards.places import Path
+from whyhang.analyzer.model import Record
+from whyhang.collectors.logs.line import Voice, take_apart
+from whyhang.collectors.logs.search import cannot_search
+
+FROM_THE_HIT = ("who", "times")
+"""Fields that every report has: whom it is about, and how many lines were found."""
+
+NAMES = ("rank", "ranks", "pid")
+"""Named groups that say whom a line is about."""
+
+SECONDS = 0.2  # that a pattern may take for one line
+MOST_ORDINARY = 4  # of the ordinary lines, more of which a pattern must not find
+_LONG, _RUN, _SHORT = 2000, 200, 300  # characters of the lines that slow patterns are tried on
+_STRANGE = "\N{REPLACEMENT CHARACTER}"
+
+
+class Problem(Record):
+    """What is wrong, and the place in the card of the value that is."""
+
+    path: Path
+    text: str
+    spoils: bool = True
+
+
+class Trial(Record):
+    """What of a card can be tried: patterns, examples, and the words of a report.
+
+    All are texts by their place in the card.
+    """
+
+    patterns: Mapping[Path, str]
+    unless: Mapping[Path, str]
+    must_match: Mapping[Path, str]
+    must_not_match: Mapping[Path, str]
+    words: Mapping[Path, str]
+    blames_named: bool = False
+
+    @property
+    def names_ranks(self) -> bool:
+        """Tell whether a pattern reads whom its line is about."""
+        return any(set(NAMES) & set(regex.compile(p).groupindex) for p in self.patterns.values())
+
+    def findings(self, *, thorough: bool) -> Iterator[Problem]:
+        """Say everything that is wrong."""
+        compiled: dict[Path, regex.Pattern[str]] = {}
+        for path, pattern in {**self.patterns, **self.unless}.items():
+            problem = _wrong_pattern(pattern, path)
+            if problem is not None:
+                yield problem
+            else:
+                compiled[path] = regex.compile(pattern)
+        for path, found in compiled.items():
+            yield from _too_wide(path, found)
+            if thorough:
+                yield from self._too_slow(path, found)
+        own = {path: found for path, found in compiled.items() if path in self.patterns}
+        yield from self._wrong_examples(own, complete=len(own) == len(self.patterns))
+        yield from self._wrong_words()
+
+    def _wrong_examples(
+        self, compiled: Mapping[Path, regex.Pattern[str]], *, complete: bool
+    ) -> Iterator[Problem]:
+        lacks = [
+            f"{name} = ['a line that {what}']"
+            for name, what, lines in (
+                ("must_match", "it describes", self.must_match),
+                ("must_not_match", "looks alike and is something else", self.must_not_match),
+            )
+            if not lines
+        ]
+        if lacks:
+            yield Problem(
+                path=("examples",),
+                text=f"it has no examples: add {' and '.join(lacks)} under [examples]",
+                spoils=False,
+            )
+        used: set[Path] = set()
+        for path, line in self.must_match.items():
+            if "\n" in line.strip("\n"):
+                yield Problem(path=path, text=_ONE_LINE.format("an example"))
+                continue
+            matching = {p for p, pattern in compiled.items() if finds(pattern, line)}
+            used |= matching
+            if complete and not matching:
+                yield Problem(path=path, text=f"no pattern matches this example: {_cut(line)}")
+        for path, line in self.must_not_match.items():
+            for number, pattern in enumerate(compiled.values(), start=1):
+                if finds(pattern, line):
+                    yield Problem(
+                        path=path,
+                        text=f"pattern {number} matches this line, which it must not: {_cut(line)}",
+                    )
+        for path in compiled.keys() - used:
+            if self.must_match:
+                yield Problem(
+                    path=path,
+                    text="no example of must_match is matched by this pattern",
+                    spoils=False,
+                )
+
+    def _wrong_words(self) -> Iterator[Problem]:
+        given = {name for pattern in self.patterns.values() for name in _GROUP.findall(pattern)}
+        for path, text in self.words.items():
+            try:
+                parts = list(string.Formatter().parse(text))
+            except ValueError as error:
+                yield Problem(path=path, text=f"{error}; write {{{{ and }}}} for braces")
+                continue
+            for _, field, spec, conversion in parts:
+                plain = field is None or (field.isidentifier() and not spec and not conversion)
+                if field is None or (plain and field in {*given, *FROM_THE_HIT}):
+                    continue
+                names = ", ".join([*sorted(given), *FROM_THE_HIT])
+                why = (
+                    f"no pattern has a group of that name (there are {names})"
+                    if plain
+                    else "it is no plain name; write {{ and }} for braces"
+                )
+                yield Problem(path=path, text=f"{{{field}}} cannot be filled in: {why}")
+        if self.blames_named and not given & {*NAMES}:
+            yield Problem(
+                path=("blames",),
+                text='blames = "named" needs a group (?P<rank>…), (?P<ranks>…) or (?P<pid>…)',
+            )
+
+    def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
+        """Try lines that make a pattern go back and forth: its own examples, stretched."""
+        for line in _stretched(self.must_match.values()):
+            if _times_out(pattern, line):
+                yield Problem(
+                    path=path,
+                    text=f"this pattern takes longer than {SECONDS} s for {_cut(line, 48)} "
+                    f"({len(line)} characters); avoid a repeat within a repeat such as (a+)+",
+                )
+                return
+
+
+def _times_out(pattern: regex.Pattern[str], line: str) -> bool:
+    try:
+        pattern.search(line, timeout=SECONDS)
+    except TimeoutError:
+        return True
+    return False
+
+
+def _stretched(examples: Iterable[str]) -> Iterator[str]:
+    """Write one character again and again, everywhere in the examples; then spoil the end."""
+    for seed in ("a", "0", " ", "a ", "0.0 ", "x=1, ", "/a"):
+        yield seed * (_LONG // len(seed)) + _STRANGE
+    for example in examples:
+        line = example[:_SHORT]
+        for at, char in enumerate(line):
+            yield line[:at] + char * _RUN + _STRANGE
+            yield line[:at] + char * _RUN + line[at:] + _STRANGE
+
+
+_GROUP = regex.compile(r"\(\?P?<(\w+)>")  # also in a pattern that does not compile
+_ONE_LINE = "{} is one line of a log; it cannot hold a line break"
+
+
+def finds(pattern: regex.Pattern[str], line: str) -> bool:
+    """Search a line as the log reader does: without what launchers put in front, then whole."""
+    texts = [part.text for part in take_apart(line, Voice())]
+    try:
+        return any(pattern.search(text, timeout=SECONDS) for text in (*texts, line))
+    except TimeoutError:
+        return False
+
+
+def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
+    """Say why a pattern cannot be searched for."""
+    try:
+        compiled = regex.compile(pattern)
+    except regex.error as error:
+        at: int | None = getattr(error, "pos", None)
+        why = getattr(error, "msg", str(error))
+        place = "" if at is None else f" at position {at + 1}: {_marked(pattern, at)}"
+        return Problem(path=path, text=f"not a regular expression: {why}{place}")
+    except (RecursionError, OverflowError, MemoryError):
+        return Problem(path=path, text="not a regular expression: it is too large")
+    if "\n" in pattern and not compiled.flags & regex.VERBOSE:
+        return Problem(path=path, text=_ONE_LINE.format("what a pattern finds"))
+    if compiled.search("", timeout=SECONDS):
+        return Problem(path=path, text="this pattern matches the empty text, so every line")
+    why = cannot_search(pattern)
+    if why is not None:
+        return Problem(
+            path=path, text=f"logs cannot be searched for this pattern: {why}; add a plain word"
+        )
+    return None
+
+
+def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
+    found = [line for line in LINES if finds(pattern, line)]
+    if len(found) > MOST_ORDINARY:
+        yield Problem(
+            path=path,
+            text=f"this pattern matches {len(found)} of {len(LINES)} ordinary lines, such as "
+            f"{_cut(found[0])}",
+        )
+
+
+def _marked(pattern: str, at: int) -> str:
+    """Show where in a pattern something is wrong."""
+    return f"{pattern[max(0, at - 30) : at]} >>> {pattern[at : at + 20]}"
+
+
+def _cut(line: str, length: int = 60) -> str:
+    line = line.strip()
+    return repr(line if len(line) <= length else line[: length - 1] + "…")

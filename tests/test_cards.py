@@ -1,0 +1,355 @@
+"""Users' cards: read, tested with a line for each mistake, and used like any signature."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from whyhang import signatures
+from whyhang.analyzer.cards.card import FIELDS, read_card
+from whyhang.analyzer.cards.load import known
+from whyhang.analyzer.cards.places import places
+from whyhang.analyzer.cards.template import template
+from whyhang.analyzer.cli import main
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent.parent
+CARD = template("~/.config/whyhang")
+LINE = "acmefs: quota exceeded on /mnt/acme/run7 by rank 3"
+
+Dumped = dict[str, object] | list[object] | object
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def changed(old: str, new: str, card: str = CARD) -> str:
+    """Change one thing in the template; what is to be changed must be there."""
+    assert old in card
+    return card.replace(old, new, 1)
+
+
+def written(folder: Path, text: str = CARD, name: str = "quota.toml") -> Path:
+    """Write a card into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def said(text: str | bytes) -> dict[int | None, str]:
+    """Check a card thoroughly and give its mistakes by line."""
+    data = text if isinstance(text, bytes) else text.encode()
+    found: dict[int | None, str] = {}
+    for mistake in read_card("c.toml", data, thorough=True).mistakes:
+        found[mistake.line] = f"{found.get(mistake.line, '')}{mistake.text}\n"
+    return found
+
+
+def line_of(text: str, part: str) -> int:
+    """Give the line on which something stands in a card."""
+    return text[: text.index(part)].count("\n") + 1
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    """Run a diagnosis and give its JSON."""
+    capsys.readouterr()
+    assert main([*arguments, "--format", "json"]) == 0
+    out: dict[str, object] = json.loads(capsys.readouterr().out)
+    return out
+
+
+def test_the_template_is_a_good_card() -> None:
+    """What ``whyhang cards new`` prints passes ``whyhang cards check`` as it is."""
+    assert said(CARD) == {}
+
+
+def test_the_template_shows_every_field() -> None:
+    """No field of a card is left for the reader to guess."""
+    assert [path for path in FIELDS if path[-1] not in CARD] == []
+
+
+@pytest.mark.repo
+def test_the_card_in_the_readme_is_good() -> None:
+    """The example in the README passes ``whyhang cards check`` as it is."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (card,) = [part.partition("```")[0] for part in text.split("```toml\n")[1:]]
+
+    assert said(card) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "words"),
+    [
+        ("category =", "catagory =", "catagory", 'unknown field "catagory"; did you mean'),
+        ("storage-io-blocked", "storage-io-block", "category", "did you mean"),
+        ('"cause" ', '"reason" ', "role =", "one of cause, consequence, noise"),
+        ('id = "acmefs-quota"', 'id = "Acme Quota"', "id =", "joined by"),
+        ('id = "acmefs-quota"', "id = 3", "id =", "a text in quotes"),
+        ("by rank (?P<rank>", "by rank ((?P<rank>", "  'acmefs", "missing ) at position"),
+        ("acmefs: quota exceeded on (?P<path>\\S+) by rank (?P<rank>\\d+)", "x*", "  'x*", "empty"),
+        ("title = \"{who} ran", "title = \"{whom} ran", "title =", "{whom} cannot be filled in"),
+        ("title = \"{who} ran", "title = \"{who.x} ran", "title =", "no plain name"),
+        ("title = \"{who} ran", "title = \"{who ran", "title =", "braces"),
+        ("match = [\"acmefs: quota ex", "match = [\"quota ex", "must_match", "no pattern"),
+        ("quota at 91 % on", "quota exceeded on x by rank 3", "must_not_match", "must not"),
+        ("remedies = [\"Raise", "remedies = [3, \"Raise", "remedies", "a list of texts"),
+        ("runbook_url", "confidence = 3\nrunbook_url", "confidence = 3", "from 0 to 1"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(old: str, new: str, at: str, words: str) -> None:
+    """Each single mistake in an otherwise good card is told, on the line it stands on."""
+    text = changed(old, new)
+
+    assert words in said(text)[line_of(text, "\n" + at) + 1]
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """A card with three mistakes is not mended in three rounds."""
+    text = changed('"cause" ', '"reason" ')
+    text = changed("(?P<rank>\\d+)", "(?P<rank>\\d+", text)
+    text = changed("{who} ran", "{nobody} ran", text)
+
+    assert len(said(text)) == 3
+
+
+def test_a_card_without_examples_says_so_and_works() -> None:
+    """Without examples nothing proves a pattern: a mistake, but the card is used."""
+    text = CARD.partition("[examples]")[0]
+    card = read_card("c.toml", text.encode())
+
+    assert [m.text for m in card.mistakes if "no examples" in m.text]
+    assert card.signature is not None
+
+
+def test_each_pattern_needs_an_example_of_its_own() -> None:
+    """A second pattern that no example shows is told on its line."""
+    text = changed("patterns = [\n", "patterns = [\n  'acmefs gave up',\n")
+
+    assert "no example" in said(text)[line_of(text, "'acmefs gave")]
+
+
+def test_a_pattern_that_finds_ordinary_lines_is_told() -> None:
+    """A pattern that many lines of a healthy job match would make each log a finding."""
+    text = changed("patterns = [\n", "patterns = [\n  '[a-z]+ \\d',\n")
+
+    assert "ordinary lines" in said(text)[line_of(text, "'[a-z]")]
+
+
+def test_a_pattern_that_takes_too_long_is_told() -> None:
+    """Nested repeats are tried on long lines and told before they meet one in a log."""
+    text = changed("patterns = [\n", "patterns = [\n  'acme (a|aa)+$',\n")
+    text = changed("must_match = [", "must_match = ['acme aaa', ", text)
+
+    assert "takes longer" in said(text)[line_of(text, "'acme (a")]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b'id = "x\n', 1, "not TOML"),
+        (b'id = "x"\nid = "y"\n', 2, "not TOML"),
+        (b'id = "x"\npatterns = ["a \\d+"]\n', 2, "single quotes"),
+        (b'id = "x"\n# \xff\n', 2, "UTF-8"),
+        (b"a = " + b"[" * 20000, 1, "TOML|nested"),
+        (b"", 1, "missing"),
+    ],
+)
+def test_what_is_no_card_is_told(data: bytes, line: int, words: str) -> None:
+    """Any bytes give a mistake with a line, never an exception."""
+    texts = said(data)
+
+    assert any(word in texts[line] for word in words.split("|"))
+
+
+def test_lines_are_those_of_the_text() -> None:
+    """Each value of a document with every kind of string and table is found on its line."""
+    text = (
+        'a = 1 # not "this\n"b c" = """x\n\\"" y = 2\n"""\nd.e = \'\'\'\n# no comment\'\'\'\n'
+        "f = [ # first\n  'x, ]', # two\n  [1, 2], {g = \"}\", h = 'i'},\n]\n"
+        "[t]\nu = 1979-05-27 07:32:00\n[[v]]\nw = 1\n[[v]]\nw = 2\n[v.x]\ny = true\n"
+    )
+    tomllib.loads(text)
+    found = places(text)
+
+    assert {path: line for path, line in found.items() if path[0] != "v"} == {
+        ("a",): 1, ("b c",): 2, ("d",): 5, ("d", "e"): 5, ("f",): 7, ("f", 0): 8, ("f", 1): 9,
+        ("f", 1, 0): 9, ("f", 1, 1): 9, ("f", 2): 9, ("f", 2, "g"): 9, ("f", 2, "h"): 9,
+        ("t",): 11, ("t", "u"): 12,
+    }  # fmt: skip
+    assert found["v", 0, "w"] == 14
+    assert found["v", 1, "w"] == 16
+    assert found["v", 1, "x", "y"] == 18
+
+
+def test_every_value_of_a_card_is_found() -> None:
+    """The places of a document are exactly the keys and elements that its parser gives."""
+
+    def paths(value: Dumped, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+        items = (
+            list(value.items())
+            if isinstance(value, dict)
+            else list(enumerate(value))
+            if isinstance(value, list)
+            else []
+        )
+        inner = [paths(item, (*path, key)) for key, item in items]
+        return {path} - {()} | set().union(*inner)
+
+    project = ROOT / "pyproject.toml"
+    for text in (CARD, *([project.read_text(encoding="utf-8")] if project.is_file() else [])):
+        assert set(places(text)) == paths(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("way", ["option", "configuration", "package"])
+def test_a_card_is_used_wherever_it_is(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card speaks up in a diagnosis with its own words, rank and runbook, however it came in."""
+    options = []
+    if way == "option":
+        options = ["--cards", str(written(tmp_path / "mine").parent)]
+    elif way == "configuration":
+        written(tmp_path / "config" / "whyhang" / "cards" / "team")
+    else:
+        written(tmp_path / "site" / "acme_cards" / "cards")
+        (tmp_path / "site" / "acme_cards" / "__init__.py").write_text("raise SystemExit")
+        points = tmp_path / "site" / "acme-1.0.dist-info" / "entry_points.txt"
+        points.parent.mkdir()
+        points.write_text("[whyhang.cards]\nacme = acme_cards.cards\n")
+        points.with_name("METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    log = tmp_path / "job.log"
+    log.write_text(f"[rank1]: {LINE}\n")
+
+    found = report(capsys, str(log), *options)
+
+    (finding,) = found["findings"]  # type: ignore[misc, str-bytes-safe, attr-defined]
+    assert finding["signature"] == "acmefs-quota"
+    assert finding["title"] == "Rank 3 ran out of quota on /mnt/acme/run7"
+    assert finding["culprit_ranks"] == [3]
+    assert finding["runbook_url"] == "https://wiki.example.org/runbooks/acmefs-quota"
+    assert finding["evidence"][0]["line"] == 1
+    assert main(["explain", "acmefs-quota", *options]) == 0
+    assert "from the card" in capsys.readouterr().out
+    assert main(["explain", *options]) == 0
+    assert "[your card]" in capsys.readouterr().out
+    assert main(["cards", *options]) == 0
+    assert "quota.toml" in capsys.readouterr().out
+
+
+def test_a_broken_card_costs_only_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card with a mistake is named once in the report, with its line; the others work."""
+    written(tmp_path / "mine")
+    written(tmp_path / "mine", changed("by rank (", "by rank (("), "broken.toml")
+    (tmp_path / "a.log").write_text(f"{LINE}\n")
+    (tmp_path / "b.log").write_text(f"{LINE}\n")
+
+    names = [str(tmp_path / "a.log"), str(tmp_path / "b.log")]
+    found = report(capsys, *names, "--cards", str(tmp_path / "mine"))
+
+    gaps = [gap for gap in found["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
+    assert [f["signature"] for f in found["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
+    assert len(gaps) == 1
+    assert "line 20" in gaps[0]
+
+
+def test_a_shipped_signature_is_replaced_only_on_purpose(tmp_path: Path) -> None:
+    """A card with a shipped id is left out and named, unless it says ``override = true``."""
+    name = signatures.load()[0].id
+    text = changed("acmefs-quota", name)
+    written(tmp_path / "silent", text)
+    written(tmp_path / "explicit", changed("runbook_url", "override = true\nrunbook_url", text))
+
+    silent, explicit = known([str(tmp_path / "silent")]), known([str(tmp_path / "explicit")])
+
+    assert next(s for s in silent.signatures if s.id == name).origin == ""
+    assert "override" in str(silent.gaps[0])
+    assert next(s for s in explicit.signatures if s.id == name).origin.endswith("quota.toml")
+    assert len(explicit.signatures) == len(signatures.load())
+    assert explicit.gaps == ()
+
+
+def test_of_two_cards_with_one_id_the_nearer_counts(tmp_path: Path) -> None:
+    """The folder given on the command line comes before the user's own; the other is named."""
+    written(tmp_path / "config" / "whyhang" / "cards")
+    written(tmp_path / "mine")
+
+    found = known([str(tmp_path / "mine")])
+
+    (own,) = [s for s in found.signatures if s.id == "acmefs-quota"]
+    assert own.origin == str(tmp_path / "mine" / "quota.toml")
+    assert [gap for gap in found.gaps if "comes first" in gap.why]
+    assert len(known([str(tmp_path / "config" / "whyhang" / "cards")]).gaps) == 0
+
+
+def test_check_ends_with_one_if_there_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cards check`` prints file, line and mistake as compilers do, and its exit code tells."""
+    good = written(tmp_path, name="good.toml")
+    bad = written(tmp_path, changed('"cause" ', '"reason" '), "bad.toml")
+
+    assert main(["cards", "check", str(good)]) == 0
+    assert main(["cards", "check", str(bad)]) == 1
+    assert f"{bad}:6: unknown role" in capsys.readouterr().out
+    assert main(["cards", "check", str(good), str(written(tmp_path, name="twin.toml"))]) == 1
+    assert main(["cards", "check", str(tmp_path / "none.toml")]) == 2
+    assert main(["cards", "check"]) == 2
+
+
+def test_a_runaway_pattern_is_cut_off_named_and_switched_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pattern that explodes on a line costs a fifth of a second, once, and nothing else."""
+    slow = changed("(?P<path>\\S+) by rank (?P<rank>\\d+)", "(?P<path>(a|aa)+)$")
+    card = written(tmp_path / "mine", slow.partition("[examples]")[0])
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    text = f"acmefs: quota exceeded on {'a' * 5000}!\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+    for number in range(5):
+        (logs / f"rank{number}.log").write_text(text)
+    before = os.times().user
+
+    found = report(capsys, str(logs), "--cards", str(card.parent))
+
+    assert os.times().user - before < 5 * 0.2
+    gaps = [gap for gap in found["gaps"] if "longer than" in gap]  # type: ignore[attr-defined]
+    assert len(gaps) == 1
+    assert str(card) in gaps[0]
+    assert "rank0.log" in gaps[0]
+    assert found["findings"][0]["category"] == "gpu-oom"  # type: ignore[index]
+
+
+def test_runbooks_come_from_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Links for shipped signatures stand in config.toml: by id, by category, or for all."""
+    home = tmp_path / "config" / "whyhang"
+    home.mkdir(parents=True)
+    log = tmp_path / "job.log"
+    log.write_text("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+
+    (home / "config.toml").write_text(
+        '[runbooks]\ngpu-oom = "https://w/oom"\ndefault = "https://w"'
+    )
+    first = report(capsys, str(log))["findings"][0]["runbook_url"]  # type: ignore[index]
+    (home / "config.toml").write_text('[runbooks]\ndefault = "https://w#{category}"')
+    other = report(capsys, str(log))["findings"][0]["runbook_url"]  # type: ignore[index]
+    (home / "config.toml").write_text("[runbooks]\ngpu-oom = 3")
+    wrong = report(capsys, str(log))
+
+    assert (first, other) == ("https://w/oom", "https://w#gpu-oom")
+    assert wrong["findings"][0]["runbook_url"] is None  # type: ignore[index]
+    assert [gap for gap in wrong["gaps"] if "config.toml" in gap]  # type: ignore[attr-defined]

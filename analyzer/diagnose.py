@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from whyhang import __version__
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.report import Finding, Report, Verdict
 from whyhang.analyzer.reports.stacks import parting, stack_groups
@@ -141,6 +142,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
     everyone = all(case.member(number).rank is not None for number in hit.members)
     known = hit.names_culprit and bool(ranks) and everyone
+    category = signature.category
+    if signature.everywhere and has_no_ranks_to_blame(case, ranks):
+        category, known = signature.everywhere, False
     words = _Words(hit.fields)
     if "who" not in words:
         names = case.names(hit.members) if hit.members else ""
@@ -151,7 +155,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         explanation += f" The paths part in {where}."
     return Finding(
         signature=signature.id,
-        category=signature.category,
+        category=category,
         confidence=candidate.confidence,
         title=_sentence(signature.title.format_map(words)),
         explanation=explanation,
@@ -195,7 +199,8 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
         )
     if seen_live or not case.job.lines:
         return "hung"
-    return "hung" if timed_out and first.category in HANGS else "failed"
+    ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
+    return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
 
 
 HANGS = {

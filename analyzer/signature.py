@@ -58,8 +58,9 @@ class Signature(Record):
     ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
     explanation for the reader of a report. ``confidence`` is what the evidence is worth when
     the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
-    logs: a test runs them. ``outranks`` names signatures whose findings on the same ranks
-    become effects of this one.
+    logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
+    every rank had the same or there is only one process. ``outranks`` names signatures whose
+    findings on the same ranks become effects of this one.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Signature(Record):
     when: Matcher
     means: str
     confidence: float = 0.9
+    everywhere: str = ""
     unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()

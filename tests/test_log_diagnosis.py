@@ -121,11 +121,63 @@ def diagnosed(logs: dict[int | None, str]) -> Report:
     return report_of(facts)
 
 
+def raised(error: str, *, rank: int | None = None) -> str:
+    """Write a traceback, with the prefix of torch 2.2 or without."""
+    said = f'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n{error}\n'
+    mark = "" if rank is None else f"[rank{rank}]: "
+    return "".join(f"{mark}{line}\n" for line in said.splitlines())
+
+
+def table(*ranks: int, code: int = 1) -> str:
+    """Write torchrun's table of failures for ranks that ended with a code."""
+    return "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n" + "".join(
+        f"[{rank}]:\n  time      : 2026-11-21_02:13:03\n  host      : node1\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: {700 + rank})\n"
+        "  error_file: <N/A>\n"
+        for rank in ranks
+    )
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has"
+GLOO_LATE = (
+    "{} RuntimeError: [unbound_buffer.cc:81] Timed out waiting 5000ms for recv operation "
+    "to complete\n"
+)
 CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
     "the rank that rank 0 misses in a monitored barrier, though it has no log": (
         {0: MISSED},
         "monitored-barrier-missing-rank",
         (1,),
+    ),
+    "all that failed in the moment in which one of them says that memory ran out": (
+        {None: raised(OOM, rank=1) + table(0, 1, 2, 3)},
+        "cuda-out-of-memory",
+        (0, 1, 2, 3),
+    ),
+    "only the one that says so, if the end of a peer brought the others down": (
+        {None: raised(OOM, rank=1) + RESET + "\n" + table(0, 1)},
+        "cuda-out-of-memory",
+        (1,),
+    ),
+    "the only one that failed, where a traceback without prefix names nobody": (
+        {None: raised("ValueError: bad sample") + table(2)},
+        "uncaught-exception",
+        (2,),
+    ),
+    "nobody, if every rank raised the same": (
+        {None: 2 * raised("KeyError: 'x'") + table(0, 1)},
+        "plain-exception",
+        None,
+    ),
+    "the one that speaks of something else while all others wait": (
+        {None: "rank 1: returned\n" + GLOO_LATE.format("rank 0:")},
+        "rank-not-waiting",
+        (1,),
+    ),
+    "nobody, if all that speak waited": (
+        {None: GLOO_LATE.format("[rank0]:") + GLOO_LATE.format("[rank1]:")},
+        "gloo-timeout",
+        None,
     ),
     "the same, where the others only echo it": (
         {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},

@@ -14,6 +14,7 @@ from typing import cast
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
+from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
 from whyhang.analyzer.match.ledger import ledger, silent_in_log
@@ -92,6 +93,7 @@ __all__ = [
     "same_rank",
     "silent_in_log",
     "waits_for_lock_of_its_own",
+    "went_on",
     "went_silent",
 ]
 

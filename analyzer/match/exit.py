@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.match.ended import LOST_PEER, failed, raised_by
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Evidence, Location
@@ -34,10 +35,8 @@ class Raised(Record):
         if not groups:
             return ()
         first = min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))))
-        ranks = _ranks(first)
-        alone = not _has_ranks(case)
-        common = len(ranks) > 1 and len(ranks) >= len(_speakers(case))
-        if (alone or common) is not self.everywhere:
+        ranks = raised_by(case, first)
+        if has_no_ranks_to_blame(case, ranks) is not self.everywhere:
             return ()
         return (_hit(case, first, () if self.everywhere else ranks),)
 
@@ -60,13 +59,25 @@ def _groups(case: Case) -> dict[tuple[str, str], list[LogLine]]:
         if (
             EXCEPTION in line.matched
             and fields.get("launcher") != "yes"
-            and not fields.get("op")
+            and not (fields.get("op") and _of_others(fields))
             and fields.get("type", "").rpartition(".")[2] not in ASIDE
             and (line.source.file, line.source.line) not in explained
         ):
             message = _NUMBERS.sub("N", fields.get("message", ""))
             groups[(fields.get("type", ""), message)].append(line)
     return groups
+
+
+OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
+_TELLS_OF_OTHERS = re.compile(
+    r"NCCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch", re.IGNORECASE
+)
+
+
+def _of_others(fields: dict[str, str]) -> bool:
+    """Tell what a collective raises because of other ranks from a mistake in calling it."""
+    kind = fields.get("type", "").rpartition(".")[2]
+    return kind in OF_OTHERS or _TELLS_OF_OTHERS.search(fields.get("message", "")) is not None
 
 
 ASIDE = {
@@ -91,10 +102,18 @@ def _when(lines: list[LogLine]) -> float:
     return min((line.time for line in lines if line.time is not None), default=float("inf"))
 
 
-def _has_ranks(case: Case) -> bool:
+def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
+    """Tell an error of the program from one of a rank: all ranks had it, or there is only one."""
+    everyone = _speakers(case) | failed(case).keys()
+    return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
+
+
+def has_ranks(case: Case) -> bool:
     """Tell whether the job is known to have more than one rank."""
-    size = case.job.world_size
-    return (size or 0) > 1 or len(case.job.members) > 1 or bool(case.job.tracks)
+    job = case.job
+    named = any((member.rank or 0) > 0 for member in job.members)
+    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
+    return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
 
 
 def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
@@ -129,12 +148,6 @@ def _location(fields: dict[str, str]) -> Location | None:
         line=int(line) if line.isdigit() else None,
         function=fields.get("function"),
     )
-
-
-LOST_PEER = re.compile(
-    r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
-    r"|Socket closed|Broken pipe"
-)
 
 
 class WentSilent(Record):

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.match.ended import raised_by
 from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit, Matcher
@@ -33,11 +34,14 @@ class Log(Record):
     Patterns are ``regex`` syntax, searched anywhere in a line. Named groups become fields of
     the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
     ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so.
+    ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
+    whose line it is, and who failed alike.
     """
 
     patterns: tuple[str, ...]
     blames: Blames = Blames.NOBODY
     least: int = 1
+    ends_process: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
@@ -51,6 +55,8 @@ class Log(Record):
         blamed = [who for line in lines for who in self._blamed(line)]
         if self.blames is Blames.ROOT and _names_root(lines):
             blamed = [Who(rank=0)]
+        if self.ends_process and (ranks := raised_by(case, lines)):
+            blamed = [Who(rank=rank) for rank in ranks]
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
         fields: dict[str, str] = {}
@@ -93,15 +99,16 @@ def _strangers(members: Mapping[Who, Member | None]) -> set[int]:
     return {who.rank for who, m in members.items() if m is None and who.rank is not None}
 
 
-def log(*patterns: str, blames: Blames = Blames.NOBODY, least: int = 1) -> Log:
+def log(
+    *patterns: str, blames: Blames = Blames.NOBODY, least: int = 1, ends_process: bool = False
+) -> Log:
     """Build a matcher for lines; see ``Log``."""
-    return Log(patterns=patterns, blames=blames, least=least)
+    return Log(patterns=patterns, blames=blames, least=least, ends_process=ends_process)
 
 
 def patterns_of(matcher: Matcher | None) -> Iterator[str]:
     """List every log pattern in a matcher, however deep it stands in a combination."""
-    if isinstance(matcher, Log):
-        yield from matcher.patterns
+    yield from getattr(matcher, "patterns", ())
     for part in getattr(matcher, "parts", ()):
         yield from patterns_of(part)
 

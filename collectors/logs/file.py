@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, replace
+from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
 from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold
@@ -29,6 +29,7 @@ LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
 ESCAPE = b"\x1b"
+MAX_SPOKEN = 2000  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 
 # Lines of a message that began in a line before, which says whose it is.
@@ -87,6 +88,7 @@ class FileScan:
         for kept in self.fold.lines():
             yield replace(kept, who=self.file.resolve(kept.who))
         yield from self._end()
+        yield from self._last_words()
         if self.fold.dropped:
             self._note(
                 "dropped",
@@ -115,6 +117,29 @@ class FileScan:
                 value=lines[-1][:MAX_TEXT],
                 who=self.file.document.who,
                 source=self.file.document.source(self.last_line),
+            )
+
+    def _last_words(self) -> Iterator[Claim]:
+        """Say who speaks in a log of several ranks, and what each says last in a short one."""
+        document = self.file.document
+        if not self.fold or document.who.rank is not None:
+            return
+        last: dict[int, tuple[int, str]] = {}
+        number = 0
+        for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
+            if not raw.strip():
+                continue
+            for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
+                if line.prefix.rank is not None:
+                    last[line.prefix.rank] = (number, line.text)
+        if len(last) < 2:
+            return
+        for rank, (number, text) in sorted(last.items()):
+            yield Claim(
+                about="last-words",
+                value=text.strip(),
+                who=Who(rank=rank, trust=Trust.PREFIX),
+                source=document.source(number),
             )
 
     def _facts_of(self, reader: LineReader | BulkReader) -> Iterator[Fact]:

@@ -15,6 +15,7 @@ from whyhang.analyzer.model import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.clock import time_of, year_of
+from whyhang.collectors.logs.margin import NO_MARGIN, Margin, margin_of
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
@@ -71,18 +72,22 @@ class Voice(Record):
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``year`` is for times without one.
+    ``margin`` stands in front of every line.
     """
 
     who: Who = NOBODY
     numbered: bool = False
     ranks_by_number: bool = True
     year: int | None = None
+    margin: Margin = NO_MARGIN
 
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     """Learn from a file's first bytes how to read its lines."""
     text = clean(head[: 16 << 10])
-    lines = [_OUTER.sub("", line, count=1) for line in text.split("\n")[:200]]
+    raw = text.split("\n")[:200]
+    margin = margin_of(raw)
+    lines = [_OUTER.sub("", line[margin.end(line) :], count=1) for line in raw]
     numbered = is_numbered(lines)
     year = year_of(text)
     if year is None and taken_at is not None:
@@ -92,15 +97,21 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         year=year,
+        margin=margin,
     )
 
 
 def _numbers_count_nodes(lines: list[str]) -> bool:
     """Tell "3: " of ``srun -l`` over torchrun, where it counts nodes, from a rank's number."""
+    speakers: dict[int, set[str]] = {}
     for line in lines:
         if _TORCHRUN.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
+        if outer.rank is not None and (said := _C10D_RANK.search(rest)):
+            speakers.setdefault(outer.rank, set()).add(said["rank"])
+            if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
+                return True
         bare = line.lstrip().partition(":")[0].strip("[]")
         if bare.isdecimal() and outer.rank is not None and int(bare) != outer.rank:
             return True
@@ -136,10 +147,12 @@ def unwrap(text: str) -> str:
 def take_apart(text: str, voice: Voice) -> list[Line]:
     """Take a cleaned line apart: one ``Line``, or several where lines were glued together."""
     text = unwrap(text)
+    time = time_of(text, voice.year)
+    if voice.margin is not NO_MARGIN:
+        text = text[voice.margin.end(text) :]
     outer = _OUTER.match(text)
     end = outer.end() if outer is not None else 0
     around = _around(outer) if outer is not None and end else NOBODY
-    time = time_of(text, voice.year)
     who, rest = _split(text[end:], voice)
     lines = []
     for part_who, part in _parts(who, rest):

@@ -98,6 +98,7 @@ class TracebackReader:
         self._file = file
         self._lines: list[LogLine] = []
         self._read_to: dict[Who, int] = {}
+        self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
@@ -132,8 +133,11 @@ class TracebackReader:
         for part in chain:
             if worker := _WORKER.search(part.message):
                 fields["worker"] = worker["worker"]
+        who = _speaker(found)
+        if who.local_rank is not None and found.who.local_rank is None:
+            self._spawned.add(found.offset)
         return LogLine(
-            who=_speaker(found),
+            who=who,
             text=line.text[:MAX_MESSAGE],
             source=self._file.document.source(number),
             matched=(EXCEPTION,),
@@ -145,7 +149,11 @@ class TracebackReader:
     def facts(self) -> Iterator[Fact]:
         """Give the exceptions, in the order of the file."""
         for line in self._lines:
-            yield replace(line, who=self._file.resolve(line.who))
+            who = self._file.resolve(line.who)
+            child = who.rank is None and line.offset in self._spawned
+            if child and self._file.one_host is not False:
+                who = replace(who, rank=who.local_rank, trust=Trust.INFERRED)
+            yield replace(line, who=who)
 
 
 def _speaker(found: Found) -> Who:

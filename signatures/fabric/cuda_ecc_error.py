@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"cudaErrorECCUncorrectable",
         r"CUDA_ERROR_ECC_UNCORRECTABLE",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The memory of this rank's GPU is defective. Its process died of it and every other "

@@ -28,12 +28,14 @@ SIGNATURE = Signature(
         ),
         r"Cuda failure (?:\d+ )?'(?P<reason>device-side assert) triggered",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "A kernel on this rank's GPU crashed, which killed the rank. The others were left "
         "waiting for it."
     ),
     confidence=0.86,
+    everywhere="not-distributed",
     remedies=(
         (
             "Run this rank's work with CUDA_LAUNCH_BLOCKING=1 (on its own, not across several "

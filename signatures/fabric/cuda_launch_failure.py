@@ -19,9 +19,11 @@ SIGNATURE = Signature(
         r"unspecified launch failure",
         r"the launch timed out and was terminated",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means="The GPU work of this rank failed and took the rank down; the others wait for it.",
     confidence=0.75,
+    everywhere="not-distributed",
     remedies=(
         (
             "Look for an Xid in the kernel log of that host; if it is one of the hardware "

@@ -30,6 +30,7 @@ SIGNATURE = Signature(
         "for it."
     ),
     confidence=0.86,
+    everywhere="not-distributed",
     remedies=(
         (
             "Use LOCAL_RANK (not RANK) for torch.cuda.set_device, and start no more processes "

@@ -21,7 +21,9 @@ SIGNATURE = Signature(
             r"internal error)"
         ),
         r"NCCL failure \S+:\d+ '(?:unhandled system error|unhandled cuda error|internal error)",
+        r"NCCL error(?: in)?: (?:\S+:\d+, )?invalid usage",
         r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal|UnhandledCuda)Error: ",
+        r"^(?:\[rank\d+\]: ?)?ncclInvalidUsage: ",
     ),
     unless=log(
         r"ncclRemoteError|remote process exited or there was a network error",
@@ -39,6 +41,11 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(
+        (
+            "RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, invalid "
+            "usage, NCCL version 2.7.8"
+        ),
+        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
         (
             "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:825, "
             "unhandled system error, NCCL version 2.7.8"

@@ -17,7 +17,9 @@ SIGNATURE = Signature(
         r"CUBLAS_STATUS_ALLOC_FAILED",
         r"CUDNN_STATUS_ALLOC_FAILED",
         r"CUSOLVER_STATUS_ALLOC_FAILED",
+        r"CUBLAS_STATUS_NOT_INITIALIZED when calling .cublasCreate",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "A CUDA library could not allocate its workspace: the GPU is full, though not by "
@@ -31,6 +33,10 @@ SIGNATURE = Signature(
     next_steps=("nvidia-smi on that host",),
     links=("https://pytorch.org/docs/stable/notes/cuda.html",),
     matches=(
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
+            "`cublasCreate(handle)`"
+        ),
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         (

@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"CUDA error: out of memory",
         r"cudaErrorMemoryAllocation",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The driver itself, and not PyTorch's allocator, had no memory to give. At start-up that "

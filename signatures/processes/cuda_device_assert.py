@@ -17,12 +17,14 @@ SIGNATURE = Signature(
         r"CUDA error: device-side assert triggered",
         r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion ",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "A kernel checked its input and stopped, mostly because of an index out of range. The "
         "CUDA context of this process is lost; the others wait for it."
     ),
     confidence=0.88,
+    everywhere="not-distributed",
     remedies=(
         "Check ids and labels against the size of embedding and classifier before the step.",
         "Run the same batch on the CPU, or with CUDA_LAUNCH_BLOCKING=1, to see the line.",

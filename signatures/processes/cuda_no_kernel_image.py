@@ -18,12 +18,14 @@ SIGNATURE = Signature(
         r"forward compatibility was attempted on non supported HW",
         r"CUDA error: the provided PTX was compiled with an unsupported toolchain",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "CUDA cannot run this build's code on that GPU. The process ends at its first kernel, "
         "and the other ranks wait for it."
     ),
     confidence=0.85,
+    everywhere="not-distributed",
     remedies=(
         (
             "Use a build for that GPU (torch.cuda.get_arch_list()), and rebuild extensions with "

@@ -21,6 +21,7 @@ SIGNATURE = Signature(
         ),
         r"torch\.(?:cuda\.)?OutOfMemoryError: ",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "An allocation on the GPU failed and the process ended, or skipped a step. The other "

@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         r"malloc\(\): (?:corrupted|invalid|unsorted|unaligned|mismatching)",
         r"\*\*\* stack smashing detected \*\*\*",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     unless=log(
         r"[Ww]atchdog caught collective operation timeout",
@@ -35,6 +36,7 @@ SIGNATURE = Signature(
         "The other ranks wait for it."
     ),
     confidence=0.85,
+    everywhere="not-distributed",
     remedies=(
         (
             "Look for extensions or libraries that do not fit the PyTorch they run with; rebuild "

@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         r"unable to mmap \d+ bytes from file <[^/][^>]*>: Cannot allocate memory",
         r"pyarrow\.lib\.ArrowMemoryError: ",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The host has no memory left for this process, or its limit is reached. It failed before "

@@ -20,12 +20,14 @@ SIGNATURE = Signature(
         r"FloatingPointError: (?:Loss|Minimum loss scale|Losses)",
         r"Current loss scale already at minimum - cannot decrease scale anymore",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The program ends itself when it sees NaN. If only some ranks see it, they leave and the "
         "others wait for them in the next collective."
     ),
     confidence=0.8,
+    everywhere="not-distributed",
     remedies=(
         "Decide on the all-reduced value, so that all ranks leave or stay together.",
         "Look at the batch and the learning rate; if always the same host, test its GPUs.",

@@ -17,8 +17,10 @@ SIGNATURE = Signature(
     when=log(
         r"Fatal Python error: (?:Segmentation fault|Illegal instruction|Floating point exception)",
         r"Caught signal 11 \(Segmentation fault: ",
+        r"(?:^|\d )Segmentation fault +\(core dumped\)",
         r"!!!!!!! Segfault encountered !!!!!!!",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     unless=log(
         r"[Ww]atchdog caught collective operation timeout",
@@ -32,6 +34,7 @@ SIGNATURE = Signature(
         "other ranks wait for it."
     ),
     confidence=0.85,
+    everywhere="not-distributed",
     remedies=(
         (
             "Read the stack that follows; update or rebuild the library of the innermost native "
@@ -44,6 +47,8 @@ SIGNATURE = Signature(
         "dmesg -T | grep segfault on that host",
     ),
     matches=(
+        "run.sh: line 12: 4711 Segmentation fault      (core dumped) python train.py",
+        "Segmentation fault (core dumped)",
         "Fatal Python error: Segmentation fault",
         (
             "[node1:4711:0:4711] Caught signal 11 (Segmentation fault: address not mapped to "

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "for it."
     ),
     confidence=0.85,
+    everywhere="not-distributed",
     remedies=(
         "Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and MKL_NUM_THREADS to a small number.",
         "Use fewer DataLoader workers, or raise the pids limit (--pids-limit, ulimit -u).",

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="No network interface {interface} on {who}, though GLOO_SOCKET_IFNAME names it",
     when=log(
-        r"ifa != nullptr\. Unable to find address for: (?P<interface>\S+)",
+        r"ifa != nullptr\. Unable to find (?:address|interface) for: (?P<interface>\S+)",
         blames=Blames.SPEAKER,
     ),
     means=(

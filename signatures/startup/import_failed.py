@@ -21,12 +21,14 @@ SIGNATURE = Signature(
             r"undefined symbol|/\S+: version )"
         ),
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The process ended before it joined the others. If the rest of the job has the module, "
         "their environments differ, and they wait for this rank."
     ),
     confidence=0.75,
+    everywhere="not-distributed",
     remedies=(
         "Install the same environment on all nodes, or activate it in the launch command.",
         "Check that the shared file system with the environment is mounted on that node.",

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "script's parser refuses it, so every process ends at once with exit code 2."
     ),
     confidence=0.93,
+    everywhere="not-distributed",
     remedies=(
         "Start with torchrun and read LOCAL_RANK from the environment.",
         (

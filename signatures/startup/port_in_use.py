@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     title="The port of the store is already taken",
     when=log(
         r"The server socket has failed to bind to \S+:\d+ \(errno: 98 - Address already in use\)",
+        r"RuntimeError: Address already in use$",  # torch up to 1.8
         (
             r"The server socket has failed to listen on any local network address\. port: \d+, "
             r"useIpv6: \w+, code: -98"
@@ -35,6 +36,7 @@ SIGNATURE = Signature(
     next_steps=("ss -ltnp | grep PORT on the master host",),
     links=("https://pytorch.org/docs/stable/elastic/run.html",),
     matches=(
+        "RuntimeError: Address already in use",
         (
             "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 "
             "(errno: 98 - Address already in use)."

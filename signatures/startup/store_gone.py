@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"Failed to check the .should dump. flag on TCPStore",
         r"TCPStore check for dump key .* failed \(store unavailable",
         r"Failed to broadcast signal \S+ through TCPStore",
+        r"RuntimeError: (?:Broken pipe|Connection reset by peer)$",  # torch up to 1.12
     ),
     means=(
         "The store lives in rank 0 or in the launcher on its node. It closed the connection, so "
@@ -29,6 +30,8 @@ SIGNATURE = Signature(
     next_steps=("Read the end of rank 0's log, and the launcher's on its node",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
+        "RuntimeError: Connection reset by peer",
+        "RuntimeError: Broken pipe",
         (
             "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was "
             "likely closed. Did the remote server shutdown or crash?"

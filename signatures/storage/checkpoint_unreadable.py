@@ -27,12 +27,14 @@ SIGNATURE = Signature(
         r"EOFError: Ran out of input",
         r"SafetensorError: .*MetadataIncompleteBuffer",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "A file is shorter than it should be, or not a checkpoint at all. This rank fails while "
         "loading; the others wait at the next collective."
     ),
     confidence=0.85,
+    everywhere="not-distributed",
     remedies=(
         (
             "Compare size and checksum of the file on all hosts; copy it again or go back to the "

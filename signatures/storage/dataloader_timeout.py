@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     when=log(
         r"DataLoader timed out after (?P<seconds>\d+) seconds",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "No worker finished its batch within the timeout that the program gave. The rank fails, "

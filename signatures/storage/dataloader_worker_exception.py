@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"Caught (?P<type>\w+) in DataLoader worker process (?P<worker>\d+)\.?",
         r"Caught (?P<type>\w+) in pin memory thread for device",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "The dataset or collate function failed for one batch. The exception ends this rank's "

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     when=log(
         r"DataLoader worker \(pid(?:\(s\))? (?P<worker>\d+)(?:, \d+)*\) exited unexpectedly",
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "Worker process {worker} is gone without having raised in Python. Its batch never comes; "

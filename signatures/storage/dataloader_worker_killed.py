@@ -20,6 +20,7 @@ SIGNATURE = Signature(
             r"exception)"
         ),
         blames=Blames.SPEAKER,
+        ends_process=True,
     ),
     means=(
         "Worker process {worker} ended by a signal ({signal}), so its batch never comes. This "

@@ -24,6 +24,7 @@ SIGNATURE = Signature(
             r"connect to the|Connect timeout on|Read timeout on) endpoint URL: "
             r"\"(?P<host>[^\"]+)\""
         ),
+        r"LocalEntryNotFoundError: .{0,80}(?:on the (?P<host>Hub)|[Cc]heck your connection)",
         r"Cannot reach (?P<host>https?://\S+): offline mode is enabled",
         blames=Blames.SPEAKER,
     ),
@@ -46,6 +47,11 @@ SIGNATURE = Signature(
     next_steps=("curl -sI https://huggingface.co on that host",),
     links=("https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables",),
     matches=(
+        (
+            "huggingface_hub.utils._errors.LocalEntryNotFoundError: An error happened while "
+            "trying to locate the file on the Hub and we cannot find the requested files in the "
+            "local cache."
+        ),
         (
             "requests.exceptions.ReadTimeout: "
             "(ReadTimeoutError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Read "

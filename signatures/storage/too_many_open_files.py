@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"Too many open files\. Communication with the workers is no longer possible",
         r"OSError: \[Errno 24\] Too many open files",
         r"received 0 items of ancdata",
+        r"unable to open shared memory object .*: Too many open files",
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -32,6 +33,10 @@ SIGNATURE = Signature(
     next_steps=("ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits",),
     links=("https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",),
     matches=(
+        (
+            "RuntimeError: unable to open shared memory object </torch_7711_1> in read-write "
+            "mode: Too many open files (24)"
+        ),
         (
             "RuntimeError: Too many open files. Communication with the workers is no longer "
             "possible. Please increase the limit using `ulimit -n` in the shell or change the "

@@ -1,0 +1,70 @@
+"""Ranks that were not where the others waited, as the logs of all of them tell."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.match.ended import LOST_PEER
+from whyhang.analyzer.match.log import quote
+from whyhang.analyzer.model import Claim, Record, Who
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+
+MAX_QUOTES = 6
+
+
+class WentOn(Record):
+    """Ranks say that they waited in vain; others speak in the logs and say no such thing.
+
+    ``patterns`` are lines of those who waited. Only few may be missing among them: the only
+    other rank of two, or half as many as waited.
+    """
+
+    patterns: tuple[str, ...]
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the ranks that did not wait."""
+        lines = case.job.lines_with(self.patterns)
+        waited = {line.who.rank for line in lines if line.who.rank is not None}
+        last = _last_words(case)
+        lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
+        others = sorted(last.keys() - waited - lost)
+        few = len(others) * 2 <= len(waited) or (len(others) == len(waited) == 1)
+        if not waited or not others or not few or len(waited | last.keys()) < _size(case):
+            return ()
+        members = [case.job.member_of(Who(rank=rank)) for rank in others]
+        spoken = [
+            Evidence(source=said.source.file, line=said.source.line, rank=rank, quote=said.value)
+            for rank in others
+            for said in (last[rank],)
+        ]
+        return (
+            Hit(
+                members=tuple(member.id for member in members if member is not None),
+                ranks=tuple(r for r, m in zip(others, members, strict=True) if m is None),
+                affected=tuple(
+                    sorted({m.id for line in lines if (m := case.job.member_of(line.who))})
+                ),
+                evidence=(*(quote(line) for line in lines[:2]), *spoken[:MAX_QUOTES]),
+                fields={"who": ranks_in_words(others), "others": ranks_in_words(waited)},
+                at=min((line.time for line in lines if line.time is not None), default=None),
+            ),
+        )
+
+
+def _size(case: Case) -> int:
+    return case.job.world_size or 0
+
+
+def _last_words(case: Case) -> dict[int, Claim]:
+    """Give what each rank says last, as far as its log tells it."""
+    found: dict[int, Claim] = {}
+    for claim in case.job.claims:
+        if claim.about in ("log-end", "last-words") and claim.who.rank is not None:
+            found[claim.who.rank] = claim
+    return found
+
+
+def went_on(*patterns: str) -> WentOn:
+    """Ask for ranks that did not wait where the others did; see ``WentOn``."""
+    return WentOn(patterns=patterns)

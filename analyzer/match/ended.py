@@ -1,0 +1,79 @@
+"""Whose error it was, where the line that tells it names nobody.
+
+Up to torch 2.1, and wherever output was not prefixed, a traceback does not say which rank raised
+it; the launcher's table of failures says which ranks ended by themselves. The two together do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.model import Exit, LogLine
+
+LOST_PEER = re.compile(
+    r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
+    r"|[Ss]ocket [Cc]losed|Broken pipe"
+)
+"""A line of a rank that noticed the end of another one."""
+
+WAITED = re.compile(
+    r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
+    r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
+)
+"""A line of a rank that waited for another one until the limit."""
+
+SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
+
+
+def failed(case: Case) -> dict[int, Exit]:
+    """Give the ranks that ended by themselves with an error, not by a signal."""
+    return {
+        exit_.who.rank: exit_
+        for exit_ in case.job.exits
+        if exit_.exitcode and exit_.signal is None and exit_.who.rank is not None
+    }
+
+
+def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
+    """Say which ranks an error belongs to that these lines tell; empty where it cannot be told.
+
+    Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
+    the same error, as long as nothing says that one rank's end brought the others down.
+    """
+    spoken = {line.who.rank for line in lines if line.who.rank is not None}
+    ended = failed(case)
+    if spoken:
+        alike = _alike(case, spoken, ended)
+        return tuple(sorted(spoken | alike))
+    if len(ended) == 1:
+        return tuple(ended)
+    copies = sum(line.count for line in lines)
+    return tuple(sorted(ended)) if ended and copies >= len(ended) else ()
+
+
+def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
+    """Find the ranks of a launcher's table that failed as these did, and with them."""
+    if not spoken <= ended.keys() or _brought_down(case.job.lines):
+        return set()
+    heard = {
+        line.who.rank for line in case.job.lines if "python-exception" in line.matched
+    } - spoken
+    codes = {ended[rank].exitcode for rank in spoken}
+    times = [ended[rank].time for rank in spoken]
+    return {
+        rank
+        for rank, exit_ in ended.items()
+        if exit_.exitcode in codes and rank not in heard and _same_moment(exit_.time, times)
+    } - spoken
+
+
+def _brought_down(lines: Iterable[LogLine]) -> bool:
+    return any(LOST_PEER.search(line.text) or WAITED.search(line.text) for line in lines)
+
+
+def _same_moment(time: float | None, others: Iterable[float | None]) -> bool:
+    return time is not None and any(
+        other is not None and abs(time - other) <= SAME_MOMENT for other in others
+    )

@@ -135,6 +135,16 @@ def test_groups_that_only_one_rank_can_be_in_tell_whose_it_is() -> None:
     assert (track.who.rank, track.who.trust) == (5, Trust.FLIGHT_RECORDER)
 
 
+@pytest.mark.parametrize("listed", [str, list])
+def test_a_group_of_thousands_is_read_whole(listed: type) -> None:
+    """The list of a large group is a text of many thousand characters."""
+    top = header()
+    top["pg_config"] = {"0": {"name": "0", "desc": "default_pg", "ranks": listed([*range(2048)])}}
+
+    (track,) = tracks(pickled(top, [entry(0)]))
+    assert track.group.ranks == tuple(range(2048))
+
+
 def test_a_name_that_its_groups_contradict_is_said() -> None:
     """The content is believed, and the contradiction is told."""
     send = entry(0, profiling_name="nccl:send 1->0", is_p2p=True, p2p_seq_id=1)

@@ -5,23 +5,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from whyhang.analyzer.cards.load import Known
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
+    from whyhang.analyzer.reading import Document
+    from whyhang.collectors.files.archive import Store
+    from whyhang.collectors.logs.scan import LogReader
 
 
-def facts(paths: list[str], known: Known, progress: Progress) -> list[Fact]:
-    """Read files, folders and archives with all readers; the log reader gets the patterns."""
-    from whyhang.analyzer.match.log import patterns_of  # noqa: PLC0415 - not for `--help`
-    from whyhang.collectors import READERS  # noqa: PLC0415
+def facts(
+    paths: list[str], known: Callable[[], Known], progress: Progress, store: Store
+) -> list[Fact]:
+    """Read files, folders and archives with all readers; the log reader gets the patterns.
+
+    ``known`` loads the signatures, which takes a while: it is called beside the reading or, where
+    there are logs, before the first of them. ``store`` stays open until the diagnosis is made.
+    """
+    from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.folder import read  # noqa: PLC0415
-    from whyhang.collectors.logs.scan import LogReader  # noqa: PLC0415
 
-    patterns = {
-        pattern
-        for signature in known.signatures
-        for matcher in (signature.when, signature.unless)
-        for pattern in patterns_of(matcher)
-    }
-    readers = (*READERS, LogReader(patterns, owners=known.owners()))
-    return list(read(paths, readers=readers, progress=progress.say))
+    readers = (*READERS, _Logs(known))
+    found = read(paths, readers=readers, progress=progress.say, store=store, meanwhile=known)
+    return list(found)
+
+
+class _Logs:
+    """The reader of logs, made when the first is met: a thousand recorder dumps need none."""
+
+    name = "log"
+
+    def __init__(self, known: Callable[[], Known]) -> None:
+        self._known = known
+        self._made: LogReader | None = None
+
+    def sniff(self, document: Document) -> bool:
+        """Take whatever looks like text."""
+        return self._reader().sniff(document)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Scan one file."""
+        return self._reader().read(document)
+
+    def _reader(self) -> LogReader:
+        from whyhang.analyzer.match.log import patterns_of  # noqa: PLC0415 - see above
+        from whyhang.collectors.logs.scan import LogReader  # noqa: PLC0415
+
+        if self._made is None:
+            known = self._known()
+            patterns = {
+                pattern
+                for signature in known.signatures
+                for matcher in (signature.when, signature.unless)
+                for pattern in patterns_of(matcher)
+            }
+            self._made = LogReader(patterns, owners=known.owners())
+        return self._made

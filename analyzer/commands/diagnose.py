@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,10 @@ from whyhang.analyzer.errors import TargetError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from whyhang.analyzer.cards.load import Known
     from whyhang.analyzer.model import Fact
     from whyhang.analyzer.report import Report
+    from whyhang.collectors.files.archive import Store
 
 
 class Diagnose:
@@ -66,18 +70,29 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
 def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) -> Report:
     """Collect from processes, read files, and diagnose all of it as one job."""
     facts: list[Fact] = []
-    with Progress() as progress:
+    with ExitStack() as whole, Progress() as progress:
         if pids:  # before anything else is imported: the job is what must not wait
             facts += live.facts(pids, options, progress)
-        from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
-        from whyhang.analyzer.cards.load import known  # noqa: PLC0415
-        from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
-        from whyhang.analyzer.identify import identify  # noqa: PLC0415
-        from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+        from whyhang.analyzer.cards.load import known  # noqa: PLC0415 - not for `--help`
 
-        knowledge = known(getattr(options, "cards", ()))
-        facts += knowledge.gaps
+        knowledge = functools.cache(functools.partial(known, getattr(options, "cards", ())))
         if paths:
-            facts += archived.facts(paths, knowledge, progress)
+            facts += archived.facts(paths, knowledge, progress, whole.enter_context(_store()))
         progress.say("lining the ranks up")
-        return diagnose(align(identify(facts), TABLE), knowledge.signatures)
+        return _diagnosed(facts, knowledge())
+
+
+def _store() -> Store:
+    from whyhang.collectors.files.archive import Store  # noqa: PLC0415 - not for `--help`
+
+    return Store()
+
+
+def _diagnosed(facts: list[Fact], knowledge: Known) -> Report:
+    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
+    from whyhang.analyzer.identify import identify  # noqa: PLC0415
+    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+
+    case = align(identify([*facts, *knowledge.gaps]), TABLE)
+    return diagnose(case, knowledge.signatures)

@@ -9,6 +9,7 @@ damaged: everything before it, and every other file, is read.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import shutil
@@ -19,11 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from whyhang.analyzer.model import Gap, Record, Source, replace
+from whyhang.analyzer.model import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
 
 MIB = 1 << 20
+START_BYTES = 8
 
 # Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
 # files) would take longer than the diagnosis. A file that the user names himself is read.
@@ -56,10 +58,11 @@ class Limits(Record):
 
 
 class Item(Record):
-    """A file that was found and not yet opened: what is needed to make a Document of it."""
+    """A file that was found: what is needed to make a Document of it. ``start``: first bytes."""
 
     path: str
     size: int
+    start: bytes = b""
     local: str | None = None
     offset: int | None = None  # in the spool file
 
@@ -111,8 +114,8 @@ class Store:
         else:
             yield _gap(str(named), "it is neither a file nor a folder")
 
-    def document(self, item: Item) -> Document | Gap:
-        """Open one file that ``find`` gave."""
+    def document(self, item: Item, who: Who | None = None) -> Document | Gap:
+        """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         try:
             with self._open(item) as stream:
                 head = stream.read(HEAD_BYTES)
@@ -126,18 +129,19 @@ class Store:
             path=item.path,
             head=head,
             size=item.size,
-            open=lambda: self._open(item),
-            who=naming.from_path(item.path),
+            open=functools.partial(self._open, item),
+            who=naming.from_path(item.path) if who is None else who,
             local=item.local,
         )
 
     def _open(self, item: Item) -> BinaryIO:
         if item.offset is None:
             return open(item.local or item.path, "rb")  # noqa: PTH123 - 100,000 times
-        if self._spool is None:
+        if self._spool is None or self._spool.closed:
             raise OSError("the archive was closed")
-        self._spool.seek(item.offset)
-        return io.BytesIO(self._spool.read(item.size))
+        self._spool.flush()
+        # Without the file's own place, which workers share.
+        return io.BytesIO(os.pread(self._spool.fileno(), item.size, item.offset))
 
     def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Item | Gap]:
         if depth > self.limits.folder_depth:
@@ -189,7 +193,8 @@ class Store:
         """
         try:
             with self._open(item) as stream:
-                kind = unpack.kind_of(stream.read(unpack.MAGIC_BYTES))
+                start = stream.read(unpack.MAGIC_BYTES)
+                kind = unpack.kind_of(start)
         except (OSError, ValueError) as error:
             yield _gap(
                 item.path,
@@ -198,7 +203,7 @@ class Store:
             )
             return
         if kind is None or (kind is unpack.Kind.ZIP and not (asked or item.path.endswith(".zip"))):
-            yield item
+            yield replace(item, start=start[:START_BYTES])
         elif level >= self.limits.depth:
             yield _gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming
+from whyhang.collectors.files.workers import in_order, worth_it
 
 if TYPE_CHECKING:
     from whyhang.collectors.files.archive import Item, Store
@@ -43,31 +45,43 @@ class Owner(Protocol):
         """Say whether nothing in this document is for any other reader."""
 
 
+@runtime_checkable
+class Apart(Protocol):
+    """A reader of files that come by the thousand: several processes share the reading."""
+
+    def apart(self, start: bytes) -> bool:
+        """Tell from the first bytes of a file whether it may be one of these."""
+
+
 def read(
     paths: Sequence[str | Path],
     *,
     readers: Sequence[Reader],
     progress: Callable[[str], None] | None = None,
+    store: Store | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[Fact]:
     """Yield what files, folders and archives say. Troubles become gaps, never exceptions.
 
-    ``progress`` is told now and then, in words, how far the reading is.
+    ``progress`` is told now and then, in words, how far the reading is. ``store`` holds what
+    archives were unpacked to, so that facts with more behind them can be asked for it later;
+    without one that ends with the reading. ``meanwhile`` is called once, while others read.
     """
     from whyhang.collectors.files.archive import Store  # noqa: PLC0415 - a live job has no archives
 
     gaps: list[Gap] = []
-    with Store() as store:
+    with Store() if store is None else nullcontext(store) as opened:
         items: list[Item] = []
         for path, shown in zip(paths, _shown(paths), strict=True):
-            for found in store.find(path, shown):
+            for found in opened.find(path, shown):
                 if isinstance(found, Gap):
                     gaps.append(found)
                 else:
                     items.append(found)
             if progress is not None:
                 progress(f"found {len(items):,} files")
-        documents = _documents(store, items, gaps, progress)
-        yield from _settled(_facts(documents, readers, gaps), gaps)
+        files = _Files(opened, items, readers, gaps)
+        yield from _settled(files.facts(gaps, progress, meanwhile), gaps)
 
 
 def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) -> Iterator[Fact]:
@@ -94,26 +108,66 @@ def _tail(own: tuple[str, ...], everyone: Sequence[tuple[str, ...]]) -> str:
     return "/".join(own).replace("//", "/")
 
 
-def _documents(
-    store: Store,
-    items: Sequence[Item],
-    gaps: list[Gap],
-    progress: Callable[[str], None] | None,
-) -> Iterator[Document]:
-    manifests = _manifests(store, items, gaps)
-    owners = naming.together([item.path for item in items])
-    order = sorted(range(len(items)), key=lambda number: manifests.place(items[number].path))
-    for done, number in enumerate(order):
-        item = items[number]
-        if progress is not None and done % EVERY == 0:
-            progress(f"reading {done:,} of {len(items):,} files: {item.path}")
-        if manifests.is_manifest(item.path):
-            continue
-        found = store.document(item)
+class _Files:
+    """The files that were found, in the order in which they are read."""
+
+    def __init__(
+        self, store: Store, items: Sequence[Item], readers: Sequence[Reader], gaps: list[Gap]
+    ) -> None:
+        self._store = store
+        self._items = items
+        self._readers = readers
+        self._manifests = _manifests(store, items, gaps)
+        self._owners = naming.together([item.path for item in items])
+        place = self._manifests.place
+        self._order = sorted(range(len(items)), key=lambda number: place(items[number].path))
+
+    def facts(
+        self,
+        gaps: list[Gap],
+        progress: Callable[[str], None] | None,
+        meanwhile: Callable[[], object],
+    ) -> Iterator[Fact]:
+        """Read every file; those of a kind that comes by the thousand in several processes."""
+        apart = self._apart()
+        workers = worth_it(len(apart))
+        if workers < 2:
+            apart = []
+        by_others = frozenset(apart)
+        keep = (self._store,)
+        with closing(in_order(self._all_of, apart, workers, keep, meanwhile)) as shared:
+            for done, number in enumerate(self._order):
+                if progress is not None and done % EVERY == 0:
+                    path = self._items[number].path
+                    progress(f"reading {done:,} of {len(self._items):,} files: {path}")
+                if number in by_others:
+                    read, troubles = next(shared)
+                    gaps += troubles
+                    yield from read
+                else:
+                    yield from _facts(self._documents(number, gaps), self._readers, gaps)
+
+    def _apart(self) -> list[int]:
+        fitting = [reader.apart for reader in self._readers if isinstance(reader, Apart)]
+        return [
+            number
+            for number in self._order
+            if any(fits(self._items[number].start) for fits in fitting)
+        ]
+
+    def _all_of(self, number: int) -> tuple[list[Fact], list[Gap]]:
+        gaps: list[Gap] = []
+        return list(_facts(self._documents(number, gaps), self._readers, gaps)), gaps
+
+    def _documents(self, number: int, gaps: list[Gap]) -> Iterator[Document]:
+        item = self._items[number]
+        if self._manifests.is_manifest(item.path):
+            return
+        found = self._store.document(item, self._owners[number])
         if isinstance(found, Gap):
             gaps.append(found)
         else:
-            yield manifests.told(replace(found, who=owners[number]))
+            yield self._manifests.told(found)
 
 
 class _Manifests:
@@ -178,13 +232,24 @@ def _facts(
         if not document.size:
             gaps.append(_of_file(document, "it is empty"))
             continue
-        known = [reader for reader in readers if _knows(reader, document, gaps)]
-        owner = next((r for r in known if isinstance(r, Owner) and r.owns(document)), None)
+        owner: Reader | None = None
+        known: list[Reader] = []
+        for reader in readers:
+            if owner is not None and not _joins(reader):
+                continue
+            if _knows(reader, document, gaps):
+                known.append(reader)
+                if owner is None and isinstance(reader, Owner) and reader.owns(document):
+                    owner = reader
+                    known = [own for own in known if own is owner or _joins(own)]
         for reader in known:
-            if owner is None or reader is owner or getattr(reader, "joins_owner", False):
-                yield from _offered(reader, document, gaps)
+            yield from _offered(reader, document, gaps)
         if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
             gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
+
+
+def _joins(reader: Reader) -> bool:
+    return getattr(reader, "joins_owner", False)
 
 
 def _knows(reader: Reader, document: Document, gaps: list[Gap]) -> bool:

@@ -4,25 +4,27 @@ Safe: every byte is read token by token before it gets there. Only opcodes that 
 pass, memo numbers are bounded, tuples are never remembered (so that nothing grows
 exponentially), and ``find_class`` refuses on top of that.
 
-In the middle: a piece refers to texts and frames by numbers that were given further up. Its
-memo starts out with a stand-in for each number, and those that turn up in what was built are
-looked up then: where number 17 was given stands a text, or the dict of a frame.
+In the middle: a piece refers to texts and frames by numbers that were given further up. Those
+that nothing built so far has given are looked for: where number 17 was given stands a text, or
+the dict of a frame, and its bytes are put in front of the piece.
 """
 
 from __future__ import annotations
 
-import functools
 import io
 import pickle
 import re
+from collections.abc import Iterator
 from typing import NoReturn
 
 MAX_NUMBER = 1 << 20
 """The largest memo number that is let through: each takes 16 bytes of memory at once."""
 
+# Of texts only the short ones; each takes a branch, with its length.
+_SHORT_TEXTS = b"|".join(re.escape(bytes((n,))) + rb"\x00\x00\x00.{%d}" % n for n in range(48))
 _TOKENS = re.compile(
     rb"(?:h.|[\]\}\(euN\x88\x89]+|K.|j..[\x00-\x0f]\x00|q.|M..|J....|\x8a\x08.{8}"
-    rb"|r..[\x00-\x0f]\x00|G.{8}|\x86(?![qr])){1,400}",
+    rb"|r..[\x00-\x0f]\x00|G.{8}|\x86(?![qr])|X(?:" + _SHORT_TEXTS + rb")){1,400}",
     re.DOTALL,
 )
 # What the documentation of pickle says may be raised, and what was seen on damaged dumps.
@@ -30,7 +32,9 @@ _FAILURES = (
     *(pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError),
     *(MemoryError, OverflowError, TypeError, ValueError),
 )
+_REFERENCES = re.compile(rb"h(.)|j(..[\x00-\x0f]\x00)", re.DOTALL)
 _TEXT = ord("X")
+_SET_ITEMS = ord("u")
 _STOP = ord(".")
 _MAX_TEXT = 1 << 14
 
@@ -48,16 +52,11 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class Builder:
-    """Builds pieces of one pickle, each with the memo that those before it have left.
+    """Builds pieces of one pickle, each with the memo that those before it have left."""
 
-    ``numbers`` is how many numbers the pickle gives, or None to let a piece fail that refers
-    to what was not built.
-    """
-
-    def __init__(self, data: bytes, numbers: int | None = None) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
-        self._machine = None if numbers is None else _blank(numbers)
-        self._found: dict[bytes, object] = {}
+        self._machine: _PlainUnpickler | None = None
 
     def load(self, stream: bytes) -> object:
         """Build one piece, given as a whole pickle.
@@ -67,7 +66,8 @@ class Builder:
         """
         if token_end(stream, 2) != len(stream):
             raise UnexpectedError
-        machine = _PlainUnpickler(io.BytesIO(stream))
+        # Buffered: it asks a plain BytesIO for each token by itself, at five times the cost.
+        machine = _PlainUnpickler(io.BufferedReader(io.BytesIO(stream), len(stream)))
         if self._machine is not None:
             # Only from one machine to the next: CPython loses what a dict is assigned here.
             machine.memo = self._machine.memo
@@ -78,86 +78,69 @@ class Builder:
         self._machine = machine
         return value
 
-    def fill(self, entry: object) -> None:
-        """Put what the numbers stand for in the place of the stand-ins, in an entry or a frame."""
-        if not isinstance(entry, dict):
+    def load_list(self, items: bytes, after: int) -> list[object]:
+        """Build a list from the tokens of its items, which stand anywhere behind ``after``.
+
+        What they refer to and was not built yet was given somewhere between ``after`` and
+        them; those definitions are built in front of them.
+        """
+        known = set(self._machine.memo.copy()) if self._machine is not None else set()
+        definitions = b"".join(self._definitions(items, known, after))
+        stream = b"\x80\x02](" + definitions + b"e](" + items + b"e\x86."
+        value = self.load(stream)
+        if not isinstance(value, tuple) or not isinstance(value[1], list):
             raise UnexpectedError
-        odd = []
-        for key, item in entry.items():
-            kind = type(item)
-            if type(key) is bytes:
-                odd.append(key)
-            if kind is bytes or kind is list or kind is tuple:
-                entry[key] = self._filled(item)
-        for key in odd:
-            name = self._looked_up(key)
-            if not isinstance(name, str):
-                raise UnexpectedError
-            entry[name] = entry.pop(key)
+        return value[1]
 
-    def _filled(self, item: object) -> object:
-        if isinstance(item, bytes):
-            return self._looked_up(item)
-        if isinstance(item, tuple):
-            return tuple([self._filled(part) if type(part) is bytes else part for part in item])
-        if isinstance(item, list) and item and type(item[0]) is not list:  # else these are shapes
-            for place, part in enumerate(item):
-                if isinstance(part, bytes):
-                    item[place] = self._looked_up(part)
-                elif isinstance(part, dict) and bytes in map(type, part.values()):
-                    self.fill(part)
-        return item
+    def _definitions(self, tokens: bytes, known: set[int], after: int) -> Iterator[bytes]:
+        """Find what stands where numbers were given, those that come first in front.
 
-    def _looked_up(self, stand_in: bytes) -> object:
-        if stand_in not in self._found:
-            self._found[stand_in] = None  # for one that is defined by itself
-            self._found[stand_in] = self._definition(int.from_bytes(stand_in, "little"))
-        return self._found[stand_in]
+        Some of those looked for are only bytes of other tokens that look like a reference, and
+        no harm is done if they are not found.
+        """
+        at = after
+        for number in sorted(_referred(tokens) - known):
+            known.add(number)
+            found = self._definition(number, at)  # numbers are given in ascending order
+            if found is None:
+                continue
+            start, at = found
+            definition = self.data[start:at]
+            if definition[:1] == b"}":  # a frame, which refers to texts further up
+                yield from self._definitions(definition, known, after)
+            yield definition
 
-    def _definition(self, number: int) -> object:
-        """Find where a number was given, and build what stands there."""
+    def _definition(self, number: int, after: int) -> tuple[int, int] | None:
+        """Find where a text or a frame was given a number: its place, and the one behind it."""
         mark = given(number)
-        at = self.data.find(mark)
+        at = self.data.find(mark, after)
         while at >= 0:
-            found = self._dict_before(at) if self.data[at - 1 : at] == b"u" else None
-            found = self._text_before(at) if found is None else found
-            if found is not None:
-                return found
+            start = self._start_of(at)
+            if start is not None:
+                return start, at + len(mark)
             at = self.data.find(mark, at + 1)
-        raise UnexpectedError
-
-    def _text_before(self, at: int) -> str | None:
-        earliest = max(0, at - _MAX_TEXT)
-        start = self.data.rfind(b"X", earliest, at - 4)
-        while start >= 0:
-            if int.from_bytes(self.data[start + 1 : start + 5], "little") == at - start - 5:
-                return self.data[start + 5 : at].decode("utf-8", "replace")
-            start = self.data.rfind(b"X", earliest, start)
         return None
 
-    def _dict_before(self, at: int) -> object:
-        """Build the dict that ends here: a frame, in which only texts and a number stand."""
-        start = self.data.rfind(b"}(", max(0, at - _MAX_TEXT), at)
-        try:
-            found = self.load(b"\x80\x02" + self.data[start:at] + b".") if start >= 0 else None
-        except UnexpectedError:
-            return None
-        if isinstance(found, dict):
-            self.fill(found)
-        return found
+    def _start_of(self, at: int) -> int | None:
+        """Find the start of the text or dict that ends here."""
+        data = self.data
+        earliest = max(0, at - _MAX_TEXT)
+        if data[at - 1] == _SET_ITEMS:
+            start = data.rfind(b"}(", earliest, at)
+            if start >= 0 and token_end(data[start:at] + b".") == at - start + 1:
+                return start
+        start = data.rfind(b"X", earliest, at - 4)
+        while start >= 0:
+            if int.from_bytes(data[start + 1 : start + 5], "little") == at - start - 5:
+                return start
+            start = data.rfind(b"X", earliest, start)
+        return None
 
 
-@functools.lru_cache(maxsize=8)
-def _blank(numbers: int) -> _PlainUnpickler:
-    """Make an unpickler whose memo holds a stand-in for each number: itself, in four bytes."""
-    size = 512
-    while size < numbers:
-        size *= 2
-    written = (n.to_bytes(4, "little") for n in range(size))
-    stream = b"".join(b"C\x04" + n + b"r" + n + b"0" for n in written)
-    machine = _PlainUnpickler(io.BytesIO(b"\x80\x03" + stream + b"N."))
-    machine.load()
-    return machine
+def _referred(tokens: bytes) -> set[int]:
+    """List the numbers that tokens refer to, and some more."""
+    found = set(_REFERENCES.findall(tokens))
+    return {int.from_bytes(short or long, "little") for short, long in found}
 
 
 def token_end(data: bytes, at: int = 0) -> int | None:

@@ -257,8 +257,17 @@ def named(entry: dict[object, object]) -> tuple[str, str]:
     """Read ``process_group``; before torch 2.4 there is only the number within the process."""
     group = entry.get("process_group")
     if isinstance(group, list | tuple) and len(group) == 2:
-        return text(group[0]), text(group[1])
+        name, description = group
+        return _name_of_group(
+            name if isinstance(name, str) else "",
+            description if isinstance(description, str) else "",
+        )
     own_number = number(entry.get("pg_id"))
     if own_number is None:
         return "", ""
     return str(own_number), "default_pg" if own_number == 0 else ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _name_of_group(name: str, description: str) -> tuple[str, str]:
+    return text(name), text(description)

@@ -57,6 +57,10 @@ class FlightRecorder:
         """Say that a dump holds nothing for any other reader."""
         return self.sniff(document)
 
+    def apart(self, start: bytes) -> bool:
+        """Say that pickles come by the thousand and can be read side by side."""
+        return _PICKLE.match(start) is not None
+
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""
         who = _who(document)
@@ -127,10 +131,15 @@ def _shaped(value: object) -> Dump:
 def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
     """Read all calls of one group once more; nothing where the file has changed meanwhile."""
     try:
-        with opener() as stream:
-            return calls_of_group(_load(stream.read(), everything=True), group)
+        return calls_of_group(_everything(opener), group)
     except (unpickle.UnsafePickleError, unpickle.BadPickleError, OSError):
         return ()
+
+
+@functools.lru_cache(maxsize=2)  # a rank is asked for one group after the other
+def _everything(opener: Callable[[], BinaryIO]) -> Dump:
+    with opener() as stream:
+        return _load(stream.read(unpickle.MAX_BYTES), everything=True)
 
 
 def _whole(document: Document) -> bytes:
@@ -140,8 +149,7 @@ def _whole(document: Document) -> bytes:
     if document.size > unpickle.MAX_BYTES:
         raise unpickle.BadPickleError(f"it is larger than {unpickle.MAX_BYTES >> 20} MiB")
     with document.open() as stream:
-        stream.seek(len(document.head))
-        return document.head + stream.read(unpickle.MAX_BYTES)
+        return stream.read(unpickle.MAX_BYTES)
 
 
 def _who(document: Document) -> Who:

@@ -17,7 +17,6 @@ from itertools import islice
 
 from whyhang.analyzer.model import Record
 from whyhang.collectors.flight_recorder.builder import (
-    MAX_NUMBER,
     Builder,
     UnexpectedError,
     number_at,
@@ -72,26 +71,19 @@ class _Layout:
         self.data = data
         closing = _CLOSING.search(data, max(0, len(data) - 16))
         self.cut = closing is None
-        numbers = MAX_NUMBER >> 4 if closing is None else _memo_of(closing, 2)
-        self.builder = Builder(data, min(numbers, MAX_NUMBER >> 4))
+        self.builder = Builder(data)
         self.top: dict[object, object] = {}
         self.first = self._header()
         self.marker = self._marker()
         self.end = self._last() if closing is None else closing.start(1)
-        second = self._next(self.first)
-        one = self.builder.load(_OPEN_LIST + data[self.first : second] + b"e.")
+        self.second = self._next(self.first)
+        one = self.builder.load(_OPEN_LIST + data[self.first : self.second] + b"e.")
         self.first_entry = one[0] if isinstance(one, list) and one else None
         self.keys: dict[str, bytes] = {}
 
     def all(self) -> Dump:
         """Build every entry."""
-        builder = Builder(self.data)
-        if self.first > len(_OPEN_LIST):
-            at = self.data.find(_ENTRIES)
-            builder.load(
-                self.data[:at] + _ENTRIES + self.data[at + len(_ENTRIES) : self.first - 2] + b"Nu."
-            )
-        entries = builder.load(_OPEN_LIST + self.data[self.first : self.end] + b"e.")
+        entries = self.builder.load(_OPEN_LIST + self.data[self.first : self.end] + b"e.")
         return self._dump(entries, whole=True)
 
     def latest(self) -> Dump:
@@ -122,14 +114,12 @@ class _Layout:
         """Build the entries at some places and all from the window on."""
         starts = sorted({self._start_of(at) for at in places})
         parts = [*((at, self._next(at)) for at in starts), (window, self.end)]
-        stream = _OPEN_LIST + b"".join(self.data[a:b] for a, b in parts) + b"e."
-        return self._dump(self.builder.load(stream), whole=False)
+        items = b"".join([self.data[a:b] for a, b in parts])
+        return self._dump(self.builder.load_list(items, self.second), whole=False)
 
     def _dump(self, entries: object, *, whole: bool) -> Dump:
         if not isinstance(entries, list):
             raise UnexpectedError
-        for entry in () if whole else entries:
-            self.builder.fill(entry)
         return Dump(
             top=self.top, entries=entries, whole=whole, cut=self.cut, first=self.first_entry
         )

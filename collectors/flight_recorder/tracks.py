@@ -157,7 +157,7 @@ def _groups(top: Mapping[object, object], known: Sequence[Row]) -> dict[str, Gro
     for name, about in config.items() if isinstance(config, dict) else ():
         if not isinstance(about, dict):
             continue
-        ranks = _ranks(text(about.get("ranks")))
+        ranks = _ranks(_listed(about.get("ranks")))
         if not text(name):
             unnamed = ranks  # gloo: one nameless group, with no ranks once there is a second
             continue
@@ -185,7 +185,12 @@ def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
     return Group(name=name, ranks=ranks, description=said)
 
 
-@functools.lru_cache(maxsize=16384)
+def _listed(ranks: object) -> str:
+    """Give the list of ranks as torch writes it, as text; a tool may have made it a list."""
+    return ranks if isinstance(ranks, str) else str(ranks) if isinstance(ranks, list) else ""
+
+
+@functools.lru_cache(maxsize=4096)
 def _ranks(listed: str) -> tuple[int, ...] | None:
     """Read "[0, 1, 2]"; an empty list means not known."""
     return tuple(int(digits) for digits in _DIGITS.findall(listed)) or None
@@ -284,7 +289,9 @@ def _rank_by_content(groups: Mapping[str, Group], known: Sequence[Row]) -> set[i
     lists = sorted((group.ranks for group in groups.values() if group.ranks), key=len)
     possible = set(lists[0]) if lists else set()
     for ranks in lists[1:]:
-        possible = {rank for rank in possible if rank in ranks}
+        if len(possible) < 2:
+            break
+        possible.intersection_update(ranks)
     return possible
 
 

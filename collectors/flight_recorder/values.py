@@ -72,14 +72,16 @@ _stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
 def _known_frame(frame: object, known: dict[int, Frame]) -> Frame:
     if not isinstance(frame, dict):
         frame = {}
-    found = known[id(frame)] = _frame(
-        text(frame.get("name")), text(frame.get("filename")), number(frame.get("line"))
-    )
+    name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
+    if not (type(name) is type(file) is str and type(line) is int):
+        name, file, line = text(name), text(file), number(line)
+    found = known[id(frame)] = _frame(name, file, line)
     return found
 
 
 @functools.lru_cache(maxsize=65536)
 def _frame(name: str, file: str, line: int | None) -> Frame:
+    name, file = text(name), text(file)
     native = file.endswith((".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".so"))
     return Frame(function=name, file=file, line=line, native=native)
 
@@ -110,6 +112,8 @@ def text(value: object) -> str:
 
 def number(value: object) -> int | None:
     """Read a number; JSON dumps and some tests write it as text."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+from whyhang.analyzer.gpus import Devices
 from whyhang.analyzer.ledger import LedgerReport
 from whyhang.analyzer.model import (
     Agent,
@@ -96,6 +97,7 @@ class Job(Record):
     excerpts: tuple[Excerpt, ...] = ()
     agents: tuple[Agent, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    gpus: Devices = Devices()
     by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
     by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
     by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Child, Job, Member
+from whyhang.analyzer.gpus import join
 from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import (
     Agent,
@@ -21,6 +22,7 @@ from whyhang.analyzer.model import (
     Exit,
     Fact,
     Gap,
+    Gpu,
     Group,
     LogLine,
     Process,
@@ -180,6 +182,7 @@ class _Sorted:
         self.excerpts: list[Excerpt] = []
         self.agents: list[Agent] = []
         self.gaps: list[Gap] = []
+        self.gpus: list[Gpu] = []
         for fact in facts:
             match fact:
                 case StackDump():
@@ -204,6 +207,8 @@ class _Sorted:
                     self.agents.append(fact)
                 case Gap():
                     self.gaps.append(fact)
+                case Gpu():
+                    self.gpus.append(fact)
 
 
 def _claimed_ranks(claims: Iterable[Claim]) -> dict[tuple[str | None, int], Who]:
@@ -270,6 +275,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
     )
     size, how = world_size(facts.claims, facts.processes, facts.groups)
     here = {member.rank for member in members if member.rank is not None}
+    gpus = join(facts.gpus, members, facts.claims, uses_gpus=_uses_gpus(facts))
     return Job(
         members=members,
         launchers=tuple(_child(entity) for entity in launchers),
@@ -285,11 +291,20 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         stores=tuple(facts.stores),
         excerpts=tuple(facts.excerpts),
         agents=tuple(facts.agents),
-        gaps=tuple(facts.gaps),
+        gaps=(*facts.gaps, *gpus.gaps),
+        gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
         by_pattern=_by_pattern(facts.lines),
     )
+
+
+def _uses_gpus(facts: _Sorted) -> bool:
+    """Tell whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
+    if any(claim.about == "backend" and claim.value == "nccl" for claim in facts.claims):
+        return True
+    opened = (text for process in facts.processes for text in process.descriptors)
+    return any("/dev/nvidia" in text for text in opened)
 
 
 def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:

@@ -28,6 +28,10 @@ def _live_readers() -> tuple[Reader, ...]:
 def _readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+    from whyhang.collectors.gpu.nvml import NvmlReader  # noqa: PLC0415
+    from whyhang.collectors.gpu.query_csv import CsvReader  # noqa: PLC0415
+    from whyhang.collectors.gpu.text import TextReader  # noqa: PLC0415
+    from whyhang.collectors.gpu.xml import XmlReader  # noqa: PLC0415
     from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
     from whyhang.collectors.stacks import (  # noqa: PLC0415 - see above
         faulthandler,
@@ -51,6 +55,10 @@ def _readers() -> tuple[Reader, ...]:
         traceback.READER,
         handwritten.READER,
         StackPeers(),
+        NvmlReader(),
+        XmlReader(),
+        CsvReader(),
+        TextReader(),
     )
 
 

@@ -33,6 +33,7 @@ INIT = (
     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
     r" cudaDev \d+.{0,200}? ?- (?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
 )
+BUS = r"busId (?P<bus>[0-9a-f]{4,16})\b"
 COMM_ID = r"commId (?P<id>0x[0-9a-f]+)"
 SPLIT = (
     r"parent (?P<parent>\S+)(?: (?:splitCount|childCount) (?P<count>\d+))? color (?P<color>-?\d+)"
@@ -71,6 +72,7 @@ class NcclReader:
         self._comms: list[_Comm] = []
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
         self._version: dict[str, Source] = {}
+        self._buses: dict[tuple[str | None, int], Claim] = {}
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
 
     def watches(self) -> dict[str, Handler]:
@@ -89,6 +91,12 @@ class NcclReader:
                 return
             comm = self._new(found, match)
             self._open[key] = comm
+        pid = found.who.pid
+        if pid is not None and (told := regex.search(BUS, match[0])):
+            claim = Claim(
+                about="gpu-bus", value=_address(told["bus"]), who=found.who, source=found.source
+            )
+            self._buses.setdefault((found.who.host, pid), claim)
         if told := regex.search(COMM_ID, match[0]):
             comm.name = f"nccl {told['id']}"
         elif told := regex.search(SPLIT, match[0]):
@@ -129,6 +137,7 @@ class NcclReader:
         if len({comm.who.host for comm in self._comms if comm.who.host}) > 1:
             self._file.one_host = False
         yield from self._ranks()
+        yield from self._buses.values()
         groups = self._groups()
         yield from groups.values()
         for comm in self._comms:
@@ -189,3 +198,9 @@ class NcclReader:
             completed=1 if comm.done else 0,
             calls=(Call(op="comm_init", seq=1, state=state, line=comm.source.line),),
         )
+
+
+def _address(bus: str) -> str:
+    """Write NCCL's number of a PCI address ("1b000": bus 1b, device 00, function 0) in full."""
+    digits = bus.zfill(9)
+    return f"{digits[:-5]}:{digits[-5:-3]}:{digits[-3:-1]}"

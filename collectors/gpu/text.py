@@ -1,0 +1,99 @@
+"""Text in which GPU tools have printed something: their output alone, or among other lines.
+
+One pass over the lines; where one of the known beginnings stands, its reader takes over and
+gives the line behind what it read. A file may hold the output of several tools, several
+samples and several hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from whyhang.analyzer.model import Fact, Gpu
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.gpu import links, monitor, others, query_csv, query_text, table
+from whyhang.collectors.gpu.lines import Counter, Piece, pieces
+
+MAX_BYTES = 32 << 20
+MARKS = (
+    *(b"NVIDIA-SMI ", b"==NVSMI LOG==", b"Unable to determine the device handle for"),
+    *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"#Entity", b"# Entity", b"gpuId ", b"CPU Affinity"),
+    *(b"Time gpu", b"Time        gpu", b"| Diagnostic  ", b"GPU%", b"GPU use (%)"),
+    *(b"utilization.gpu", b"gpu_uuid", b"memory.used", b"\nGPU-", b"nvidia-bug-report"),
+)
+"""One of these is in every text that is read here."""
+
+_Parser: TypeAlias = Callable[[Piece, int, Counter], tuple[int, list[Gpu]]]
+
+
+class TextReader:
+    """Reads what nvidia-smi, dcgmi and rocm-smi print for people."""
+
+    name = "output of GPU tools"
+
+    def sniff(self, document: Document) -> bool:
+        """Look for a telling word."""
+        head = document.head
+        if b"<nvidia_smi_log" in head[:4096]:
+            return False
+        return any(mark in head for mark in MARKS) or head.startswith((b"GPU-", b"MIG-"))
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield a fact for each GPU and sample."""
+        with document.open() as stream:
+            text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        counter = Counter(document)
+        for piece in pieces(document, text):
+            yield from _facts(piece, counter)
+
+
+def _facts(piece: Piece, counter: Counter) -> Iterator[Gpu]:
+    position = 0
+    while position < len(piece.lines):
+        text = piece.lines[position].text
+        if "Unable to determine the device handle" in text:
+            yield from table.lost(piece, position, counter)
+            position += 1
+            continue
+        parser = _parser(text) if text else None
+        if parser is None:
+            position += 1
+            continue
+        behind, found = parser(piece, position, counter)
+        yield from found
+        position = max(behind, position + 1)
+
+
+def _parser(text: str) -> _Parser | None:  # noqa: C901 - one case per beginning
+    """Give the reader of what begins with this line."""
+    first = text[0]
+    if first == "|":
+        if "NVIDIA-SMI" in text and table.HEAD.search(text):
+            return table.parse
+        return others.parse_diag if others.is_diag(text) else None
+    if first == "#":
+        if monitor.is_dmon(text):
+            return monitor.parse_dmon
+        return monitor.parse_dcgm if monitor.is_dcgm(text) else None
+    if first == "=":
+        return query_text.parse if query_text.START in text else None
+    stripped = text.strip()
+    if stripped.startswith("GPU"):
+        if links.is_gpu(text):
+            return links.parse_links
+        if others.is_rocm(stripped):
+            return others.parse_rocm
+        if links.is_topology(text):
+            return links.parse_topology
+    elif stripped.startswith("Device") and others.is_rocm(stripped):
+        return others.parse_rocm
+    elif stripped.startswith("gpuId ") and links.is_dcgm(text):
+        return links.parse_dcgm
+    elif stripped.startswith("|") and "NVIDIA-SMI" in stripped and table.HEAD.search(stripped):
+        return table.parse
+    if query_csv.is_app(text):
+        return query_csv.parse_apps
+    if "," in text and query_csv.columns(stripped) is not None:
+        return query_csv.parse
+    return None

@@ -192,6 +192,10 @@ def _read(bundle: Bundle) -> list[Fact]:
         from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
 
         readers = (FlightRecorder(), *readers)
+    if any(entry.kind == "ras" for entry in bundle.manifest.files):
+        from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
+
+        readers = (RasReader(), *readers)
     return list(read_documents(documents_of(bundle), readers=readers))
 
 

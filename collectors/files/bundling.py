@@ -30,6 +30,19 @@ MANY = 3
 """Equal gaps of more processes than this are told as one."""
 
 
+class Printed(Record):
+    """What was had of the host or the job as a whole, kept as it came: a report, a log.
+
+    ``name`` is the file's, within the folder of the host.
+    """
+
+    name: str
+    kind: str
+    data: bytes
+    look: int | None = None
+    taken_at: float | None = None
+
+
 class Taken(Record):
     """Everything that was taken of one job on one host."""
 
@@ -47,6 +60,7 @@ class Taken(Record):
     touched: tuple[str, ...]
     records: tuple[Recorded, ...] = ()
     stores: tuple[StoreView, ...] = ()
+    printed: tuple[Printed, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -81,6 +95,18 @@ def bundle_of(taken: Taken) -> Bundle:
         entry = _record_entry(record, folder, taken.hostname, width)
         files[entry.path] = record.data
         entries.append(entry)
+    for text in taken.printed:
+        path = f"{folder}/{text.name}"
+        files[path] = text.data
+        entries.append(
+            Entry(
+                path=path,
+                kind=text.kind,
+                host=taken.hostname,
+                look=text.look,
+                taken_at=text.taken_at,
+            )
+        )
     for kind, facts in (
         ("stores", taken.stores),
         ("excerpts", taken.excerpts),

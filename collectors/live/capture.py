@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.model import Excerpt, Gap, Process, Record, Role, StoreView, replace
 from whyhang.collectors.files.bundle import Bundle
-from whyhang.collectors.files.bundling import Taken, bundle_of
+from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned
 from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
@@ -23,6 +23,7 @@ from whyhang.collectors.live.look import Look, worth_reading
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.processes import who
 from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.ras import RasQuestion
 from whyhang.collectors.live.recorders import (
     Records,
     asked,
@@ -93,14 +94,17 @@ class Capture:
         self._reading: Reading | None = None
         self._stores: list[StoreView] = []
         self._gaps: list[Gap] = []
+        self._printed: list[Printed] = []
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
+        ras = RasQuestion(self.host, self.job, self.options.looks, self.options.interval)
         for number in range(self.options.looks):
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
         self._records = self._read_recorders()
         self._finish_stores()
+        self._finish_ras(ras)
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""
@@ -164,6 +168,7 @@ class Capture:
                 ),
                 records=newest(self._records),
                 stores=tuple(self._stores),
+                printed=tuple(self._printed),
             )
         )
 
@@ -196,6 +201,22 @@ class Capture:
             self._tell(f"asking {self.options.debug_server} for the recorders")
             found.append(from_debug_server(self.options.debug_server, self.options.limit))
         return found
+
+    def _finish_ras(self, question: RasQuestion) -> None:
+        """Keep what NCCL's RAS answered beside the looks."""
+        for answer in question.finish():
+            form = "json" if answer.form == "json" else "txt"
+            self._printed.append(
+                Printed(
+                    name=f"ras.look{answer.look}.{form}",
+                    kind="ras",
+                    data=answer.data,
+                    look=answer.look,
+                    taken_at=answer.taken_at,
+                )
+            )
+        self._gaps += question.gaps
+        self._touched += question.touched
 
     def _finish_stores(self) -> None:
         """Take what the stores have answered by now, or until their time is up."""

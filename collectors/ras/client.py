@@ -1,0 +1,266 @@
+"""Asks NCCL's RAS for a report, in a process of its own that can be killed at any moment.
+
+Run by path (standard library only, no import of whyhang), with one JSON object as argument; it
+prints JSON lines, each report after a header that tells its size. Everything has a limit.
+
+The protocol is one of lines over TCP (``src/ras/client_support.cc`` of NCCL 2.24 to 2.30):
+``CLIENT PROTOCOL 2``, ``TIMEOUT 1`` (seconds that silent processes are waited for), ``SET
+FORMAT json`` where the version has it, ``VERBOSE STATUS``; then the report until the end of the
+connection. Every process of a user listens at the same port, and the kernel chooses which one
+answers: it may be stopped, or of another job. Whose socket is at the other end stands in
+/proc/net/tcp and /proc/PID/fd, so a stranger is left again, and asked is the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+CLONE_NEWNET = 0x40000000
+TRIES = 24
+GREETING = 0.3  # seconds until a process that does not answer is taken for stopped
+PATIENCE = 1  # seconds that RAS waits for silent processes, and once more for their peers
+MAX_BYTES = 64 << 20
+
+
+class TroubleError(Exception):
+    """It did not answer as RAS does; the text says how."""
+
+
+class HurryError(Exception):
+    """Whoever started us wants what there is now."""
+
+
+class StrangerError(Exception):
+    """A process of another job answered."""
+
+
+def enter_network(pid: int) -> None:
+    """Go into the network namespace of a process; single-threaded as this program is."""
+    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(descriptor, CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
+
+
+def hexed(host: str, port: int) -> str:
+    """Write an address the way /proc/net/tcp does: words of four bytes in host order."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    packed = socket.inet_pton(family, host.partition("%")[0])
+    words = [packed[at : at + 4] for at in range(0, len(packed), 4)]
+    if sys.byteorder == "little":
+        words = [word[::-1] for word in words]
+    return f"{b''.join(words).hex().upper()}:{port:04X}"
+
+
+def other_end(connection: socket.socket) -> str | None:
+    """Give the inode of the socket at the other end; None until a process has accepted it."""
+    here, there = connection.getsockname(), connection.getpeername()
+    own, its = hexed(here[0], here[1]), hexed(there[0], there[1])
+    name = "tcp6" if connection.family == socket.AF_INET6 else "tcp"
+    with open(f"/proc/self/net/{name}", encoding="ascii", errors="replace") as table:  # noqa: PTH123
+        for line in table:
+            field = line.split()
+            if len(field) > 9 and field[1] == its and field[2] == own:
+                return field[9] if field[9] != "0" else None
+    return None
+
+
+def owner_of(inode: str, pids: list[int]) -> tuple[int | None, bool]:
+    """Find which process has this socket open; the second value: all could be looked at."""
+    link, seen = f"socket:[{inode}]", 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            entries = list(os.scandir(f"/proc/{pid}/fd"))
+            seen += 1
+            for entry in entries:
+                with contextlib.suppress(OSError):  # closed in the meantime
+                    if os.readlink(entry.path) == link:  # noqa: PTH115
+                        return pid, True
+    return None, seen == len(pids)
+
+
+class Dialogue:
+    """One connection."""
+
+    def __init__(self, address: tuple[str, int], until: float) -> None:
+        self.until = until
+        self.rest = b""
+        self.connection = socket.create_connection(address, timeout=self.left(GREETING))
+
+    def left(self, most: float) -> float:
+        """Give the seconds that may still be spent."""
+        return max(0.01, min(most, self.until - time.monotonic()))
+
+    def say(self, line: str) -> None:
+        """Send a line."""
+        self.connection.settimeout(self.left(GREETING))
+        self.connection.sendall(line.encode() + b"\n")
+
+    def hear(self) -> str:
+        """Read a line."""
+        by = time.monotonic() + self.left(GREETING)
+        while b"\n" not in self.rest:
+            if time.monotonic() >= by or len(self.rest) > 4096:
+                raise TimeoutError
+            self.connection.settimeout(max(0.01, by - time.monotonic()))
+            data = self.connection.recv(4096)
+            if not data:
+                raise TroubleError("it closed the connection without a report")
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b"\n")
+        return line.decode("utf-8", "replace").strip()
+
+    def whose(self, pids: list[int]) -> int | None:
+        """Give which of ``pids`` answers, None where that cannot be seen."""
+        inode = None
+        with contextlib.suppress(OSError, ValueError):
+            inode = other_end(self.connection)
+        if inode is None:
+            return None
+        pid, all_seen = owner_of(inode, pids)
+        if pid is None and all_seen:
+            raise StrangerError
+        return pid
+
+    def report(self) -> tuple[bytes, bool]:
+        """Read the report to its end; the second value tells whether that was reached."""
+        parts = [self.rest]
+        size = len(self.rest)
+        while time.monotonic() < self.until and size < MAX_BYTES:
+            self.connection.settimeout(self.left(0.5))
+            try:
+                data = self.connection.recv(1 << 16)
+            except TimeoutError:
+                if os.getppid() == 1:  # whoever started us is gone
+                    break
+                continue
+            except (OSError, HurryError):
+                break
+            if not data:
+                return b"".join(parts), True
+            parts.append(data)
+            size += len(data)
+        return b"".join(parts)[:MAX_BYTES], False
+
+
+Answer = tuple[bytes, bool, "int | None", str]
+"""The report, whether it is whole, which process answered and in which format."""
+
+
+def ask(address: tuple[str, int], pids: list[int], until: float, form: str) -> Answer:
+    """Ask once."""
+    dialogue = Dialogue(address, until)
+    with contextlib.closing(dialogue.connection):
+        dialogue.say("CLIENT PROTOCOL 2")
+        greeting = dialogue.hear()
+        if not greeting.upper().startswith("SERVER PROTOCOL"):
+            raise TroubleError(f"what listens there is not RAS (it said {greeting[:60]!r})")
+        pid = dialogue.whose(pids)
+        dialogue.say(f"TIMEOUT {PATIENCE}")
+        dialogue.hear()
+        if form == "json":
+            dialogue.say("SET FORMAT json")
+            form = "json" if dialogue.hear().upper() == "OK" else "text"
+        dialogue.say("VERBOSE STATUS")
+        data, whole = dialogue.report()
+        return data, whole, pid, form
+
+
+class Attempts:
+    """Asks until a process of the job has answered, and remembers what was in the way."""
+
+    def __init__(self, address: tuple[str, int], pids: list[int], until: float) -> None:
+        self.address = address
+        self.pids = pids
+        self.until = until
+        self.silent = 0
+        self.strangers = 0
+        self.trouble = ""
+        self.form = "json"
+        self.over = False
+
+    def make(self) -> Answer:
+        """Give the first report. Raises ``TroubleError`` if there is none."""
+        for _ in range(TRIES):
+            if self.over or time.monotonic() >= self.until or os.getppid() == 1:
+                break
+            found = self._once()
+            if found is not None and found[0]:
+                return found
+        raise TroubleError(self._said())
+
+    def _once(self) -> Answer | None:
+        try:
+            return ask(self.address, self.pids, self.until, self.form)
+        except StrangerError:
+            self.strangers += 1
+        except TimeoutError:
+            self.silent += 1
+        except TroubleError as error:
+            self.trouble = str(error)
+            self.over = "not RAS" in self.trouble
+            self.form = "text"  # a version may end the dialogue over a word it does not know
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            self.over = isinstance(error, ConnectionRefusedError)
+            time.sleep(0.05)
+        return None
+
+    def _said(self) -> str:
+        said = [self.trouble] if self.trouble else []
+        if self.strangers:
+            said.append(f"{self.strangers} times a process of another job answered")
+        if self.silent:
+            said.append(f"{self.silent} times a process took the connection and said nothing")
+        return "; ".join(said) or "it sent an empty report"
+
+
+def emit(header: dict[str, object], data: bytes = b"") -> None:
+    """Print a header line and what belongs to it."""
+    sys.stdout.buffer.write(json.dumps({**header, "size": len(data)}).encode() + b"\n" + data)
+    sys.stdout.buffer.flush()
+
+
+def hurry(*_: object) -> None:
+    """End what is under way."""
+    raise HurryError
+
+
+def main() -> None:
+    """Ask as often as told, with a pause in between."""
+    told = json.loads(sys.argv[1])
+    signal.signal(signal.SIGTERM, hurry)
+    began = time.monotonic()
+    until = began + told["limit"]
+    if told.get("netns"):
+        try:
+            enter_network(told["netns"])
+        except OSError as error:
+            emit({"kind": "trouble", "why": "namespace", "text": error.strerror or str(error)})
+            return
+    address = (told["host"], told["port"])
+    for look, at in enumerate(told["at"]):
+        time.sleep(max(0.0, began + at - time.monotonic()))
+        when = time.time()
+        try:
+            data, whole, pid, form = Attempts(address, told["pids"], until).make()
+        except (TroubleError, HurryError) as error:
+            emit({"kind": "trouble", "why": "silent", "text": str(error), "look": look})
+            return
+        header = {"kind": "report", "look": look, "at": when, "pid": pid, "form": form}
+        emit({**header, "whole": whole}, data)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from log_docs import lines, read_log
+from log_docs import document, lines, read_log
 
 from whyhang.analyzer.model import Gap, LogLine
 from whyhang.collectors.logs import cache as log_cache
+from whyhang.collectors.logs import patience
 from whyhang.collectors.logs import search as log_search
 from whyhang.collectors.logs import syntax as log_syntax
 from whyhang.collectors.logs.blocks import Block
+from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.search import searcher
 
 PATTERNS = (
@@ -168,3 +170,56 @@ def test_the_end_of_a_short_file_is_searched() -> None:
         text = "." * length + "ad"
 
         assert [line.text for line in lines(text, "ab*d")] == [text]
+
+
+@pytest.mark.parametrize("engine", ["auto", "words"])
+def test_look_around_and_back_references_are_found_in_a_storm(engine: str) -> None:
+    """What the search cannot tell is told by the pattern itself, however many lines look alike."""
+    alike = "acme error ignored\nacme lost x\nfoo meets bar\n" * 5000
+    needles = "acme error fatal\nacme lost 3\nfoo meets foo\n"
+    patterns = (r"acme error (?!ignored)(?P<e>\w+)", r"(?<=lost )\d+", r"(\w+) meets \1")
+
+    found = lines(alike + needles + alike, *patterns, engine=engine)
+
+    assert [line.text for line in found] == needles.splitlines()
+
+
+def test_words_behind_a_place_are_looked_for() -> None:
+    """A pattern that is vague without its look-behind is searched for by the words in it."""
+    pattern = r"(?<=quota lost )\d+"
+    found, gaps = searcher([pattern], [])
+
+    assert log_syntax.is_vague(pattern)
+    assert not log_syntax.is_vague(r"(?<=quota )lost \d+")
+    assert gaps == ()
+    assert found.search(_block("12 34 56\n" * 100))[0] == []
+    assert len(found.search(_block("quota lost 7"))[0]) == 1
+
+
+@pytest.mark.parametrize("engine", ["auto", "words"])
+def test_a_forgotten_pattern_costs_nothing(engine: str) -> None:
+    """A pattern that was given up is no longer found; the others keep their numbers."""
+    found, _ = searcher(["first words", "other words"], [b"mark"], engine=engine)
+    found.forget(0)
+
+    hits, marks = found.search(_block("first words, other words, mark"))
+
+    assert {number for _, number in hits} == {1}
+    assert marks == {0}
+
+
+def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern of a card whose word stands in every line ends, named with its card and line."""
+    monkeypatch.setattr(patience, "ALL_SECONDS", 0.01)
+    pattern = r"loss (?!\d)(?P<x>\w+)"
+    text = "loss 1\n" * 60_000 + "loss nan\n"
+    mine = LogReader([pattern, "loss nan"], owners={pattern: "mine.toml"})
+
+    facts = list(mine.read(document(text)))
+
+    (gap,) = [fact for fact in facts if isinstance(fact, Gap)]
+    assert "mine.toml" in gap.what
+    assert gap.source is not None
+    assert gap.source.line is not None
+    assert [f.matched for f in facts if isinstance(f, LogLine)] == [("loss nan",)]
+    assert [f.matched for f in lines(text, pattern)] == [(pattern,)]

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Trust, Who, replace
+from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Source, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
 from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold
@@ -19,6 +19,7 @@ from whyhang.collectors.logs.patience import Patience, TooSlowError
 from whyhang.collectors.logs.pipeline import searched
 from whyhang.collectors.logs.readers import line_readers
 from whyhang.collectors.logs.search import Hit, Searcher
+from whyhang.collectors.logs.syntax import is_whole
 
 if TYPE_CHECKING:
     import regex
@@ -199,16 +200,41 @@ class FileScan:
             return hits
         kept = [hit for hit in hits if hit[1] not in storms]
         for number in storms:
+            name, _, compiled = self.matcher(number)
             places = self.searcher.exact(block, number)
+            if not is_whole(name) and compiled is not None:
+                rough = [hit for hit in hits if hit[1] == number] if places is None else places
+                places = self._verified(block, number, rough)
             if places is None:
                 kept += [hit for hit in hits if hit[1] == number]
             elif len(places) <= few:
                 kept += places
             else:
                 places.sort()
-                self.fold.more(self.matcher(number)[0], len(places) - few)
+                self.fold.more(name, len(places) - few)
                 kept += places[:STORM_FIRST] + places[-STORM_LAST:]
         return kept
+
+    def _verified(self, block: Block, number: int, places: Sequence[Hit]) -> list[Hit]:
+        """Keep those places whose line the pattern matches, where the search cannot tell."""
+        name, _, compiled = self.matcher(number)
+        assert compiled is not None
+        kept: list[Hit] = []
+        for place in places:
+            start, end = block.segment(block.start + place[0] - 1, LONGEST)
+            try:
+                if self.patience.search(name, compiled, clean(bytes(block.data[start:end]))):
+                    kept.append(place)
+            except TooSlowError as slow:
+                self._give_up(number, slow, self.file.document.source(block.line_at(start)))
+                break
+        return kept
+
+    def _give_up(self, number: int, slow: TooSlowError, source: Source) -> None:
+        """Use a pattern no longer: in this file, or in none if it is a user's."""
+        self.trouble[slow.pattern] = self.patience.gap(slow, source)
+        if slow.pattern in self.patience.ended:
+            self.searcher.forget(number)
 
     def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
         """Search one line with the patterns that may be in it."""
@@ -223,11 +249,14 @@ class FileScan:
         kept: dict[int, list[tuple[str, regex.Match[str]]]] = {}
         for number in sorted(wanted):
             pattern, outside, compiled = self.matcher(number)
-            for which, match in self._matches(pattern, compiled, founds, len(lines)):
-                if outside:
-                    kept.setdefault(which, []).append((pattern, match))
-                for handler in self.handlers.get(pattern, ()):
-                    self._handle(handler, founds[which], match)
+            try:
+                for which, match in self._matches(pattern, compiled, founds, len(lines)):
+                    if outside:
+                        kept.setdefault(which, []).append((pattern, match))
+                    for handler in self.handlers.get(pattern, ()):
+                        self._handle(handler, founds[which], match)
+            except TooSlowError as slow:
+                self._give_up(number, slow, founds[0].source)
         for which, matches in kept.items():
             for line in log_lines(founds[which], matches):
                 self.fold.add(line)
@@ -247,16 +276,13 @@ class FileScan:
         if pattern in self.trouble or pattern in self.patience.ended:
             return
         seen = False
-        try:
-            for which, found in enumerate(founds):
-                if which == parts and seen:
-                    return
-                match = self.patience.search(pattern, compiled, found.text)
-                if match is not None:
-                    seen = True
-                    yield which, match
-        except TooSlowError as slow:
-            self.trouble[pattern] = self.patience.gap(slow, found.source)
+        for which, found in enumerate(founds):
+            if which == parts and seen:
+                return
+            match = self.patience.search(pattern, compiled, found.text)
+            if match is not None:
+                seen = True
+                yield which, match
 
     def _handle(self, handler: Handler, found: Found, match: regex.Match[str]) -> None:
         try:

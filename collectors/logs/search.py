@@ -13,7 +13,7 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Gap
@@ -53,6 +53,9 @@ class Searcher(Protocol):
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Search for one pattern more exactly, if that can be done (else None)."""
+
+    def forget(self, number: int) -> None:
+        """Look for one pattern no longer."""
 
 
 def searcher(
@@ -133,6 +136,12 @@ class WordSearcher:
         """Words cannot be looked for more exactly."""
         return None
 
+    def forget(self, number: int) -> None:
+        """Look for one pattern no longer."""
+        for numbers in (*self._exact.values(), *self._caseless.values(), self._wordless):
+            if number in numbers:
+                numbers.remove(number)
+
     def search(self, block: Block) -> Searched:
         """Look for each word in turn: many quick passes over a block that stays in the cache."""
         data = bytes(block.data[block.start : block.stop])
@@ -203,10 +212,13 @@ class HyperscanSearcher:
 
     threaded = True
 
-    def __init__(self, database: hyperscan.Database, patterns: Sequence[str], marks: int) -> None:
+    def __init__(
+        self, database: hyperscan.Database, patterns: Sequence[str], marks: Sequence[bytes] = ()
+    ) -> None:
         self._database = database
         self._patterns = patterns
         self._marks = marks
+        self._forgotten: set[int] = set()
         self._own = threading.local()
         self._exact: dict[int, HyperscanSearcher | None] = {}
 
@@ -216,6 +228,11 @@ class HyperscanSearcher:
             self._exact[number] = _exact_searcher(self._patterns[number])
         found = self._exact[number]
         return None if found is None else [(end, number) for end, _ in found.search(block)[0]]
+
+    def forget(self, number: int) -> None:
+        """Look for one pattern no longer: its hits would cost time in every block."""
+        self._forgotten.add(number)
+        self._database, _ = _database(self._patterns, self._marks, without=self._forgotten)
 
     def search(self, block: Block) -> Searched:
         """Look for everything in one pass."""
@@ -229,7 +246,8 @@ class HyperscanSearcher:
 
         hits: list[Hit] = []
         marks: set[int] = set()
-        limit = self._marks
+        limit = len(self._marks)
+        database = self._database  # another thread may put a smaller one in its place
 
         def found(number: int, _start: int, end: int, _flags: int, _context: object) -> bool:
             if number < limit:
@@ -238,12 +256,13 @@ class HyperscanSearcher:
                 hits.append((end, number - limit))
             return len(hits) > most
 
-        if not hasattr(self._own, "scratch"):  # each thread needs one
-            self._own.scratch = hyperscan.Scratch(self._database)
+        if getattr(self._own, "database", None) is not database:
+            self._own.database = database
+            self._own.scratch = hyperscan.Scratch(database)  # each thread needs one
         # One byte more: in a block of 17 to 34 bytes Hyperscan 5.4 can miss what ends at its end.
         with memoryview(block.data) as data, data[block.start : block.stop + 1] as view:
             try:
-                self._database.scan(view, match_event_handler=found, scratch=self._own.scratch)  # type: ignore[type-var]  # any buffer
+                database.scan(view, match_event_handler=found, scratch=self._own.scratch)  # type: ignore[type-var]  # any buffer
             except hyperscan.ScanTerminated:
                 return None
         return hits, marks
@@ -263,18 +282,27 @@ def hyperscan_searcher(
     name = log_cache.name(str(getattr(hyperscan, "__version__", "")), patterns, marks)
     database = log_cache.load(name)
     if database is not None:
-        return HyperscanSearcher(database, patterns, len(marks)), ()
-    try:
-        database, lost = _compiled(patterns, marks, suspicious=False)
-    except hyperscan.HyperscanError:
-        database, lost = _compiled(patterns, marks, suspicious=True)
+        return HyperscanSearcher(database, patterns, marks), ()
+    database, lost = _database(patterns, marks)
     if not lost:
         log_cache.save(name, database)
-    return HyperscanSearcher(database, patterns, len(marks)), unsearchable(lost)
+    return HyperscanSearcher(database, patterns, marks), unsearchable(lost)
+
+
+def _database(
+    patterns: Sequence[str], marks: Sequence[bytes], *, without: Collection[int] = ()
+) -> tuple[hyperscan.Database, list[tuple[str, str]]]:
+    """Compile all patterns but some; give those that cannot be looked for, and why."""
+    import hyperscan  # noqa: PLC0415
+
+    try:
+        return _compiled(patterns, marks, without, suspicious=False)
+    except hyperscan.HyperscanError:
+        return _compiled(patterns, marks, without, suspicious=True)
 
 
 def _compiled(
-    patterns: Sequence[str], marks: Sequence[bytes], *, suspicious: bool
+    patterns: Sequence[str], marks: Sequence[bytes], without: Collection[int], *, suspicious: bool
 ) -> tuple[hyperscan.Database, list[tuple[str, str]]]:
     """Compile all; ``suspicious`` tries each pattern by itself, which takes three times as long."""
     import hyperscan  # noqa: PLC0415
@@ -283,11 +311,13 @@ def _compiled(
     flags = [hyperscan.HS_FLAG_SINGLEMATCH] * len(marks)
     numbers = list(range(len(marks)))
     lost: list[tuple[str, str]] = []
-    for number, pattern in enumerate(patterns, start=len(marks)):
+    for number, pattern in enumerate(patterns):
+        if number in without:
+            continue
         for code, caseless in _expressions(pattern, lost, suspicious=suspicious):
             codes.append(code)
             flags.append(hyperscan.HS_FLAG_CASELESS if caseless else 0)
-            numbers.append(number)
+            numbers.append(number + len(marks))
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(expressions=codes, ids=numbers, elements=len(codes), flags=flags)
     return database, lost
@@ -333,7 +363,7 @@ def _exact_searcher(pattern: str) -> HyperscanSearcher | None:
     flag = hyperscan.HS_FLAG_CASELESS if caseless else 0
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(expressions=[code], ids=[0], elements=1, flags=[flag])
-    return HyperscanSearcher(database, [pattern], 0)
+    return HyperscanSearcher(database, [pattern])
 
 
 def literal(word: bytes) -> bytes:

@@ -97,6 +97,7 @@ class _Reader:
         self.text = pattern
         self.at = 0
         self.caseless = False
+        self.dropped = False  # something that would make fewer lines match
 
     def more(self) -> bool:
         return self.at < len(self.text)
@@ -182,10 +183,12 @@ class _Reader:
         look = self.peek(2)
         if look in ("<=", "<!"):
             self.at += 2
+            self.dropped = True
             seen = self.inside()
             return Look(part=seen) if look == "<=" else EMPTY
         sign = self.take()
         if sign in "=!":
+            self.dropped = True
             seen = self.inside()
             return Look(part=seen) if sign == "=" else EMPTY
         if sign == "#":
@@ -194,6 +197,7 @@ class _Reader:
         if sign in ":>":
             return self.inside()
         if sign == "P" and self.peek() == "=":
+            self.dropped = True
             self.until(")")
             return Repeat(part=Some(code=r"[^\n]", wide=True), least=0, most=None)
         if sign == "P" and self.take() != "<":
@@ -226,6 +230,7 @@ class _Reader:
         if sign in "bBAZzGmMK":
             return EMPTY
         if sign in "123456789g":
+            self.dropped = True
             while self.peek().isdigit():
                 self.take()
             if sign == "g":
@@ -394,6 +399,19 @@ def is_vague(pattern: str) -> bool:
     node, _ = parse(pattern)
     words = _words(_without_looks(node))
     return bool(_words(node)) and not words
+
+
+def is_whole(pattern: str) -> bool:
+    """Tell whether the loosened form says all that the pattern does about a line.
+
+    It does not where look-around or back-references were dropped.
+    """
+    reader = _Reader(pattern)
+    try:
+        reader.alternatives()
+    except UntranslatableError:
+        return False
+    return not reader.dropped
 
 
 def _without_looks(node: Node) -> Node:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Child, Job, Meeting, Member, Picture, Stand, Standing
+from whyhang.analyzer.case import (
+    Case,
+    Child,
+    Job,
+    Meeting,
+    Member,
+    Picture,
+    Stand,
+    Standing,
+    lock_holder,
+)
 from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.ledger.book import COUNTERS
@@ -28,7 +38,7 @@ ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
     line_text = source_lines(job.excerpts)
-    stands = set_aside(job, [_stand(member, rules, line_text) for member in job.members])
+    stands = set_aside(job, [_stand(job, member, rules, line_text) for member in job.members])
     ledger = judge(ranked_tracks(job), job.groups, job.world_size)
     meeting = [_in_rendezvous(_child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
@@ -109,7 +119,7 @@ def source_lines(excerpts: Iterable[Excerpt]) -> LineText:
     return line_text
 
 
-def _stand(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Stand:
+def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Stand:
     looks = sorted({dump.look for dump in member.dumps})
     places = {look: _place_at(member, look, rules, line_text) for look in looks}
     moves = motion(member.dumps, member.processes)
@@ -119,6 +129,8 @@ def _stand(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> 
         moves = replace(moves, moved=Moved.ON)
     place = places[looks[-1]] if looks else None
     standing = _standing(member, place, moves)
+    if standing is Standing.BLOCKED and lock_holder(job, member) is not None:
+        standing = Standing.WAITING  # on the rank that holds the lock
     if standing is Standing.IDLE and member.rank is not None and place and place.user is not None:
         # A rank in an event loop of its own is in no collective, unless it serves requests.
         place, standing = replace(place, certain=False), Standing.BLOCKED

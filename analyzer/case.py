@@ -121,6 +121,15 @@ class Job(Record):
         return None
 
 
+def lock_holder(job: Job, member: Member) -> Member | None:
+    """Find the member that holds the lock on a file that another one waits for."""
+    lock = member.processes[-1].lock if member.processes else None
+    if lock is None:
+        return None
+    holder = job.member_of(Who(host=member.host, pid=lock.holder_pid))
+    return holder if holder is not member else None
+
+
 class Standing(enum.Enum):
     """Where a member stands towards the others, all evidence taken together."""
 

@@ -143,6 +143,18 @@ class Counters(Record):
     switches: int
 
 
+class LockWait(Record):
+    """A lock on a file that a process waits for, as /proc/locks tells (proc(5)).
+
+    ``holder_pid`` is the process that took the lock; ``holder`` its command line, empty where
+    it has ended (a child that inherited the file may hold the lock on) or cannot be seen.
+    """
+
+    holder_pid: int
+    holder: str = ""
+    path: str | None = None
+
+
 class Process(Record):
     """What /proc tells of one process at one look.
 
@@ -171,6 +183,7 @@ class Process(Record):
     tracer_pid: int | None = None  # a debugger is attached
     threads: tuple[ThreadState, ...] = ()
     owner_pid: int | None = None  # of a helper: the rank process it works for
+    lock: LockWait | None = None
 
 
 class ThreadState(Record):

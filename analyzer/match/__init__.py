@@ -18,6 +18,7 @@ from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
 from whyhang.analyzer.match.ledger import ledger, silent_in_log
+from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
 from whyhang.analyzer.match.place import (
@@ -30,7 +31,6 @@ from whyhang.analyzer.match.place import (
     late,
     moving,
     parted,
-    waits_for_lock_of_its_own,
 )
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.sockets import not_connected
@@ -62,6 +62,7 @@ __all__ = [
     "Blames",
     "Either",
     "Hit",
+    "Holder",
     "Kind",
     "Log",
     "Moved",
@@ -80,6 +81,7 @@ __all__ = [
     "creates_group",
     "differs",
     "either",
+    "file_lock",
     "late",
     "ledger",
     "left_loop",

@@ -402,25 +402,6 @@ def absent(*, starting: bool | None = None) -> Absent:
     return Absent(starting=starting)
 
 
-class LockOfItsOwn(Record):
-    """A rank's main thread waits for a lock while another thread of it waits for one too."""
-
-    def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit per such rank; two waiting threads make a cycle likely."""
-        hits = []
-        for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
-            stand = case.stands[hit.members[0]]
-            if stand.place is not None and stand.place.op == "file-lock":
-                continue
-            hits.append(hit)
-        return tuple(hits)
-
-
-def waits_for_lock_of_its_own() -> LockOfItsOwn:
-    """Ask for ranks stuck on a lock or the GIL within their own process."""
-    return LockOfItsOwn()
-
-
 class Moving(Record):
     """The job as a whole goes on, and at every look the same few ranks hold the others up."""
 

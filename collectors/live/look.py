@@ -11,8 +11,8 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Gap, Process, Record, Role, Source, replace
-from whyhang.collectors.live import release
+from whyhang.analyzer.model import Gap, LockWait, Process, Record, Role, Source, replace
+from whyhang.collectors.live import locks, release
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
@@ -58,6 +58,7 @@ class Look(Plan):
         self._hostname = hostname
         self._limit = limit
         self._sockets = Sockets(host.proc)
+        self._locks: dict[int, LockWait] = {}
         self._members: dict[int, Member] = {}
         self._known: dict[int, Process] = {}
         self._read: set[int] = set()
@@ -78,6 +79,7 @@ class Look(Plan):
         self._members = {member.pid: member for member in members}
         self._known = known
         self._read = read
+        self._locks = locks.waits(self._host)
         aside = itertools.chain(map(self._describe, self._members), meanwhile or ())
         outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
         again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
@@ -130,6 +132,7 @@ class Look(Plan):
             thread_count=now.thread_count,
             threads=now.threads,
             tracer_pid=now.tracer_pid,
+            lock=locks.with_path(self._locks.get(pid), _main_syscall(now)),
             before=now.before,
             after=now.after,
         )
@@ -247,6 +250,10 @@ class Look(Plan):
             self.touched.append(
                 f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
             )
+
+
+def _main_syscall(process: Process) -> str | None:
+    return process.threads[0].syscall if process.threads else None
 
 
 def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:

@@ -1,0 +1,56 @@
+"""Who waits for whose lock on a file: /proc/locks (proc(5), fs/locks.c).
+
+A line is a lock that is held; one with an arrow, under the same number, waits for it. Locks
+that another host holds on a shared file system are not in it, nor is a lock file that
+programs merely look for.
+"""
+
+from __future__ import annotations
+
+from whyhang.analyzer.model import LockWait, replace
+from whyhang.analyzer.redact import redact_command
+from whyhang.collectors.live.host import Host
+
+_CALLS = ("flock(", "fcntl(")
+
+
+def waits(host: Host) -> dict[int, LockWait]:
+    """Give for each process that waits for a lock on a file the process that holds it."""
+    data = host.proc.bytes_of("locks") or b""
+    if b"->" not in data:
+        return {}
+    found = parse(data)
+    return {
+        pid: LockWait(holder_pid=holder, holder=_command(host, holder))
+        for pid, holder in found.items()
+    }
+
+
+def parse(data: bytes) -> dict[int, int]:
+    """Read pid to pid of the holder. Locks of no process that can be seen are left out."""
+    holders: dict[bytes, int] = {}
+    found: dict[int, int] = {}
+    for line in data.splitlines():
+        number, *field = line.split()
+        waits_for_it = field[:1] == [b"->"]
+        try:
+            pid = int(field[4 if waits_for_it else 3])
+        except (IndexError, ValueError):
+            continue
+        if not waits_for_it:
+            holders[number] = pid
+        elif holders.get(number, 0) > 0 and pid > 0:
+            found[pid] = holders[number]
+    return found
+
+
+def with_path(wait: LockWait | None, syscall: str | None) -> LockWait | None:
+    """Name the file, where the system call of the main thread tells: "flock(5: /a.lock)"."""
+    if wait is None or syscall is None or not syscall.startswith(_CALLS):
+        return wait
+    path = syscall.partition(": ")[2].rstrip(")")
+    return replace(wait, path=path) if path.startswith("/") else wait
+
+
+def _command(host: Host, pid: int) -> str:
+    return redact_command(host.arguments(pid)) if pid in host.stats else ""

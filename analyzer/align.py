@@ -19,6 +19,7 @@ from whyhang.analyzer.case import (
     Standing,
     lock_holder,
 )
+from whyhang.analyzer.graph import CallRef, Wait
 from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.ledger.book import COUNTERS
@@ -39,7 +40,9 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
     line_text = source_lines(job.excerpts)
     stands = set_aside(job, [_stand(job, member, rules, line_text) for member in job.members])
-    ledger = judge(ranked_tracks(job), job.groups, job.world_size)
+    tracks = ranked_tracks(job)
+    waits = _waits_of_stacks(job, stands, tracks)
+    ledger = judge(tracks, job.groups, job.world_size, waits=waits)
     meeting = [_in_rendezvous(_child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,
@@ -53,6 +56,41 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
 def _in_rendezvous(place: Place | None) -> bool | None:
     """Tell whether a launcher still waits for the launchers of other hosts; None if not seen."""
     return None if place is None else place.kind is WaitKind.INIT
+
+
+def _waits_of_stacks(
+    job: Job, stands: tuple[Stand, ...], tracks: Iterable[Track]
+) -> tuple[Wait, ...]:
+    """Draw the waits of ranks that stand in a collective while others send and receive.
+
+    Which group it is on, a stack does not tell; but who waits in it waits for somebody who is
+    not there. Where no stack tells the peers of a send or receive, this adds nothing.
+    """
+    paired = {t.who.rank for t in tracks if t.kind == "stack"}
+    recorded = {t.who.rank for t in tracks if t.kind != "stack"}
+    if not paired:
+        return ()
+    ranks = {s.member: job.members[s.member].rank for s in stands}
+    found = []
+    for meeting in _meetings(stands):
+        if meeting.kind is not WaitKind.COLLECTIVE:
+            continue
+        inside = {ranks[number] for number in meeting.members}
+        others = frozenset(
+            rank for rank in ranks.values() if rank is not None and rank not in inside
+        )
+        found += [
+            Wait(
+                waiter=rank,
+                on=others,
+                call=CallRef(op=meeting.op, group=""),
+                certain=False,
+                kind="stack",
+            )
+            for rank in inside
+            if rank is not None and rank not in recorded
+        ]
+    return tuple(found)
 
 
 def set_aside(job: Job, stands: list[Stand]) -> tuple[Stand, ...]:

@@ -134,6 +134,10 @@ def _capture(
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle())
         case = _aligned(read)
+    senders = _in_pairs(case)
+    if senders:
+        taken.peers(senders)
+        read = _read(taken.bundle())
     if options.native == "auto":
         open_questions = _undecided(case)
         if open_questions:
@@ -168,6 +172,21 @@ def _aligned(read: list[Fact]) -> Case:
     from whyhang.signatures.frames import TABLE  # noqa: PLC0415
 
     return align(identify(read), TABLE)
+
+
+def _in_pairs(case: Case) -> list[int]:
+    """List the pids of ranks that stand in a send or a receive of a job that does not move."""
+    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415 - not for `--help`
+
+    if case.picture.progress:
+        return []
+    pids = [
+        case.member(number).pid
+        for meeting in case.picture.meetings
+        if meeting.kind is WaitKind.P2P
+        for number in meeting.members
+    ]
+    return [pid for pid in pids if pid is not None]
 
 
 def _undecided(case: Case) -> list[int]:

@@ -63,9 +63,9 @@ def judge(
     book = open_book(tracks, groups, world_size)
     heads = find_heads(book)
     found = meetings(book, heads)
-    pairs = pairings(book, heads)
-    own = (*collective_waits(found), *pair_waits(book, pairs))
     known = book.present | set(book.stacks) | {wait.waiter for wait in waits}
+    pairs = pairings(book, heads, known)
+    own = (*collective_waits(found), *pair_waits(book, pairs))
     every = (*own, *waits)
     scene = Scene(
         book=book,

@@ -37,8 +37,11 @@ class Pairing(Record):
     told: bool
 
 
-def pairings(book: Book, heads: Heads) -> tuple[Pairing, ...]:
-    """Hold every send and receive in which a rank stands against its peer."""
+def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple[Pairing, ...]:
+    """Hold every send and receive in which a rank stands against its peer.
+
+    ``told`` are the ranks of which it is known where they stand.
+    """
     posted = _posted(book, heads)
     standing_in = {
         (head.rank, call.op, call.peer)
@@ -47,7 +50,6 @@ def pairings(book: Book, heads: Heads) -> tuple[Pairing, ...]:
         for call in head.batch or (head.call,)
         if call.p2p
     }
-    told = book.present | set(book.stacks)
     found = []
     for own in heads.of.values():
         for head in own:
@@ -97,6 +99,25 @@ def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
         if pairing.call.op == "send" and listeners and pairing.peer not in listeners:
             wrong.add(sender)
     return tuple(sorted(wrong)) if len(wrong) == 1 else ()
+
+
+def deaf_to_sender(found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
+    """Find the one rank that listens to who does not send, while another sends to it in vain.
+
+    Only among ranks that wait for each other in a circle (``caught``): else its sender may just
+    be late, and the other is next in turn.
+    """
+    lonely = [p for p in found if not p.answered and p.told and p.head.rank in caught]
+    senders = {p.peer: p.head.rank for p in lonely if p.call.op == "send"}
+    talking = {p.head.rank for p in lonely if p.call.op == "send"}
+    deaf = {
+        p.head.rank
+        for p in lonely
+        if p.call.op == "recv"
+        and p.peer not in talking
+        and senders.get(p.head.rank, p.peer) != p.peer
+    }
+    return tuple(deaf) if len(deaf) == 1 else ()
 
 
 def _posted(book: Book, heads: Heads) -> Counter[tuple[int, str, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.graph import Cycle, Root
 from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import site_of
-from whyhang.analyzer.ledger.p2p import Pairing, wrong_peers
+from whyhang.analyzer.ledger.p2p import Pairing, deaf_to_sender, wrong_peers
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
 from whyhang.analyzer.ledger.scene import Scene, merged, sources
 
@@ -20,8 +20,9 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     lonely = [p for p in scene.pairings if not p.answered and p.told and not p.call.unclosed]
     if not lonely:
         return None
-    culprits = tuple(r for r in wrong_peers(scene.book, scene.pairings) if r not in explained)
     caught = {rank for cycle in cycles for rank in cycle.members}
+    wrong = wrong_peers(scene.book, scene.pairings) or deaf_to_sender(scene.pairings, caught)
+    culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:
         return None

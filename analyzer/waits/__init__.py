@@ -57,6 +57,9 @@ LineText = Callable[[Frame], str | None]
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
 # A thread in one of these waits itself: it is not what holds the main thread up.
 _AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
+WAITS_FOR_RANKS = 4
+"""The score of a thread that is in a collective; others that may be waited for have less."""
+
 # Waits that a thread cannot end without the GIL, where no native stack says what it is at.
 _NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
 
@@ -230,7 +233,7 @@ def _follow(
         threads = [t for t in threads if _runs_in_pool(t)] or threads
     places = [_thread_place(t, dump, process, index, line_text) for t in threads]
     scored = [(score, p) for p in places if (score := _score(found, p)) > 0]
-    if not scored:
+    if not scored or (found.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
         return found
     best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]
     chosen = best[0]
@@ -242,6 +245,11 @@ def _follow(
         certain=chosen.certain and alike and named,
         through=_through(found, chosen),
     )
+
+
+def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
+    """Tell whether no thread waits for other ranks; which of several sets an event is open."""
+    return max(score for score, _ in scored) < WAITS_FOR_RANKS
 
 
 def _through(found: Place, chosen: Place) -> str:
@@ -280,8 +288,14 @@ def _runs_in_pool(thread: Thread) -> bool:
 def _score(found: Place, other: Place) -> int:
     """Say how likely a thread is what the main thread waits for; 0: it is not."""
     if other.scope is Scope.RANKS and other.certain:
-        return 4
-    if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE}:
+        return WAITS_FOR_RANKS
+    if found.kind is WaitKind.LOCK and (
+        other.kind is WaitKind.LOCK
+        or other.scope is not Scope.LOCAL
+        or not (other.certain or other.kind is WaitKind.SLEEP)
+    ):
+        return 0  # two locks of one process are a story of their own
+    if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
         return 0
     if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
         return 0

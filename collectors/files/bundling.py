@@ -146,10 +146,10 @@ def _dump_entry(
     number = member.rank if member.rank is not None else owner
     rank = "" if number is None else f"rank{number:0{width}}."
     role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
-    tool = "pyspy-native" if dump.native else "pyspy"
+    tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
     return Entry(
         path=f"{folder}/{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
-        kind="py-spy-native" if dump.native else "py-spy",
+        kind=tool.replace("pyspy", "py-spy"),
         host=hostname,
         pid=member.pid,
         rank=member.rank,

@@ -19,7 +19,7 @@ from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.look import Look, worth_reading
+from whyhang.collectors.live.look import Dump, Look, worth_reading
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.processes import who
 from whyhang.collectors.live.procfs import Proc
@@ -35,6 +35,7 @@ from whyhang.collectors.live.recorders import (
 from whyhang.collectors.live.store import Reading, meeting_places
 from whyhang.collectors.live.versions import versions
 from whyhang.collectors.stacks import pyspy
+from whyhang.collectors.stacks.peers import peers_only
 
 
 class Options(Record):
@@ -95,6 +96,7 @@ class Capture:
         self._stores: list[StoreView] = []
         self._gaps: list[Gap] = []
         self._printed: list[Printed] = []
+        self._peers: list[Dump] = []
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
@@ -138,10 +140,33 @@ class Capture:
         self._native.append(look)
         look.take(members, self._known, {member.pid for member in members})
 
+    def peers(self, pids: Iterable[int]) -> None:
+        """Ask processes that stand in a send or a receive for the rank at its other end."""
+        if not self._looks:
+            return
+        wanted = [pid for pid in pids if pid in self._known]
+        self._tell(f"the peers of {len(wanted)} ranks that send or receive")
+        outcomes = run_all(wanted, _DumpLocals(self._looks[-1], self.options.limit))
+        read = [o for o in outcomes if o.code == 0]
+        self._touched.append(
+            f"py-spy dump --locals paused {len(read)} processes; of the variables only the peers "
+            "of torch's send and recv were kept"
+        )
+        for outcome in read:
+            self._peers.append(
+                Dump(
+                    pid=outcome.command.pid,
+                    look=self._looks[-1].number,
+                    taken_at=outcome.began,
+                    data=peers_only(outcome.output),
+                    peers=True,
+                )
+            )
+
     def bundle(self) -> Bundle:
         """Give everything taken so far as a bundle in memory."""
         every = [*self._looks, *self._native]
-        dumps = tuple(dump for look in every for dump in look.dumps)
+        dumps = (*(dump for look in every for dump in look.dumps), *self._peers)
         processes = tuple(self._final(p) for look in self._looks for p in look.processes.values())
         return bundle_of(
             Taken(
@@ -234,7 +259,7 @@ class Capture:
         self._tell("asking spawned processes for the number of their rank")
         dumped = {dump.pid for dump in look.dumps}
         asked = [pid for pid in [*ranks, self.job.family] if pid in dumped]
-        plan = _AskForNumbers(look, self.options.limit)
+        plan = _DumpLocals(look, self.options.limit)
         outcomes = run_all(asked, plan)
         said = {o.command.pid: spawned.read_numbers(o.output) for o in outcomes if o.code == 0}
         self._touched.append(
@@ -244,8 +269,8 @@ class Capture:
         self.job = spawned.number(self.job, self.host, said)
 
 
-class _AskForNumbers(Plan):
-    """Dumps the local variables of spawned ranks."""
+class _DumpLocals(Plan):
+    """Dumps local variables, of which the caller keeps no more than it has to."""
 
     def __init__(self, look: Look, limit: float) -> None:
         self._look = look

@@ -32,13 +32,17 @@ _NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
 
 
 class Dump(Record):
-    """The stacks of one process as py-spy printed them."""
+    """The stacks of one process as py-spy printed them.
+
+    ``peers``: cut down to its sends and receives, with the rank at the other end.
+    """
 
     pid: int
     look: int
     taken_at: float
     data: bytes
     native: bool = False
+    peers: bool = False
 
 
 class Look(Plan):

@@ -77,24 +77,62 @@ class StackPeers:
             yield from _from_text(document, data.decode("utf-8", "replace"))
 
 
+def peers_only(data: bytes) -> bytes:
+    """Cut what ``py-spy dump --json --locals`` prints down to sends and receives.
+
+    Of all variables only their peers are kept. What cannot be read gives an empty list.
+    """
+    try:
+        traces = _TRACES.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return b"[]"
+    kept = []
+    for trace in traces:
+        place = _in_pair(trace)
+        if place is not None:
+            frames = [_bare(frame) for frame in trace.frames[place:]]
+            peer = _PEERS[trace.frames[place].name]
+            frames[0].locals = [v for v in trace.frames[place].locals or () if v.name == peer]
+            kept.append(_Trace(frames=frames, pid=trace.pid))
+    return msgspec.json.encode(kept)
+
+
+def _bare(frame: _Frame) -> _Frame:
+    return _Frame(
+        name=frame.name,
+        filename=frame.filename,
+        short_filename=frame.short_filename,
+        line=frame.line,
+    )
+
+
+def _in_pair(trace: _Trace) -> int | None:
+    """Find the frame of torch's send or receive."""
+    for place, frame in enumerate(trace.frames):
+        if frame.name in _PEERS and frame.filename.endswith(_FILE):
+            return place
+    return None
+
+
 def _from_json(document: Document, data: bytes) -> Iterator[Track]:
     try:
         traces = _TRACES.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return  # the reader of the stacks says what is wrong
     for trace in traces:
-        for place, frame in enumerate(trace.frames):
-            if frame.name in _PEERS and frame.filename.endswith(_FILE):
-                arguments = {local.name: local.repr or "" for local in frame.locals or ()}
-                frames = tuple(
-                    Frame(function=f.name, file=f.short_filename or f.filename, line=f.line)
-                    for f in trace.frames[place:]
-                )
-                who = document.who
-                if who.pid is None and trace.pid is not None:
-                    who = replace(who, pid=trace.pid)
-                yield from _track(document.source(), who, frame.name, arguments, frames)
-                break
+        place = _in_pair(trace)
+        if place is None:
+            continue
+        called = trace.frames[place]
+        arguments = {local.name: local.repr or "" for local in called.locals or ()}
+        frames = tuple(
+            Frame(function=f.name, file=f.filename or f.short_filename or "", line=f.line)
+            for f in trace.frames[place:]
+        )
+        who = document.who
+        if who.pid is None and trace.pid is not None:
+            who = replace(who, pid=trace.pid)
+        yield from _track(document.source(), who, called.name, arguments, frames)
 
 
 def _from_text(document: Document, text: str) -> Iterator[Track]:

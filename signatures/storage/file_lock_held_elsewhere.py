@@ -13,8 +13,8 @@ SIGNATURE = Signature(
     title="{who} {is} waiting for the lock on {file}, which {holder} holds{waiting}",
     when=file_lock(Holder.OUTSIDER),
     means=(
-        "{who} {is} waiting for the lock on {file}. Its holder, {holder}, is no rank of this job and "
-        "has not released it."
+        "{who} {is} waiting for the lock on {file}. Its holder, {holder}, is no rank of this job "
+        "and has not released it."
     ),
     confidence=0.95,
     remedies=(

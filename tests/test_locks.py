@@ -1,0 +1,118 @@
+"""Locks on files: who waits, who holds, and what that makes of the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_proc import FakeProc
+from small_jobs import ALL_REDUCE, BARRIER, report_of, still
+
+from whyhang.analyzer.model import Fact, LockWait, Process, replace
+from whyhang.collectors.live.locks import parse, waits, with_path
+
+TABLE = b"""\
+1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 4712 fe:00:2162783 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 4713 fe:00:2162783 0 EOF
+2: POSIX  ADVISORY  READ 900 fe:00:99 128 128
+3: OFDLCK ADVISORY  WRITE -1 fe:00:77 0 EOF
+3: -> OFDLCK ADVISORY  WRITE -1 fe:00:77 0 EOF
+"""
+
+LOCKED = """
+locked (cache.py:21)
+prepare (train.py:30)
+<module> (train.py:60)
+"""
+
+
+def wanting(facts: list[Fact], rank: int, lock: LockWait) -> list[Fact]:
+    """Let a rank wait in the kernel for a lock on a file."""
+    return [
+        replace(fact, lock=lock, wchan="locks_lock_inode_wait")
+        if isinstance(fact, Process) and fact.who.rank == rank
+        else fact
+        for fact in facts
+    ]
+
+
+def test_the_kernels_table_names_holder_and_waiters() -> None:
+    """Each waiting process is tied to the one that took the lock; locks of nobody are left out."""
+    assert parse(TABLE) == {4712: 4711, 4713: 4711}
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage\n", b"1: -> FLOCK\n2:\n", b"1: -> X Y Z W V\n"])
+def test_a_table_that_cannot_be_read_names_nobody(data: bytes) -> None:
+    """Whatever stands in the table, reading it never fails."""
+    assert parse(data) == {}
+
+
+def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
+    """A holder that is there has a command line, one that has ended has none."""
+    fake = FakeProc(tmp_path)
+    fake.add(4711, 1, "python old_run.py")
+    (tmp_path / "locks").write_bytes(TABLE + TABLE.replace(b"4711", b"9999").replace(b"471", b"58"))
+
+    found = waits(fake.host())
+
+    assert found[4712] == LockWait(holder_pid=4711, holder="python old_run.py")
+    assert found[582] == LockWait(holder_pid=9999, holder="")
+
+
+@pytest.mark.parametrize(
+    ("syscall", "path"),
+    [
+        ("flock(5: /cache/.lock)", "/cache/.lock"),
+        ("futex", None),
+        ("flock(5: pipe)", None),
+        (None, None),
+    ],
+)
+def test_the_file_is_named_where_the_system_call_tells(
+    syscall: str | None, path: str | None
+) -> None:
+    """Only a lock call on an open file names the file."""
+    found = with_path(LockWait(holder_pid=1), syscall)
+
+    assert found is not None
+    assert found.path == path
+
+
+def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:
+    """The holder stands in the barrier, the others want its lock first: it is the culprit."""
+    facts = still({0: BARRIER, 1: LOCKED, 2: LOCKED})
+    for rank in (1, 2):
+        facts = wanting(facts, rank, LockWait(holder_pid=1000, path="/cache/.lock"))
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.signature == "file-lock-held-by-rank"
+    assert finding.culprit_ranks == (0,)
+    assert finding.affected_ranks == (1, 2)
+    assert "/cache/.lock" in finding.title
+
+
+def test_a_lock_that_a_stranger_holds_names_the_stranger() -> None:
+    """All ranks want a lock of a process outside the job: no rank is to blame for it."""
+    facts = still({0: LOCKED, 1: LOCKED})
+    for rank in (0, 1):
+        facts = wanting(facts, rank, LockWait(holder_pid=77, holder="python old.py"))
+
+    report = report_of(facts)
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "stale-lock-file"
+    assert report.findings[0].culprit_ranks is None
+    assert "process 77 (python old.py)" in report.findings[0].title
+
+
+def test_one_rank_that_wants_a_strangers_lock_is_where_to_look() -> None:
+    """The rest of the job waits for the rank that waits for the stranger."""
+    facts = wanting(still({0: ALL_REDUCE, 1: LOCKED}), 1, LockWait(holder_pid=77, holder="x"))
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.category == "stale-lock-file"
+    assert finding.culprit_ranks == (1,)
+    assert finding.affected_ranks == (0,)

@@ -1,0 +1,99 @@
+"""The ranks at the other end of sends and receives, out of stacks with local variables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from whyhang.analyzer.graph import CallRef, Wait
+from whyhang.analyzer.ledger import Verdict, judge
+from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who
+from whyhang.collectors.stacks.peers import peers_only
+
+C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+STACK = [
+    {
+        "pid": 7,
+        "thread_id": 1,
+        "os_thread_id": 7,
+        "frames": [
+            {
+                "name": "recv",
+                "filename": C10D,
+                "line": 2799,
+                "locals": [
+                    {"name": "tensor", "repr": "<Tensor at 0x7f>"},
+                    {"name": "src", "repr": "3"},
+                ],
+            },
+            {
+                "name": "train",
+                "filename": "/job/train.py",
+                "line": 23,
+                "locals": [{"name": "api_key", "repr": '"s3cret"'}],
+            },
+        ],
+    },
+    {"pid": 7, "frames": [{"name": "run", "filename": "threading.py", "line": 1, "locals": None}]},
+]
+
+
+def test_of_all_variables_only_the_peer_is_kept() -> None:
+    """What else stood in the frames does not reach the bundle."""
+    kept = peers_only(json.dumps(STACK).encode())
+
+    assert b"s3cret" not in kept
+    assert b"Tensor" not in kept
+    (trace,) = json.loads(kept)
+    assert trace["frames"][0]["locals"] == [{"name": "src", "repr": "3"}]
+    assert [frame["name"] for frame in trace["frames"]] == ["recv", "train"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"frames": 3}]', b"\xff\xfe"])
+def test_a_dump_that_cannot_be_read_keeps_nothing(data: bytes) -> None:
+    """A broken dump is an empty list of peers, not an error."""
+    assert peers_only(data) == b"[]"
+
+
+def stands(rank: int, op: str, peer: int) -> Track:
+    """Say that a stack shows a rank within a send or receive."""
+    call = Call(op=op, state=CallState.INSIDE, p2p=True, peer=peer)
+    who = Who(rank=rank, trust=Trust.ENVIRONMENT)
+    source = Source(file=f"{rank}.json")
+    return Track(who=who, group=Group(name=""), kind="stack", source=source, calls=(call,))
+
+
+def in_barrier(rank: int, *others: int) -> Wait:
+    """Say that a rank waits in a barrier for others."""
+    call = CallRef(op="barrier", group="")
+    return Wait(waiter=rank, on=frozenset(others), call=call, certain=False, kind="stack")
+
+
+def test_who_listens_to_a_rank_that_has_gone_on_while_another_sends_is_wrong() -> None:
+    """Rank 1 listens to 2, which is in the barrier; 0 sends to 1 in vain: 1 has the wrong peer."""
+    tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
+    waits = [in_barrier(2, 0, 1), in_barrier(3, 0, 1)]
+
+    (finding,) = judge(tracks, waits=waits).findings
+
+    assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, (1,))
+
+
+def test_who_listens_to_a_late_rank_is_not_wrong() -> None:
+    """Rank 2 has not come to its send yet: that rank 0 also has something for 1 proves nothing."""
+    tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
+
+    report = judge(tracks, waits=[in_barrier(3, 0, 1)])
+
+    assert all(1 not in finding.culprits for finding in report.findings)
+
+
+def test_receives_and_collectives_that_wait_for_each_other_blame_nobody() -> None:
+    """Two receive from ranks that stand in a collective: which link is wrong stays open."""
+    tracks = [stands(0, "recv", 3), stands(2, "recv", 1)]
+    waits = [in_barrier(1, 0, 2), in_barrier(3, 0, 2)]
+
+    (finding,) = judge(tracks, waits=waits).findings
+
+    assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, ())

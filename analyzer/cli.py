@@ -25,6 +25,7 @@ Say which rank, which line and which collective holds a hung PyTorch job up.
 
   whyhang PID             a job that hangs now: any of its processes on this host
   whyhang PATH...         what it left: logs, stack dumps, recorder dumps, archives, bundles
+  whyhang                 the recorder dumps that torch has written in its usual places
 """
 
 
@@ -58,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _with_command(arguments: list[str]) -> list[str]:
     """Put the default command in front, unless one is named or only help is asked for."""
     names = {command.name for command in COMMANDS}
-    if not arguments or arguments[0] in names | {"-h", "--help", "--version"}:
-        return arguments or ["--help"]
+    if arguments and arguments[0] in names | {"-h", "--help", "--version"}:
+        return arguments
     return [DEFAULT, *arguments]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands import COMMANDS
+from whyhang.collectors.flight_recorder import places
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
@@ -20,10 +21,17 @@ def test_every_command_has_help(command: object, capsys: pytest.CaptureFixture[s
     assert (command.__doc__ or "").strip().splitlines()[0] in capsys.readouterr().out
 
 
-def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bare call explains itself."""
-    assert main([]) == 0
-    assert "whyhang PID" in capsys.readouterr().out
+def test_without_arguments_and_dumps_a_hint_is_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A bare call says where it looked, and what else can be asked."""
+    monkeypatch.setattr(places, "prefixes", lambda _: (f"{tmp_path}/nccl_trace_rank_",))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert main([]) == 2
+    error = capsys.readouterr().err
+    assert "no recorder dumps are at ~/nccl_trace_rank_*" in error
+    assert "whyhang PID" in error
 
 
 def test_a_target_that_is_nothing_is_an_error_with_a_remedy(

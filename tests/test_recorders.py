@@ -17,12 +17,12 @@ from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.model import replace
+from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live import recorders
 from whyhang.collectors.live.recorders import (
     RankProcess,
     asked,
     from_debug_server,
-    prefixes,
     written,
 )
 
@@ -57,6 +57,33 @@ def test_places_are_those_of_all_versions_the_jobs_own_choice_first() -> None:
         "XDG_CACHE_HOME": "/c",
     }  # fmt: skip
     assert prefixes(chosen)[:3] == ("/a_", "/b_", "/c/torch/comm_lib_trace_rank_")
+
+
+def test_a_bare_call_reads_the_dumps_of_the_last_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says where they are, how old they are, and what beside them is of another run."""
+    put(tmp_path, ".cache/torch/nccl_trace_rank_0", b"of last week", age=7 * 86400)
+    for rank in range(2):
+        put(tmp_path, f".cache/torch/comm_lib_trace_rank_{rank}", dump(), age=200 + rank)
+    put(tmp_path, ".cache/torch/comm_lib_trace_rank_2", dump(ranks=3), age=9000)
+    put(tmp_path, ".cache/torch/comm_lib_trace_rank_2.old", dump(ranks=3))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(tmp_path / "elsewhere_"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    found = left_behind({**os.environ, "HOME": str(tmp_path)})
+    assert found is not None
+    assert [Path(path).name for path in found.files] == [
+        "comm_lib_trace_rank_0", "comm_lib_trace_rank_1",
+    ]  # fmt: skip
+    assert found.older == 1
+
+    assert main(["--format", "json"]) == 0
+    out, error = capsys.readouterr()
+    assert json.loads(out)["job"]["world_size"] == 2
+    assert "reading 2 recorder dumps at ~/.cache/torch/comm_lib_trace_rank_*" in error
+    assert "written 3 minutes ago; 1 beside them are older, and left out" in error
 
 
 def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
+import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,14 +31,16 @@ class Diagnose:
     DataLoader worker: all ranks of that job on this host are found and looked at. A path may
     be a folder, a file or an archive (.tar, .tar.gz, .tar.zst, .zip, .gz, .zst, .xz), with
     stacks (py-spy, faulthandler, gdb, pystack), logs, flight-recorder dumps and bundles in any
-    mix and under any names; "-" is standard input.
+    mix and under any names; "-" is standard input. Without a TARGET, the flight-recorder dumps
+    are read that torch wrote last where it writes them: ~/.cache/torch, /tmp, or what
+    TORCH_FR_DUMP_TEMP_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE name.
     """
 
     name = "diagnose"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare targets and options."""
-        parser.add_argument("targets", nargs="+", metavar="TARGET", help="a PID or a path")
+        parser.add_argument("targets", nargs="*", metavar="TARGET", help="a PID or a path")
         output.add_arguments(parser)
         cards.add_arguments(parser)
         live.add_arguments(parser)
@@ -46,8 +51,42 @@ class Diagnose:
     def run(self, options: argparse.Namespace) -> int:
         """Collect, read, analyze, report."""
         output.check(options)
-        pids, paths = split(options.targets)
+        pids, paths = split(options.targets) if options.targets else ([], dumps_left_behind())
         return output.emit(report_on(pids, paths, options), options)
+
+
+def dumps_left_behind() -> list[str]:
+    """Find the recorder dumps where torch writes them, and say so. Raises ``TargetError``."""
+    from whyhang.collectors.flight_recorder.places import left_behind, prefixes  # noqa: PLC0415
+
+    found = left_behind(os.environ)
+    if found is None:
+        places = ", ".join(f"{_home(prefix)}*" for prefix in prefixes(os.environ))
+        raise TargetError(
+            f"nothing to look at: no TARGET was named, and no recorder dumps are at {places}",
+            "whyhang PID looks at a job that hangs now, whyhang PATH... at what it left; "
+            "whyhang --help says more.",
+        )
+    count = len(found.files)
+    older = f"; {found.older} beside them are older, and left out" if found.older else ""
+    sys.stderr.write(
+        f"whyhang: no TARGET was named; reading {count} recorder dump{'s' * (count != 1)} at "
+        f"{_home(found.prefix)}*, written {_ago(time.time() - found.written_at)}{older}\n"
+    )
+    return list(found.files)
+
+
+def _home(path: str) -> str:
+    home = os.environ.get("HOME", "").rstrip("/")
+    return "~" + path[len(home) :] if home and path.startswith(f"{home}/") else path
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count = int(seconds // size)
+        if count:
+            return f"{count} {unit}{'s' * (count != 1)} ago"
+    return "less than a minute ago"
 
 
 def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:

@@ -7,8 +7,8 @@ are looks at one process, and that a thousand alike troubles are told once.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -97,13 +97,16 @@ def _shown(paths: Sequence[str | Path]) -> list[str | None]:
     from whyhang.collectors.files.archive import clean  # noqa: PLC0415 - see above
 
     parts = [PurePosixPath(Path(path).absolute()).parts for path in paths]
-    return [clean(_tail(own, parts)) for own in parts]
+    tails: Counter[tuple[str, ...]] = Counter()
+    for length in range(1, max(map(len, parts))):
+        tails.update(own[-length:] for own in parts if length < len(own))
+    return [clean(_tail(own, tails)) for own in parts]
 
 
-def _tail(own: tuple[str, ...], everyone: Sequence[tuple[str, ...]]) -> str:
+def _tail(own: tuple[str, ...], tails: Mapping[tuple[str, ...], int]) -> str:
     for length in range(1, len(own)):
         tail = own[-length:]
-        if sum(other[-length:] == tail for other in everyone) == 1:
+        if tails[tail] == 1:
             return "/".join(tail)
     return "/".join(own).replace("//", "/")
 

@@ -1,11 +1,9 @@
 """Recorder dumps of a live job: those it has written, and new ones if it is asked.
 
-torch writes a dump to a path that the environment chooses, with the rank behind it; the default
-has moved (torch 2.2 to 2.6: ``/tmp/nccl_trace_rank_``; then ``~/.cache/torch/``; since 2.9
-``$XDG_CACHE_HOME/torch/comm_lib_trace_rank_``). Files of an earlier run lie in the same place, so
-only what is newer than the process and of a job of the same size counts. Asking writes to the
-job: into the pipe that ``TORCH_NCCL_DEBUG_INFO_PIPE_FILE`` names (torch 2.3+), or a request to
-torch's debug server (2.10+). Both are for those who say so.
+``places.py`` knows where torch writes. Files of an earlier run lie in the same place, so only
+what is newer than the process and of a job of the same size counts. Asking writes to the job:
+into the pipe that ``TORCH_NCCL_DEBUG_INFO_PIPE_FILE`` names (torch 2.3+), or a request to torch's
+debug server (2.10+). Both are for those who say so.
 """
 
 from __future__ import annotations
@@ -15,10 +13,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
+from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
 
@@ -27,7 +26,6 @@ PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
 
 _SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
-_NAMES = ("comm_lib_trace_rank_", "nccl_trace_rank_")
 _PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 
 
@@ -89,18 +87,6 @@ def newest(records: Iterable[Records]) -> tuple[Recorded, ...]:
     """Of several dumps of one rank, keep the one that was had last."""
     by_rank = {dump.rank: dump for taken in records for dump in taken.dumps}
     return tuple(by_rank[rank] for rank in sorted(by_rank))
-
-
-def prefixes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """List where the recorder of a process may write, its own choice first."""
-    chosen = [environ.get(name) for name in _CHOICES]
-    home = environ.get("HOME")
-    caches = [environ.get("XDG_CACHE_HOME"), f"{home}/.cache" if home else None]
-    places = [f"{cache}/torch/{name}" for cache in caches if cache for name in _NAMES]
-    return tuple(dict.fromkeys([*(c for c in chosen if c), *places, f"/tmp/{_NAMES[1]}"]))  # noqa: S108
-
-
-_CHOICES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def written(ranks: Iterable[RankProcess]) -> Records:
@@ -165,7 +151,8 @@ def from_debug_server(address: str, limit: float) -> Records:
     if dumps:
         return Records(dumps=dumps, touched=touched)
     return Records(
-        gaps=(_no_server(address, f"it answered {answer.status} and no dumps"),), touched=touched
+        gaps=(_no_server(address, f"it answered {answer.status} {answer.reason[:160]}, no dumps"),),
+        touched=touched,
     )
 
 

@@ -71,12 +71,16 @@ class Member(Record):
 
 
 class Gone(Record):
-    """A rank that should run on a host that was looked at, and has no living process there."""
+    """A rank that should run on a host that was looked at, and has no living process there.
+
+    ``beyond``: no host runs it, for the launcher has started fewer ranks than the job counts.
+    """
 
     rank: int
     source: Source
     quote: str  # what says that it should be there
     host: str | None = None
+    beyond: bool = False
 
 
 class Job(Record):

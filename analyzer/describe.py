@@ -205,6 +205,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "does": _does(case, stands),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
+        "since": _since(case, stands),
         "others": others,
         "call": call,
         "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} in {call}"
@@ -217,6 +218,26 @@ def pid_in_words(case: Case, members: Sequence[int]) -> str:
     """Give the pid of the first member to put into commands, or a word for it."""
     pid = case.member(members[0]).pid if members else None
     return "PID" if pid is None else str(pid)
+
+
+def _since(case: Case, stands: list[Stand]) -> str:
+    """Say which process the first member is, on which node of Slurm, and how old it was then."""
+    member = case.member(stands[0].member) if stands else None
+    process = member.processes[-1] if member is not None and member.processes else None
+    if process is None or process.started_at is None or process.taken_at is None:
+        return ""
+    node = process.environ.get("SLURMD_NODENAME")
+    where = f" on {node}" if node else ""
+    age = duration(process.taken_at - process.started_at)
+    return f" (pid {process.who.pid}{where}, started {age} before)"
+
+
+def duration(seconds: float) -> str:
+    """Say a duration as people do: "8 s", "12 min", "5 h"."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
 
 
 def _worker_pid(case: Case, stands: list[Stand]) -> str:

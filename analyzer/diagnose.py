@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang import __version__
-from whyhang.analyzer.case import Case
+from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
 from whyhang.analyzer.model import Record, replace
@@ -197,10 +197,19 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
             if waits and not case.picture.progress and first.confidence >= 0.5
             else "inconclusive"
         )
+    if first.category == "init-missing-rank" and _all_move(case, first):
+        return "slow"
     if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
+
+
+def _all_move(case: Case, finding: Finding) -> bool:
+    """Tell whether every rank that is waited for was seen to go on."""
+    stands = {case.member(s.member).rank: s.standing for s in case.stands}
+    culprits = finding.culprit_ranks or ()
+    return bool(culprits) and all(stands.get(rank) is Standing.MOVING for rank in culprits)
 
 
 HANGS = {

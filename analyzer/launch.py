@@ -148,8 +148,20 @@ def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Ite
             endpoint=plan.endpoint(),
             run_id=plan.options.get("rdzv_id"),
             meeting=meets,
+            reached=_reached(process, plan),
             joined=_joined(process, plan),
         )
+
+
+def _reached(process: Process, plan: Plan) -> bool | None:
+    """Tell whether an agent holds the port where agents meet, or is connected to it."""
+    port = (plan.endpoint() or "").rpartition(":")[2]
+    if not port.isdecimal() or not process.descriptors:
+        return None
+    held = [_HELD.match(text) for text in process.descriptors]
+    return any(port in _LISTEN.findall(text) for text in process.descriptors) or any(
+        m is not None and m.group(4) == port for m in held
+    )
 
 
 def _joined(process: Process, plan: Plan) -> int | None:

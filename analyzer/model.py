@@ -353,7 +353,8 @@ class Agent(Record):
 
     ``endpoint`` is "host:port" where agents meet, ``run_id`` the name of the meeting. ``meeting``:
     it waits there for the agents of other nodes and has started no rank (None: not known).
-    ``joined`` counts the nodes that have come, as far as its sockets or its store tell.
+    ``reached``: it holds the meeting place or is connected to it. ``joined`` counts the nodes that
+    have come, as far as its sockets tell.
     ``restarts`` counts how often it has started its ranks anew. ``quote`` is what says so.
     """
 
@@ -368,6 +369,7 @@ class Agent(Record):
     endpoint: str | None = None
     run_id: str | None = None
     meeting: bool | None = None
+    reached: bool | None = None
     joined: int | None = None
     restarts: int | None = None
 

@@ -84,7 +84,7 @@ class Sample(Record):
     ``{port}`` are filled in; empty where the sample cannot be started but only replayed.
     ``ready`` is a text that each of the ``ranks`` logs once, on a line of its own, just
     before it hangs; ``settle`` the seconds from there to the hang. ``needs`` names programs
-    and Python modules beyond torch.
+    and Python modules beyond torch; ``root``: only root can start it.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Sample(Record):
     ready: str = ""
     settle: float = 1.0
     needs: tuple[str, ...] = ()
+    root: bool = False
 
     @property
     def bundle(self) -> Path:
@@ -142,6 +143,8 @@ def missing(sample: Sample) -> ScenarioError | None:
         return ScenarioError(
             f"{sample.name} needs {' and '.join(absent)}", f"install, or {_REPLAY}"
         )
+    if sample.root and os.geteuid() != 0:
+        return ScenarioError(f"{sample.name} can only be started by root", f"sudo, or {_REPLAY}")
     return None
 
 

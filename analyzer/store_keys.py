@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from whyhang.analyzer.model import Record, StoreView
 
 _ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
@@ -68,6 +70,29 @@ def barriers(view: StoreView) -> dict[int, int]:
         if match is not None and count is not None:
             found[int(match["number"])] = count
     return found
+
+
+class Round(Record):
+    """A round of torchrun's c10d rendezvous; nodes are "host pid" of their agents.
+
+    ``waiting`` have come too late for it, ``spare`` are more than are needed.
+    """
+
+    round: int
+    complete: bool
+    closed: bool
+    nodes: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
+
+
+def round_of(view: StoreView, run_id: str) -> Round | None:
+    """Give the state of the rendezvous of this name, or None where the store holds none."""
+    value = view.values.get(f"torch.rendezvous.{run_id}")
+    try:
+        return msgspec.json.decode(value, type=Round) if value else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _count(view: StoreView, key: str) -> int | None:

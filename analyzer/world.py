@@ -14,7 +14,13 @@ from whyhang.analyzer.case import Gone, Member
 from whyhang.analyzer.model import Claim, Group, Process, Role
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
-SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+SIZE_KEYS = (
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+)
 LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
@@ -62,11 +68,14 @@ def gone_ranks(
     for process in processes:
         if process.role is not Role.RANK or not _living(process):
             continue
+        source = process.source
         for rank, quote in _siblings(process, size):
             if rank not in alive and rank not in found:
-                found[rank] = Gone(
-                    rank=rank, host=process.who.host, source=process.source, quote=quote
-                )
+                host = process.environ.get("SLURMD_NODENAME") or process.who.host
+                found[rank] = Gone(rank=rank, host=host, source=source, quote=quote)
+        for rank, quote in _beyond_slurm(process, size):
+            if rank not in alive and rank not in found:
+                found[rank] = Gone(rank=rank, source=source, quote=quote, beyond=True)
     return tuple(found[rank] for rank in sorted(found))
 
 
@@ -88,7 +97,32 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
             first = rank - local_rank
             quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
             return [(other, quote) for other in range(first, first + int(local_size))]
-    if environ.get("MASTER_ADDR") in LOOPBACK and size:
+    if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
+        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
+        tasks = environ["SLURM_GTIDS"].split(",")
+        return [(int(task), quote) for task in tasks if task.isdecimal()]
+    if environ.get("MASTER_ADDR") in LOOPBACK and size and "SLURM_PROCID" not in environ:
         quote = f"WORLD_SIZE={size} MASTER_ADDR={environ['MASTER_ADDR']}"
         return [(other, quote) for other in range(size)]
     return []
+
+
+def _numbered_by_slurm(process: Process) -> bool:
+    """Tell whether a process is the rank that Slurm numbered, and no other launcher's."""
+    task = process.environ.get("SLURM_PROCID", "")
+    return task.isdecimal() and process.who.rank == int(task)
+
+
+def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
+    """List ranks that cannot exist: WORLD_SIZE counts more than the Slurm step has tasks."""
+    tasks, told = process.environ.get("SLURM_STEP_NUM_TASKS", ""), process.environ.get("WORLD_SIZE")
+    if not (tasks.isdecimal() and told and told.isdecimal() and _numbered_by_slurm(process)):
+        return []
+    if size != int(told) or int(told) <= int(tasks):
+        return []
+    step = f"WORLD_SIZE={told}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
+    return [(rank, step) for rank in range(int(tasks), int(told))]
+
+
+def _node(process: Process) -> str:
+    return process.environ.get("SLURMD_NODENAME") or process.who.host or "this node"

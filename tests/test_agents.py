@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 from log_docs import of, read_log
 from small_jobs import frames
 
@@ -22,6 +25,7 @@ from whyhang.analyzer.model import (
     Who,
 )
 from whyhang.analyzer.report import Report
+from whyhang.collectors.live.rendezvous import readable
 from whyhang.signatures import load
 from whyhang.signatures.frames import TABLE
 
@@ -168,3 +172,30 @@ def test_slurm_says_which_host_a_rank_belongs_to() -> None:
     environ = {"SLURM_STEP_NODELIST": "n[1-3]", "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
     assert [host_of(rank, environ) for rank in range(6)] == ["n1", "n1", "n2", "n2", "n3", None]
     assert other_hosts(["n2"], [environ]) == ("n1", "n3")
+
+
+def test_a_connected_agent_waits_and_one_that_is_not_knocks() -> None:
+    """Whether a later node has reached the first one's store is seen in its sockets."""
+    command = "torchrun --nnodes 3 --node-rank 1 --master-addr n0 --master-port 9 t.py"
+    waits = report(agent(7, command, descriptors=("tcp 10.0.0.2:4 -> 10.0.0.1:9 established",)))
+    assert waits.findings[0].signature == "agent-waits-for-nodes"
+    knocks = report(agent(7, command, descriptors=("tcp 10.0.0.2:4 -> 10.0.0.1:9 syn-sent",)))
+    assert knocks.findings[0].category == "init-master-unreachable"
+    assert knocks.findings[0].culprit_ranks is None
+
+
+def test_the_state_of_a_rendezvous_is_read_without_running_it() -> None:
+    """Nodes, round and waiting list come out of the pickle; one that names a function is inert."""
+    state = (
+        "gASVaAEAAAAAAACMN3RvcmNoLmRpc3RyaWJ1dGVkLmVsYXN0aWMucmVuZGV6dm91cy5keW5hbWljX3JlbmRl"
+        "enZvdXOUjBBfUmVuZGV6dm91c1N0YXRllJOUKYGUfZQojAVyb3VuZJRLAIwIY29tcGxldGWUiYwIZGVhZGxp"
+        "bmWUTowGY2xvc2VklImMDHBhcnRpY2lwYW50c5R9lGgAjAlfTm9kZURlc2OUk5QpgZR9lCiMBGFkZHKUjAls"
+        "b2NhbGhvc3SUjANwaWSUTfxcjAhsb2NhbF9pZJRLAHViSwBzjAl3YWl0X2xpc3SUj5SMD3JlZHVuZGFuY3lf"
+        "bGlzdJSPlIwPbGFzdF9oZWFydGJlYXRzlH2UaA2MCGRhdGV0aW1llIwIZGF0ZXRpbWWUk5RDCgfqCxUXExsN"
+        "w/6UaBmMCHRpbWV6b25llJOUaBmMCXRpbWVkZWx0YZSTlEsASwBLAIeUUpSFlFKUhpRSlHN1Yi4="
+    )
+    told = json.loads(readable(state) or "{}")
+    assert told["nodes"] == ["localhost 23804"]
+    assert (told["round"], told["complete"], told["waiting"]) == (0, False, [])
+    assert readable(base64.b64encode(b"cos\nsystem\n(S'echo no'\ntR.").decode()) is None
+    assert readable("10.0.0.1") is None

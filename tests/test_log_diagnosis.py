@@ -284,3 +284,12 @@ def test_scary_lines_of_a_healthy_job_are_no_hang() -> None:
 
     assert report.verdict == "healthy"
     assert [finding.signature for finding in report.findings] == ["quiet-log"]
+
+
+def test_logs_that_end_before_the_first_step_are_not_called_healthy() -> None:
+    """A job that waits at its start says nothing wrong either: inconclusive, with what to do."""
+    text = "[rank0] joining 4 ranks\n[rank1] joining 4 ranks\nworld_size=4\n"
+    report = diagnosed({None: text})
+    assert report.verdict == "inconclusive"
+    assert report.findings[0].next_steps
+    assert diagnosed({None: text + "[rank0] step 10 loss 0.3\n"}).verdict == "healthy"

@@ -15,7 +15,7 @@ from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
-from whyhang.analyzer.match.environ import differs, same_rank
+from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
 from whyhang.analyzer.match.ledger import ledger, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
@@ -82,6 +82,7 @@ __all__ = [
     "differs",
     "either",
     "file_lock",
+    "generations",
     "late",
     "ledger",
     "left_loop",

@@ -11,6 +11,7 @@ from whyhang.analyzer.hosts import other_hosts
 from whyhang.analyzer.model import Agent, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.store_keys import Round, round_of
 from whyhang.analyzer.waits.usercode import short
 
 MAX_QUOTES = 4
@@ -30,7 +31,7 @@ class AgentsMeet(Record):
             return ()
         meetings: dict[tuple[object, ...], list[Agent]] = {}
         for agent in case.agents:
-            if agent.meeting and _reaches(agent) is self.reached:
+            if agent.meeting and (agent.reached is not False) is self.reached:
                 key = (agent.endpoint, agent.run_id, agent.max_nodes)
                 meetings.setdefault(key, []).append(agent)
         return tuple(_meet_hit(case, agents, reached=self.reached) for agents in meetings.values())
@@ -41,17 +42,12 @@ def agents_meet(*, reached: bool = True) -> AgentsMeet:
     return AgentsMeet(reached=reached)
 
 
-def _reaches(agent: Agent) -> bool:
-    """Tell whether an agent is at the place of the meeting: it holds it, or is connected to it.
-
-    Only a static rendezvous waits for ever to be connected, and only on nodes after the first.
-    """
-    return not (agent.backend == "static" and agent.node_rank) or agent.joined is not None
-
-
 def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     first = agents[0]
+    state = _round(case, first)
     here = max([len({(a.who.host, a.who.pid) for a in agents}), *(a.joined or 0 for a in agents)])
+    if state is not None:
+        here = len(state.nodes)
     missing = _missing_nodes(agents)
     ranks = tuple(
         node * first.per_node + local
@@ -59,7 +55,11 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         for local in range(first.per_node or 0)
         if first.per_node is not None
     )
-    hosts = other_hosts([a.who.host for a in agents], _launchers_environ(case))
+    there = [node.partition(" ")[0] for node in state.nodes] if state is not None else []
+    hosts = other_hosts(
+        [*(a.who.host for a in agents), *there, *(name.partition(".")[0] for name in there)],
+        _launchers_environ(case),
+    )
     least, most = first.min_nodes, first.max_nodes
     wanted = "?" if least is None else str(least) if least == most else f"{least} to {most}"
     at = f" at {first.endpoint}" if first.endpoint else ""
@@ -68,7 +68,7 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         "waits": "waits" if len(agents) == 1 else "wait",
         "reaches": "does" if len(agents) == 1 else "do",
         "pid": str(first.who.pid) if first.who.pid is not None else "PID",
-        "come": _come(here, agents),
+        "come": _come(here, agents, state),
         "wanted": f"{wanted} node{'' if wanted == '1' else 's'}",
         "at": at,
         "id": f" (rdzv-id {first.run_id})" if first.run_id not in {None, "none"} else "",
@@ -80,7 +80,7 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     short = least is not None and here < least
     return Hit(
         ranks=ranks if reached else (),
-        evidence=(*_quotes(agents), *_stacks(case, agents)),
+        evidence=(*_quotes(agents), *_round_quote(case, first), *_stacks(case, agents)),
         names_culprit=reached and bool(ranks),
         # a rank that died before its agent came back to the rendezvous is the better answer
         strength=(1.0 if short else 0.85) * (0.6 if case.job.exits else 1.0),
@@ -88,11 +88,45 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     )
 
 
-def _come(here: int, agents: list[Agent]) -> str:
+def _come(here: int, agents: list[Agent], state: Round | None) -> str:
     """Say how many nodes have come; where only this host was seen, that it is no more than that."""
+    has = "has" if here == 1 else "have"
+    if state is not None:
+        nodes = ", ".join(state.nodes[:4]) + (", …" if here > 4 else "")
+        late = ", ".join(state.waiting[:4])
+        words = f"{here} {has} come ({nodes})" if nodes else "none has come"
+        words += " and that round is complete" if state.complete else ""
+        return words + (f"; {late} came too late for it" if late else "")
     if any(agent.joined is not None for agent in agents):
-        return f"{here} {'has' if here == 1 else 'have'} come"
+        return f"{here} {has} come"
     return f"fewer have come ({here} {'is' if here == 1 else 'are'} seen here)"
+
+
+def _round(case: Case, agent: Agent) -> Round | None:
+    """Find what the store of a c10d rendezvous says of the meeting that an agent was sent to."""
+    port = (agent.endpoint or "").rpartition(":")[2]
+    for view in case.job.stores:
+        if agent.backend == "c10d" and str(view.port) == port:
+            state = round_of(view, agent.run_id or "none")
+            if state is not None:
+                return state
+    return None
+
+
+def _round_quote(case: Case, agent: Agent) -> list[Evidence]:
+    state = _round(case, agent)
+    if state is None:
+        return []
+    words = f"round {state.round}, complete: {state.complete}, nodes: {', '.join(state.nodes)}"
+    source = next(view.source for view in case.job.stores)
+    return [
+        Evidence(
+            source=source.file,
+            line=source.line,
+            rank=None,
+            quote=f"torch.rendezvous.{agent.run_id or 'none'}: {words}",
+        )
+    ]
 
 
 def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:

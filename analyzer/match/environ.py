@@ -95,6 +95,53 @@ def differs(*keys: str) -> Differs:
     return Differs(keys=keys)
 
 
+class Generations(Record):
+    """Ranks that were started anew wait in their start for ranks that were not.
+
+    ``TORCHELASTIC_RESTART_COUNT`` differs between them; their keys in the store do, too.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for those of the old start; why the new one began is in their logs."""
+        waits = {n for m in case.picture.meetings if m.kind is WaitKind.INIT for n in m.members}
+        counts = {
+            member.id: int(count)
+            for member in case.job.members
+            if member.processes
+            and (count := member.processes[-1].environ.get(RESTARTS, "")).isdecimal()
+        }
+        newest = max(counts.values(), default=0)
+        new = tuple(n for n, count in counts.items() if count == newest and n in waits)
+        old = tuple(n for n, count in counts.items() if count < newest)
+        if not new or not old:
+            return ()
+        stands = [case.stands[number] for number in old]
+        fields = subject_fields(case, stands, new)
+        fields["new"] = str(newest)
+        fields["old"] = ", ".join(sorted({str(counts[number]) for number in old}))
+        shown = [case.member(number) for number in (*old[:3], *new[:2])]
+        return (
+            Hit(
+                members=old,
+                affected=new,
+                evidence=(
+                    *(_said(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
+                    *evidence_of(case, stands[0]),
+                ),
+                location=location_of(case, stands[0]),
+                fields=fields,
+            ),
+        )
+
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+def generations() -> Generations:
+    """Ask for ranks of an old start that those of a new one wait for."""
+    return Generations()
+
+
 def _values(keys: tuple[str, ...], values: tuple[str, ...]) -> str:
     return " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
 

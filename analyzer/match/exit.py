@@ -193,7 +193,13 @@ NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini
 
 
 class QuietLogs(Record):
-    """Logs were read, and nothing in them is left open: no call, no exception, no bad end."""
+    """Logs were read, and nothing in them is left open: no call, no exception, no bad end.
+
+    ``started``: the job is seen to have begun its work, or the logs are not those of ranks. The
+    opposite are ranks that said something at their start and nothing of a step.
+    """
+
+    started: bool = True
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
@@ -210,6 +216,8 @@ class QuietLogs(Record):
             return ()
         if any(track.kind == "nccl-coll" for track in case.job.tracks):
             return ()
+        if _has_begun(case) is not self.started:
+            return ()
         quotes = [
             Evidence(source=c.source.file, line=c.source.line, rank=c.who.rank, quote=c.value)
             for c in ends[:MAX_QUOTES]
@@ -217,6 +225,13 @@ class QuietLogs(Record):
         return (Hit(evidence=tuple(quotes), names_culprit=False),)
 
 
-def quiet_logs() -> QuietLogs:
-    """Ask whether the logs that were read tell of nothing wrong."""
-    return QuietLogs()
+def _has_begun(case: Case) -> bool:
+    """Tell whether the job is seen to work, or nothing says that these are logs of its ranks."""
+    said = {claim.about for claim in case.job.claims}
+    ranks = any(c.about == "log-end" and c.who.rank is not None for c in case.job.claims)
+    return "sign-of-life" in said or not (ranks or said & {"world_size", "launcher", "program"})
+
+
+def quiet_logs(*, started: bool = True) -> QuietLogs:
+    """Ask whether the logs that were read tell of nothing wrong; see ``QuietLogs``."""
+    return QuietLogs(started=started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Meeting, Stand, Standing
+from whyhang.analyzer.case import Case, Gone, Meeting, Member, Stand, Standing
 from whyhang.analyzer.describe import (
     call_of,
     evidence_of,
@@ -55,10 +55,11 @@ class Late(Record):
             return ()
         if self.not_while_in and operations & set(self.not_while_in):
             return ()
+        starting = self.while_in == (WaitKind.INIT,)
         groups: dict[tuple[object, ...], list[Stand]] = {}
         for number in case.picture.apart:
             stand = case.stands[number]
-            if self._wants(stand):
+            if self._wants(stand) and not (starting and has_met(case.member(number))):
                 groups.setdefault(_where(stand), []).append(stand)
         return tuple(_late_hit(case, stands, waiters) for stands in groups.values())
 
@@ -122,6 +123,15 @@ def kinds_of(stand: Stand) -> set[WaitKind]:
     return found
 
 
+def has_met(member: Member) -> bool:
+    """Tell whether a process has been in init_process_group: threads of a backend run in it."""
+    return any(
+        thread.name.startswith(("pt_gloo", "gloo_tcp", "pt_nccl"))
+        for process in member.processes[-1:]
+        for thread in process.threads
+    )
+
+
 def _where(stand: Stand) -> tuple[object, ...]:
     place = stand.place
     if place is None:
@@ -166,8 +176,11 @@ def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
     """Tell whether the late ones are the many and merely seem to run.
 
-    Six ranks that went on and two that wait have parted; who is wrong cannot be seen.
+    Six ranks that went on and two that wait have parted; who is wrong cannot be seen. Only at
+    the start are the many late who have not come.
     """
+    if case.picture.meetings and all(m.kind is WaitKind.INIT for m in case.picture.meetings):
+        return False
     runs = all(
         case.stands[number].standing in {Standing.RUNNING, Standing.MOVING} for number in members
     )
@@ -370,8 +383,9 @@ class Absent(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks that are gone."""
-        gone = case.job.gone
         starting = any(m.kind is WaitKind.INIT for m in case.picture.meetings)
+        # a size that is too large says nothing of a job whose ranks have met nevertheless
+        gone = tuple(lost for lost in case.job.gone if starting or not lost.beyond)
         if not gone or (self.starting is not None and self.starting is not starting):
             return ()
         stores = (s.member for s in case.stands if WaitKind.STORE in kinds_of(s))
@@ -385,6 +399,10 @@ class Absent(Record):
             evidence += evidence_of(case, case.stands[number])[:1]
         fields = subject_fields(case, [], waiters)
         fields["who"] = ranks_in_words(ranks)
+        fields["is"], fields["has"] = ("are", "have") if len(ranks) > 1 else ("is", "has")
+        fields["does"] = f"no process of {'them' if len(ranks) > 1 else 'it'} runs" + _where_from(
+            gone
+        )
         return (
             Hit(
                 members=members,
@@ -395,6 +413,14 @@ class Absent(Record):
                 fields=fields,
             ),
         )
+
+
+def _where_from(gone: Iterable[Gone]) -> str:
+    """Name the hosts that should run the missing ranks, and what says so."""
+    gone = tuple(gone)
+    hosts = sorted({lost.host for lost in gone if lost.host})
+    quotes = dict.fromkeys(lost.quote for lost in gone)
+    return (f" on {', '.join(hosts)}" if hosts else "") + f" ({'; '.join(list(quotes)[:2])})"
 
 
 def absent(*, starting: bool | None = None) -> Absent:

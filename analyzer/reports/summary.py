@@ -14,6 +14,7 @@ from whyhang.analyzer.describe import (
     site_location,
 )
 from whyhang.analyzer.heard import WORDS, heard
+from whyhang.analyzer.hosts import host_of
 from whyhang.analyzer.model import Claim, Gap, replace
 from whyhang.analyzer.report import Job, RankRow
 
@@ -71,7 +72,7 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
         rows.append(
             RankRow(
                 rank=rank,
-                host=lost.host if lost else None,
+                host=lost.host if lost else _host_by_slurm(case, rank),
                 pid=None,
                 state="missing" if lost else "unreachable",
                 activity="no process" if lost else "nothing of it was collected",
@@ -79,6 +80,16 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
             )
         )
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
+
+
+def _host_by_slurm(case: Case, rank: int) -> str | None:
+    """Name the host of a rank of which nothing was collected, where Slurm tells it."""
+    for member in case.job.members:
+        for process in member.processes[-1:]:
+            task = process.environ.get("SLURM_PROCID", "")
+            if task.isdecimal() and int(task) == member.rank:
+                return host_of(rank, process.environ)
+    return None
 
 
 def _row(case: Case, stand: Stand, ras: str | None) -> RankRow:
@@ -108,8 +119,10 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     lines: list[str] = []
     unseen = [rank for rank in case.job.absent if rank not in {g.rank for g in case.job.gone}]
     if unseen and case.job.members:
+        hosts = dict.fromkeys(h for rank in unseen if (h := _host_by_slurm(case, rank)) is not None)
+        where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
         lines.append(
-            f"Nothing was collected of {ranks_in_words(unseen)} "
+            f"Nothing was collected of {ranks_in_words(unseen)}{where if hosts else ''} "
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Process, Record, Role, Source, StoreView, Who
 from whyhang.analyzer.redact import redact
+from whyhang.collectors.live import rendezvous
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
 
@@ -252,12 +253,17 @@ def _view(place: Place, told: Mapping[str, object], who: Who) -> StoreView:
         keys=None if keys is None else tuple(key.removeprefix("/") for key in _texts(keys)),
         complete=bool(told.get("complete", True)),
         values={
-            key.removeprefix("/"): redact(str(value))
+            key.removeprefix("/"): _harmless(key, str(value))
             for key, value in (values.items() if isinstance(values, dict) else ())
         },
         taken_at=moment if isinstance(moment, float) else None,
         seconds=seconds if isinstance(seconds, float) else None,
     )
+
+
+def _harmless(key: str, value: str) -> str:
+    """Give a value for a person to read: a rendezvous's state is a pickle otherwise."""
+    return (rendezvous.readable(value) if "torch.rendezvous." in key else None) or redact(value)
 
 
 def _texts(value: object) -> tuple[str, ...]:

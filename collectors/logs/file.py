@@ -13,6 +13,7 @@ from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
 from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold
 from whyhang.collectors.logs.found import FileView, Found, Handler, LineReader
+from whyhang.collectors.logs.life import program, sign
 from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.ops import op_of
 from whyhang.collectors.logs.patience import Patience, TooSlowError
@@ -32,6 +33,7 @@ LEAD = 300  # of them, before what was found
 ESCAPE = b"\x1b"
 MAX_SPOKEN = 2000  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
+HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 
 # Lines of a message that began in a line before, which says whose it is.
 _CONTINUED = re.compile(
@@ -119,6 +121,11 @@ class FileScan:
                 who=self.file.document.who,
                 source=self.file.document.source(self.last_line),
             )
+        text = clean(self.tail) + "\n" + clean(bytes(self.file.document.head[:HEAD]))
+        who, source = self.file.document.who, self.file.document.source()
+        for about, told in (("sign-of-life", sign(text)), ("program", program(text))):
+            if lines and told is not None:
+                yield Claim(about=about, value=told, who=who, source=source)
 
     def _last_words(self) -> Iterator[Claim]:
         """Say who speaks in a log of several ranks, and what each says last in a short one."""

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="init-missing-rank",
     category="init-missing-rank",
     kind=Kind.CAUSE,
-    title="{who} {has} not come to init_process_group: {does}{at}",
+    title="{who} {has} not come to init_process_group: {does}{at}{since}",
     when=either(
         absent(starting=True),
         late(
@@ -21,7 +21,7 @@ SIGNATURE = Signature(
     ),
     means=(
         "{others} wait in the rendezvous of init_process_group; {who} {has} not joined "
-        "({does}{at})."
+        "({does}{at}){since}."
     ),
     confidence=0.92,
     remedies=(
@@ -29,5 +29,12 @@ SIGNATURE = Signature(
         "If it was never started, check WORLD_SIZE against the number of processes started.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: what does it do before init?",),
-    outranks=("rank-stopped", "dataloader-blocked", "storage-io-blocked", "network-io-blocked"),
+    outranks=(
+        "rank-stopped",
+        "rank-spinning",
+        "dataloader-blocked",
+        "storage-io-blocked",
+        "network-io-blocked",
+        "slow-not-hung",
+    ),
 )

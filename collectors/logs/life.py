@@ -1,0 +1,40 @@
+"""Signs of life in a log: steps, epochs, losses, progress bars, results, an orderly end.
+
+A log of a job that never got beyond its start holds none of them. Only the beginning and the
+end of a file are looked at: whoever trains says so at least there.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIGNS = re.compile(
+    r"""(?ix)
+      \b(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
+    | \b(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
+    | \d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
+    | \d+%\|
+    | \b(?:Abort|Destroy)\ COMPLETE
+    | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
+    | \b(?:training|job|run|evaluation|all\ tests?)\b.{0,20}\b(?:complete|completed|finished|done|passed)\b
+    | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b
+    | \bsuccessfully\ finished\b
+    """  # noqa: E501
+)
+
+
+_PROGRAM = re.compile(
+    r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
+)
+
+
+def program(text: str) -> str | None:
+    """Give what shows that a text is the output of a training program, or None."""
+    found = _PROGRAM.search(text)
+    return found.group(0) if found is not None else None
+
+
+def sign(text: str) -> str | None:
+    """Give the first sign of life in a text, or None."""
+    found = _SIGNS.search(text)
+    return found.group(0).strip() if found is not None else None

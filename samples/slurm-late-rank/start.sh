@@ -1,0 +1,4 @@
+#!/bin/sh
+# The batch script: start.sh PYTHON PORT
+export MASTER_ADDR=127.0.0.1 MASTER_PORT="$2"
+exec srun --nodes 3 --ntasks 3 "$1" "$(dirname "$0")/train.py"

@@ -1,0 +1,95 @@
+"""Jobs that never come together: who is missing, late, from another start, or beyond."""
+
+from __future__ import annotations
+
+from small_jobs import ELSEWHERE, INIT, dump, process, report_of
+
+from whyhang.analyzer.describe import duration
+from whyhang.analyzer.model import Fact
+
+
+def looks(
+    rank: int, stack: str, later: str | None = None, *, environ: dict[str, str], woke: int = 0
+) -> list[Fact]:
+    """Make two looks at one rank."""
+    return [
+        process(rank, environ=environ),
+        dump(rank, stack),
+        process(rank, look=1, environ=environ, woke=woke, ticks=0),
+        dump(rank, later or stack, look=1),
+    ]
+
+
+def test_a_rank_beyond_what_slurm_started_is_missing() -> None:
+    """WORLD_SIZE counts four, the step has three tasks: rank 3 was started by nobody."""
+    facts = []
+    for rank in range(3):
+        environ = {"WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": str(rank)}
+        facts += looks(rank, INIT, environ=environ)
+    found = report_of(facts).findings[0]
+    assert found.category == "init-missing-rank"
+    assert found.culprit_ranks == (3,)
+    assert "srun started 3 tasks" in found.title
+
+
+def test_a_world_size_too_large_says_nothing_of_ranks_that_have_met() -> None:
+    """A program may ignore WORLD_SIZE; once its ranks train, no rank is missing for it."""
+    train = "all_reduce (torch/distributed/distributed_c10d.py:3100)\n<module> (train.py:60)\n"
+    facts = []
+    for rank in range(3):
+        environ = {"WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": str(rank)}
+        facts += looks(rank, train if rank else ELSEWHERE, environ=environ)
+    assert 3 not in (report_of(facts).findings[0].culprit_ranks or ())
+
+
+def test_a_task_that_ended_is_missed_on_its_slurm_node() -> None:
+    """Slurm tells each task which ranks run beside it; one of them has no process any more."""
+    facts = []
+    for rank in (0, 1):
+        environ = {
+            "SLURM_PROCID": str(rank),
+            "SLURM_STEP_NUM_TASKS": "4",
+            "SLURM_GTIDS": "0,1,2",
+            "SLURMD_NODENAME": "n1",
+            "SLURM_STEP_NODELIST": "n[1-2]",
+            "SLURM_STEP_TASKS_PER_NODE": "3,1",
+        }
+        facts += looks(rank, INIT, environ=environ)
+    report = report_of(facts)
+    assert report.findings[0].culprit_ranks == (2,)
+    assert "n1" in report.headline
+    assert {row.rank: row.host for row in report.ranks}[3] == "n2"
+    assert any("rank 3 on n2" in gap for gap in report.gaps)
+
+
+def test_a_rank_of_the_start_before_holds_up_those_that_were_restarted() -> None:
+    """Restart counts differ: the old one is named, and nobody while all are of one start."""
+    old = looks(0, ELSEWHERE, environ={"TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": "2"})
+    new = looks(1, INIT, environ={"TORCHELASTIC_RESTART_COUNT": "1", "WORLD_SIZE": "2"})
+    found = report_of([*old, *new]).findings[0]
+    assert (found.category, found.culprit_ranks) == ("elastic-restart", (0,))
+    same = looks(0, ELSEWHERE, environ={"TORCHELASTIC_RESTART_COUNT": "1", "WORLD_SIZE": "2"})
+    assert report_of([*same, *new]).findings[0].category == "init-missing-rank"
+
+
+def test_a_late_rank_is_slow_only_where_it_was_seen_to_go_on() -> None:
+    """Two places in two looks: it comes yet. One place: the job hangs on it."""
+    environ = {"WORLD_SIZE": "2"}
+    waits = looks(1, INIT, environ=environ)
+    stands = report_of([*looks(0, ELSEWHERE, environ=environ), *waits])
+    other = "tokenize (prepare.py:9)\nload (train.py:30)\n<module> (train.py:60)\n"
+    moves = report_of([*looks(0, ELSEWHERE, other, environ=environ, woke=5), *waits])
+    assert (stands.verdict, stands.findings[0].culprit_ranks) == ("hung", (0,))
+    assert (moves.verdict, moves.findings[0].culprit_ranks) == ("slow", (0,))
+    assert moves.findings[0].category == "init-missing-rank"
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    """Seconds up to two minutes, then the next larger unit."""
+    assert [duration(s) for s in (8.4, 119, 120, 7300, 200_000)] == [
+        "8 s",
+        "119 s",
+        "2 min",
+        "2 h",
+        "2 days",
+    ]

@@ -152,6 +152,8 @@ def test_the_words_of_a_report_are_filled_from_any_example() -> None:
         used = {field for t in texts for _, field, _, _ in string.Formatter().parse(t) if field}
         for match in (match for line in s.matches for match in found_by(s, line)):
             given = {key for key, value in match.groupdict().items() if value is not None}
+            for key, words in s.when.adds.items() if isinstance(s.when, Log) else ():
+                given |= words.get(match.groupdict().get(key) or "", {}).keys()
             if isinstance(s.when, Log) and used - given - FROM_THE_HIT:
                 missing[s.id, match.string] = used - given - FROM_THE_HIT
 

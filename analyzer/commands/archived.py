@@ -26,17 +26,18 @@ def facts(
     from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.folder import read  # noqa: PLC0415
 
-    readers = (*READERS, _Logs(known))
+    readers = (*READERS, Logs(known))
     found = read(paths, readers=readers, progress=progress.say, store=store, meanwhile=known)
     return list(found)
 
 
-class _Logs:
+class Logs:
     """The reader of logs, made when the first is met: a thousand recorder dumps need none."""
 
     name = "log"
 
-    def __init__(self, known: Callable[[], Known]) -> None:
+    def __init__(self, known: Callable[[], Known], engine: str = "auto") -> None:
+        self._engine = engine
         self._known = known
         self._made: LogReader | None = None
 
@@ -60,5 +61,5 @@ class _Logs:
                 for matcher in (signature.when, signature.unless)
                 for pattern in patterns_of(matcher)
             }
-            self._made = LogReader(patterns, owners=known.owners())
+            self._made = LogReader(patterns, owners=known.owners(), engine=self._engine)
         return self._made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -127,12 +128,13 @@ def _capture(
         debug_server=options.debug_server,
         store=not options.no_store,
     )
+    cards = tuple(getattr(options, "cards", ()))
     taken = capture(pid, look, progress.say, meanwhile=_warm_up())
-    read = _read(taken.bundle())
+    read = _read(taken.bundle(), cards)
     case = _aligned(read)
     if options.looks > 1 and case.picture.progress and case.picture.roots:
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
-        read = _read(taken.bundle())
+        read = _read(taken.bundle(), cards)
         case = _aligned(read)
     senders = _in_pairs(case)
     if senders:
@@ -142,7 +144,7 @@ def _capture(
         open_questions = _undecided(case)
         if open_questions:
             taken.native_stacks(open_questions)
-            read = _read(taken.bundle())
+            read = _read(taken.bundle(), cards)
     return taken, read
 
 
@@ -201,7 +203,7 @@ def _undecided(case: Case) -> list[int]:
     return pids
 
 
-def _read(bundle: Bundle) -> list[Fact]:
+def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:
     from whyhang.collectors import LIVE_READERS  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.bundle import documents_of  # noqa: PLC0415
     from whyhang.collectors.files.folder import read_documents  # noqa: PLC0415
@@ -215,6 +217,11 @@ def _read(bundle: Bundle) -> list[Fact]:
         from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
 
         readers = (RasReader(), *readers)
+    if any(entry.kind == "kernel-log" for entry in bundle.manifest.files):
+        from whyhang.analyzer.cards.load import known  # noqa: PLC0415
+        from whyhang.analyzer.commands.archived import Logs  # noqa: PLC0415
+
+        readers = (*readers, Logs(functools.partial(known, cards), engine="words"))
     return list(read_documents(documents_of(bundle), readers=readers))
 
 

@@ -8,9 +8,11 @@ its name, and there is no registry.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.gpus import same_host
 from whyhang.analyzer.match.ended import raised_by
 from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Collective, Evidence
@@ -35,13 +37,15 @@ class Log(Record):
     the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
     ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so.
     ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
-    whose line it is, and who failed alike.
+    whose line it is, and who failed alike. ``adds`` explains values: of the field "xid" with
+    value "79" the fields to add. A field ``pci`` names a GPU by its address, and so its ranks.
     """
 
     patterns: tuple[str, ...]
     blames: Blames = Blames.NOBODY
     least: int = 1
     ends_process: bool = False
+    adds: dict[str, dict[str, dict[str, str]]] = {}  # noqa: RUF012 - msgspec copies it
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
@@ -52,7 +56,7 @@ class Log(Record):
         return (self._hit(case, lines),)
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
-        blamed = [who for line in lines for who in self._blamed(line)]
+        blamed = [who for line in lines for who in self._blamed(case, line)]
         if self.blames is Blames.ROOT and _names_root(lines):
             blamed = [Who(rank=0)]
         if self.ends_process and (ranks := raised_by(case, lines)):
@@ -63,6 +67,8 @@ class Log(Record):
         for line in [first, *lines]:
             for key, value in line.fields.items():
                 fields.setdefault(key, value)
+        for key, words in self.adds.items():
+            fields = {**words.get(fields.get(key, ""), {}), **fields}
         return Hit(
             members=tuple(sorted({m.id for m in members.values() if m is not None})),
             ranks=tuple(sorted(_strangers(members))),
@@ -73,8 +79,10 @@ class Log(Record):
             at=first.time,
         )
 
-    def _blamed(self, line: LogLine) -> Iterator[Who]:
-        if self.blames is Blames.SPEAKER or (
+    def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
+        if self.blames is Blames.NAMED and (using := using_gpu(case, line)):
+            yield from using
+        elif self.blames is Blames.SPEAKER or (
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
             yield line.who
@@ -83,6 +91,42 @@ class Log(Record):
                 yield Who(rank=rank)
             if pid := line.fields.get("pid"):
                 yield Who(pid=int(pid), host=line.who.host)
+
+
+_ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
+
+
+def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
+    """Give the ranks on the GPU whose address a line names, where its pid names none of them.
+
+    Hosts of one make have the same addresses, so a line that names no host says nothing in a
+    job of several.
+    """
+    told = _ADDRESS.search(line.fields.get("pci", ""))
+    pid = line.fields.get("pid", "")
+    named = case.job.member_of(Who(pid=int(pid), host=line.who.host)) if pid else None
+    if told is None or named is not None:
+        return ()
+    address = ":".join(told.groups()).lower()
+    devices = [
+        device
+        for device in case.job.gpus.devices
+        if device.now("bus") == address and same_host(device.host, line.who.host)
+    ]
+    found = {number for device in devices for number in device.members}
+    for claim in case.job.claims:
+        if claim.about == "gpu-bus" and claim.value[-10:].lower() == address:
+            member = case.job.member_of(claim.who)
+            if member is not None and same_host(member.host, line.who.host):
+                found.add(member.id)
+    members = [case.member(number) for number in sorted(found)]
+    if line.who.host is None and len({member.host for member in members}) > 1:
+        return ()
+    return tuple(
+        Who(rank=member.rank, pid=member.pid, host=member.host)
+        for member in members
+        if member.rank is not None or member.pid is not None
+    )
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:
@@ -100,10 +144,20 @@ def _strangers(members: Mapping[Who, Member | None]) -> set[int]:
 
 
 def log(
-    *patterns: str, blames: Blames = Blames.NOBODY, least: int = 1, ends_process: bool = False
+    *patterns: str,
+    blames: Blames = Blames.NOBODY,
+    least: int = 1,
+    ends_process: bool = False,
+    adds: Mapping[str, dict[str, dict[str, str]]] | None = None,
 ) -> Log:
     """Build a matcher for lines; see ``Log``."""
-    return Log(patterns=patterns, blames=blames, least=least, ends_process=ends_process)
+    return Log(
+        patterns=patterns,
+        blames=blames,
+        least=least,
+        ends_process=ends_process,
+        adds=dict(adds or {}),
+    )
 
 
 def patterns_of(matcher: Matcher | None) -> Iterator[str]:

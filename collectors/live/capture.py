@@ -19,6 +19,7 @@ from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.kernel import kernel_log
 from whyhang.collectors.live.look import Dump, Look, worth_reading
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.processes import who
@@ -107,6 +108,7 @@ class Capture:
         self._records = self._read_recorders()
         self._finish_stores()
         self._finish_ras(ras)
+        self._read_kernel_log()
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""
@@ -242,6 +244,13 @@ class Capture:
             )
         self._gaps += question.gaps
         self._touched += question.touched
+
+    def _read_kernel_log(self) -> None:
+        """Keep what the kernel says of GPUs, links, memory and the job's processes."""
+        log = kernel_log(self.host, self.job, self.hostname)
+        if log.data:
+            self._printed.append(Printed(name="kernel.log", kind="kernel-log", data=log.data))
+        self._gaps += log.gaps
 
     def _finish_stores(self) -> None:
         """Take what the stores have answered by now, or until their time is up."""

@@ -8,19 +8,14 @@ The earlier Xid of the same GPU, or whatever killed the process, is the cause.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-after-effect",
     category="rank-died",
     kind=Kind.CONSEQUENCE,
     title="The driver cleaned up after a process on GPU {pci} (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>43|45),(?: "
-            r"pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    when=log(line_of(Blame.EFFECT), blames=Blames.NAMED, adds=WORDS),
     means=(
         "The driver tidied up after a process that had faulted or been killed. Look for what "
         "came before."

@@ -11,25 +11,21 @@ effects.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-application-fault",
     category="rank-died",
     kind=Kind.CAUSE,
-    title="A CUDA kernel crashed on GPU {pci} (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>8|11|13|25|31|32|39|"
-            r"40|41|44|69|70|71|72|75|76|77|85),(?: pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    title="A CUDA kernel of {who} crashed on GPU {pci} (Xid {xid}: {meaning})",
+    when=log(line_of(Blame.APPLICATION), blames=Blames.NAMED, adds=WORDS),
     means=(
         "A kernel that this process started crashed on the GPU, which stopped its rank; the "
         "other ranks wait for it."
     ),
     confidence=0.82,
     remedies=(
+        "NVIDIA's advice for Xid {xid}: {action}.",
         (
             "Find the kernel: CUDA_LAUNCH_BLOCKING=1 on that rank, or compute-sanitizer on a "
             "small reproduction."

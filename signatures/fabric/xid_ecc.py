@@ -9,25 +9,21 @@ The pid in the line is of the host's namespace.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-ecc",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
-    title="The memory of GPU {pci} has uncorrectable errors (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>48|64|94|95|140|157|"
-            r"171|172),(?: pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    title="The memory of GPU {pci} has uncorrectable errors (Xid {xid}: {meaning})",
+    when=log(line_of(Blame.MEMORY), blames=Blames.NAMED, adds=WORDS),
     means=(
         "The GPU's memory is defective. The process that used it was stopped, and every other "
         "rank waits for it."
     ),
     confidence=0.93,
     remedies=(
+        "NVIDIA's advice for Xid {xid}: {action}.",
         "Take the GPU (or host) out of the job and restart from the last checkpoint.",
         (
             "Reset the GPU with no job running, so that the row is remapped; replace it for "

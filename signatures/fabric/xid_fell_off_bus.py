@@ -9,19 +9,17 @@ The pid in the line is of the host's namespace and may be missing.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-fell-off-bus",
     category="gpu-fell-off-bus",
     kind=Kind.CAUSE,
-    title="A GPU has fallen off the bus (Xid 79)",
+    title="GPU {pci} has fallen off the bus",
     when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>79),(?: "
-            r"pid='?(?P<pid>\d+))?"
-        ),
-        r"NVIDIA GPU.*has fallen off the bus",
-        r"GPU at PCI:\S+ has fallen off the bus",
+        line_of(Blame.BUS),
+        r"NVIDIA GPU (?P<pci>[0-9a-fA-F:.]+).*has fallen off the bus",
+        r"GPU at PCI:(?P<pci>[0-9a-fA-F:.]+) has fallen off the bus",
         blames=Blames.NAMED,
     ),
     means=(

@@ -9,22 +9,18 @@ The pid, if given, is of the host's namespace.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-gpu-stopped",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
-    title="GPU {pci} stopped working (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>46|54|62|109|110|143|"
-            r"151|158|160|161|167),(?: pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    title="GPU {pci} stopped working (Xid {xid}: {meaning})",
+    when=log(line_of(Blame.GPU), blames=Blames.NAMED, adds=WORDS),
     means="The GPU stopped processing. The rank on it cannot go on and the others wait for it.",
     confidence=0.85,
     remedies=(
+        "NVIDIA's advice for Xid {xid}: {action}.",
         "Take the host out of the job; reset the GPU or reboot the host.",
         (
             "If it repeats on the same GPU, replace it; if it follows the job, look at the "

@@ -9,25 +9,21 @@ The pid in the line made the call that was not answered; it is of the host's nam
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-gsp",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
     title="The firmware of GPU {pci} does not answer (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>119|120),(?: "
-            r"pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    when=log(line_of(Blame.FIRMWARE), blames=Blames.NAMED, adds=WORDS),
     means=(
         "The firmware of this GPU hangs, so the process on it blocks in the driver and the "
         "other ranks wait for it."
     ),
     confidence=0.92,
     remedies=(
+        "NVIDIA's advice for Xid {xid}: {action}.",
         (
             "Take the host out of the job; reset the GPU, or reboot the host if processes "
             "cannot be killed."

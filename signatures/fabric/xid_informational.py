@@ -9,18 +9,14 @@ error) and 141.
 
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-informational",
     category="healthy",
     kind=Kind.NOISE,
     title="Informational Xid {xid} on GPU {pci}",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>38|61|63|92|121|137|"
-            r"141|156),(?: pid='?(?P<pid>\d+))?"
-        ),
-    ),
+    when=log(line_of(Blame.NOTE), adds=WORDS),
     means="The driver notes something that does not stop the GPU.",
     confidence=0.9,
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

@@ -10,22 +10,18 @@ The pid, if given, is of the host's namespace.
 
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
+from whyhang.signatures._xid import WORDS, Blame, line_of
 
 SIGNATURE = Signature(
     id="xid-nvlink",
     category="nvlink-error",
     kind=Kind.CAUSE,
-    title="NVLink of GPU {pci} failed (Xid {xid})",
-    when=log(
-        (
-            r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>74|136|14[4-9]|150|"
-            r"155),(?: pid='?(?P<pid>\d+))?"
-        ),
-        blames=Blames.NAMED,
-    ),
+    title="NVLink of GPU {pci} failed (Xid {xid}: {meaning})",
+    when=log(line_of(Blame.LINK), blames=Blames.NAMED, adds=WORDS),
     means="An NVLink connection failed, so data between GPUs of this host no longer moves.",
     confidence=0.88,
     remedies=(
+        "NVIDIA's advice for Xid {xid}: {action}.",
         (
             "Take the host out of the job; reset its GPUs (and restart the Fabric Manager) "
             "with no job running."
@@ -48,5 +44,5 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 174, test",),
-    outranks=("launcher-exit-code",),
+    outranks=("gpu-requires-reset", "launcher-exit-code"),
 )

@@ -1,0 +1,197 @@
+"""The kernel's log of a live job: what is about the job is kept, with times of day."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from fake_proc import FakeProc, elastic
+from log_docs import read_log
+from small_jobs import report_of
+
+from whyhang import signatures
+from whyhang.analyzer.match.log import patterns_of
+from whyhang.analyzer.model import Claim, Fact, Process, Role, Source, Trust, Who
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.signature import Kind
+from whyhang.collectors.live import kernel
+from whyhang.collectors.live.job import find_job
+from whyhang.signatures._xid import TABLE, Blame
+
+BOOT = 1_700_000_000.0  # of FakeProc
+HEALTHY = (
+    "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.10",
+    "nvidia-nvswitch0: Probing device 0000:c1:00.0",
+    "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0",
+    "mlx5_core 0000:3b:00.0 ens1: Link up",
+    "nfs: server store1 OK",
+    "NVRM: Xid (PCI:0000:1b:00): 63, pid='<unknown>', name=<unknown>, Row Remapper: New row",
+    "python3[200]: segfault at 0 ip 00007f error 4 in libx.so",  # of another user's program
+    "Out of memory: Killed process 200 (chrome) total-vm:1kB, anon-rss:1kB, file-rss:1kB",
+    "Out of memory: Killed process 4711 (chrome) total-vm:1kB, anon-rss:1kB, file-rss:1kB",
+    "INFO: task jbd2/sda1-8:210 blocked for more than 120 seconds.",
+    "NVRM: Xid (PCI:0000:1b:00): 13, pid=200, name=blender, Graphics SM Warp Exception",
+    "usb 1-1: new high-speed USB device number 2",
+)
+FALLEN = "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off"
+KILLED = (
+    "Memory cgroup out of memory: Killed process 101 (python3) total-vm:1kB, anon-rss:1kB, "
+    "file-rss:1kB, shmem-rss:1kB, UID:1 pgtables:1kB oom_score_adj:0"
+)
+STUCK = "INFO: task python3:101 blocked for more than 120 seconds."
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> FakeProc:
+    """Give a job of two ranks and the processes of others."""
+    found = FakeProc(tmp_path)
+    found.add(1, 0, "init")
+    found.add(50, 1, "torchrun train.py", {}, comm="torchrun", started=4000)
+    for rank in (0, 1):
+        found.add(
+            100 + rank, 50, "python3 train.py", elastic(rank, 2), comm="python3", exe="/bin/python3"
+        )
+    found.add(200, 1, "blender", {}, comm="blender")
+    found.add(210, 1, "jbd2", {}, comm="jbd2/sda1-8")
+    return found
+
+
+def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, str]) -> str:
+    """Give what is kept of these records."""
+    monkeypatch.setattr(kernel, "_records", lambda device: (list(rows), ""))
+    host = proc.host()
+    return kernel.kernel_log(host, find_job(host, 100), "node7").data.decode()
+
+
+def diagnosis(text: str, *more: Fact) -> Report:
+    """Diagnose from a kept log and two ranks."""
+    patterns = {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
+    ranks = [
+        Process(
+            who=Who(rank=rank, trust=Trust.ENVIRONMENT, host="node7", pid=100 + rank),
+            source=Source(file=f"/proc/{100 + rank}"),
+            role=Role.RANK,
+            state="S",
+        )
+        for rank in (0, 1)
+    ]
+    return report_of([*ranks, *more, *read_log(text, *patterns, name="node7/kernel.log")])
+
+
+def test_lines_of_a_healthy_machine_make_no_finding(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scary lines that are harmless, or about programs of others, accuse nobody."""
+    text = kept(proc, monkeypatch, *((BOOT + 50, line) for line in HEALTHY))
+
+    assert "chrome" not in text
+    assert "blender" not in text
+    assert "usb" not in text
+    report = diagnosis(text)
+    loud = {s.id for s in signatures.load() if s.kind is Kind.CAUSE and not s.last_resort}
+    assert {finding.signature for finding in report.findings} & loud == set()
+
+
+def test_lines_before_the_job_are_left_out(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults of last week are not this job's; its ranks began a second after boot."""
+    began = BOOT + 1.0
+    rows = ((began - 500, FALLEN), (began + 500, STUCK))
+
+    text = kept(proc, monkeypatch, *rows)
+
+    assert "fallen" not in text
+    assert text.startswith("2023-11-14T22:21:41.000000+00:00 node7 kernel: INFO: task python3:101")
+
+
+@pytest.mark.parametrize(
+    ("line", "signature"),
+    [(KILLED, "oom-killer-cgroup"), (STUCK, "hung-task")],
+)
+def test_a_line_about_a_rank_names_it(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch, line: str, signature: str
+) -> None:
+    """The pid that the kernel names is the rank's, on the same host."""
+    first = diagnosis(kept(proc, monkeypatch, (BOOT + 50, line))).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == (signature, (1,))
+
+
+def test_numbers_of_another_pid_namespace_name_nobody(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the kernel's pids are the host's: equal numbers are chance."""
+    (proc.folder / "self" / "ns").mkdir(parents=True)
+    (proc.folder / "self" / "ns" / "pid").symlink_to("pid:[4026539999]")
+
+    first = diagnosis(kept(proc, monkeypatch, (BOOT + 50, STUCK))).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == ("hung-task", None)
+
+
+def test_a_gpu_is_tied_to_its_rank_by_its_address() -> None:
+    """An Xid without a pid names the rank whose NCCL lines gave the same bus id."""
+    line = f"2026-07-01T13:06:53.123456+00:00 node7 kernel: {FALLEN}\n"
+    other = line.replace("1b:00", "1c:00")
+    who = Who(host="node7", pid=101)
+    bus = Claim(about="gpu-bus", value="0000:1b:00", who=who, source=Source(file="nccl.log"))
+
+    assert diagnosis(line, bus).findings[0].culprit_ranks == (1,)
+    assert diagnosis(other, bus).findings[0].culprit_ranks is None
+    assert diagnosis(line).findings[0].culprit_ranks is None
+
+
+def test_consequences_stand_under_their_cause() -> None:
+    """Channels that the driver removes after a fault are no fault of their own."""
+    head = "2026-07-01T13:06:5{}.1+00:00 node7 kernel: NVRM: Xid (PCI:0000:1b:00): "
+    text = head.format(3) + "74, pid='<unknown>', name=<unknown>, NVLink: fatal error on link 6\n"
+    text += head.format(4) + "45, pid=101, name=python3, Ch 00000010\n"
+    text += head.format(5) + "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)\n"
+
+    first, *others = diagnosis(text).findings
+
+    assert first.signature == "xid-nvlink"
+    assert "drain the host" in first.remedies[0]
+    assert {(f.signature, f.caused_by) for f in others} == {
+        ("xid-after-effect", 0),
+        ("gpu-requires-reset", 0),
+    }
+
+
+def test_the_device_gives_times_of_day(tmp_path: Path) -> None:
+    """Microseconds since boot become the time at which the line was written."""
+    device = tmp_path / "kmsg"
+    uptime = time.monotonic()
+    device.write_bytes(f"6,1,{int(uptime * 1e6)},-;{STUCK}\n SUBSYSTEM=x\n".encode())
+
+    rows, trouble = kernel._records(str(device))
+
+    assert trouble == ""
+    assert rows is not None
+    assert rows[0][1] == STUCK
+    assert abs(rows[0][0] - time.time()) < 5
+
+
+def test_a_log_that_may_not_be_read_is_one_sentence(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A missing right costs a sentence that says what to do."""
+    host = proc.host()
+
+    log = kernel.kernel_log(host, find_job(host, 100), "n", device=str(tmp_path / "none"))
+
+    assert log.data == b""
+    assert len(log.gaps) == 1
+    assert "CAP_SYSLOG" in str(log.gaps[0])
+    monkeypatch.setattr(kernel, "_records", lambda device: (None, "x"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert len(kernel.kernel_log(host, find_job(host, 100), "n").gaps) == 1
+    assert os.environ["PATH"] == str(tmp_path)
+
+
+def test_the_table_of_xids_is_whole() -> None:
+    """Each number has one meaning, a class and something to do, in words for a person."""
+    assert {xid.number for xid in TABLE.values()} == set(TABLE)
+    assert {xid.blame for xid in TABLE.values()} == set(Blame)
+    assert all(xid.meaning and xid.action and xid.meaning[0] != " " for xid in TABLE.values())

@@ -120,6 +120,35 @@ def test_examples_of_both_sorts_stand_beside_the_patterns() -> None:
     assert {s.id for s in WITH_LOGS if len(s.matches) < 2 or not s.misses} == set()
 
 
+def test_every_pattern_has_a_line_of_its_own() -> None:
+    """Each single pattern matches an example: one that nobody has shown a line for is a guess."""
+    unproven = [
+        (s.id, pattern)
+        for s in WITH_LOGS
+        for pattern in patterns_of(s.when)
+        if not any(compiled(pattern).search(line) for line in s.matches)
+    ]
+
+    assert unproven == []
+
+
+def test_every_veto_has_a_line_of_its_own() -> None:
+    """Each pattern that takes a finding back matches an example beside it, too."""
+    unproven = [
+        (s.id, pattern)
+        for s in ALL
+        for pattern in patterns_of(s.unless)
+        if not any(compiled(pattern).search(line) for line in (*s.matches, *s.misses))
+    ]
+
+    assert unproven == []
+
+
+def test_sixty_causes_show_in_logs() -> None:
+    """At least sixty known causes can be told from a log alone."""
+    assert sum(s.kind is Kind.CAUSE for s in WITH_LOGS) >= 60
+
+
 def test_every_example_line_matches() -> None:
     """Each line that must match is matched by a pattern of its signature."""
     lost = [(s.id, line) for s in WITH_LOGS for line in s.matches if not found_by(s, line)]

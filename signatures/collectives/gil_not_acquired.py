@@ -47,6 +47,13 @@ SIGNATURE = Signature(
         ),
         "Could not acquire GIL within 300 ms on exit, possible GIL induced hang",
     ),
-    misses=("WARNING: GIL contention is high",),
+    misses=(
+        "WARNING: GIL contention is high",
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+        ),
+    ),
     outranks=("watchdog-stuck",),
 )

@@ -64,5 +64,15 @@ SIGNATURE = Signature(
             "send/recv from rank 0. Please check rank 0 logs for faulty rank."
         ),
     ),
-    misses=("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms",),
+    misses=(
+        "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms",
+        (
+            "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+            "[10.1.0.4]:43210"
+        ),
+        (
+            "RuntimeError: [gloo/transport/tcp/pair.cc:598] read [10.1.0.4]:43210: Connection "
+            "reset by peer"
+        ),
+    ),
 )

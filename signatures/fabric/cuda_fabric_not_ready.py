@@ -45,6 +45,7 @@ SIGNATURE = Signature(
             "c10/cuda/CUDAFunctions.cpp:109.)"
         ),
         "node3:99:140 [1] init.cc:300 NCCL WARN Cuda failure 802 'system not yet initialized'",
+        "torch.AcceleratorError: CUDA error: cudaErrorSystemNotReady",
     ),
     misses=(
         (

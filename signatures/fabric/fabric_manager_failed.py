@@ -41,6 +41,10 @@ SIGNATURE = Signature(
             "exited, code=exited, status=1/FAILURE"
         ),
         "Jul 01 13:06:53 node7 systemd[1]: Failed to start NVIDIA fabric manager service.",
+        (
+            "fabric manager NVIDIA GPU driver interface version 570.86.10 doesn't match with "
+            "driver version 570.124.06. Please update with matching NVIDIA driver package."
+        ),
     ),
     misses=("Jul 01 13:06:53 node7 systemd[1]: Started NVIDIA fabric manager service.",),
     outranks=("launcher-exit-code",),

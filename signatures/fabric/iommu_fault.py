@@ -50,6 +50,11 @@ SIGNATURE = Signature(
             "[ 1234.5] DMAR: [DMA Write NO_PASID] Request device [3b:00.0] fault addr "
             "0xe0000000 [fault reason 0x05] PTE Write access is not set"
         ),
+        (
+            "[ 1234.5] AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x003c "
+            "address=0xffffc1a0 flags=0x0030]"
+        ),
+        "[ 1234.5] arm-smmu-v3 arm-smmu-v3.5.auto: event 0x10 received:",
     ),
     misses=(
         "[    1.2] AMD-Vi: Interrupt remapping enabled",

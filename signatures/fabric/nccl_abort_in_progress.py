@@ -34,6 +34,15 @@ SIGNATURE = Signature(
             "fatal error (detected in ncclIbTest)"
         ),
         "node3:99:140 [1] transport/net_socket.cc:240 NCCL WARN NET/Socket : socket progress error",
+        (
+            "node3:99:140 [1] init.cc:1950 NCCL WARN commReclaim: comm 0x55d0 (rank = 1) in "
+            "abort, error 6"
+        ),
+        (
+            "node3:99:140 [1] init.cc:2100 NCCL WARN ncclCommSetAsyncError: error comm 0x55d0 "
+            "sets state 6"
+        ),
+        "node3:99:140 [1] bootstrap.cc:610 NCCL WARN Unexpected connections are not empty",
     ),
     misses=(
         (

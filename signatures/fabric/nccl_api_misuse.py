@@ -49,6 +49,14 @@ SIGNATURE = Signature(
             "node7:4711:4802 [0] misc/strongstream.cc:201 NCCL WARN Fatal: host threads racing "
             "to launch NCCL on same device."
         ),
+        (
+            "node7:4711:4802 [0] group.cc:120 NCCL WARN Blocking and nonblocking communicators "
+            "are not allowed in the same group."
+        ),
+        (
+            "node7:4711:4802 [0] enqueue.cc:900 NCCL WARN Either none or all communicators in "
+            "a ncclGroup() can be CUDA graph captured."
+        ),
     ),
     misses=("node7:4711:4802 [0] NCCL INFO NCCL_LAUNCH_RACE_FATAL set by environment to 1.",),
     outranks=("launcher-exit-code",),

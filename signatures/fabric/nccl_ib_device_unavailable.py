@@ -36,6 +36,10 @@ SIGNATURE = Signature(
         "node3:99:140 [1] transport/net_ib.cc:400 NCCL WARN NET/IB : Unable to open device mlx5_2",
         "node3:99:140 [1] transport/net_ib.cc:418 NCCL WARN NET/IB : Unable to query port_num 1",
         "node3:99:140 [1] transport/net_ib.cc:380 NCCL WARN NET/IB : No IP interface found.",
+        (
+            "node3:99:140 [1] transport/net_ib.cc:402 NCCL WARN NET/IB : could not open mlx5_2 "
+            "(Permission denied, errno 13). Fix device access or restrict NCCL_IB_HCA"
+        ),
     ),
     misses=("node3:99:140 [1] NCCL INFO NET/IB : No device found.",),
     outranks=("launcher-exit-code",),

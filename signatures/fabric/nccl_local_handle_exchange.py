@@ -50,6 +50,10 @@ SIGNATURE = Signature(
             "node1:40:77 [4] proxy.cc:1200 NCCL WARN ncclProxyClientGetFd call to tpRank 5 "
             "handle 0x7f4500 failed : 3"
         ),
+        (
+            "node1:40:77 [4] proxy.cc:1120 NCCL WARN ncclProxyCallBlockingUDS call to tpRank "
+            "3(5d3b1a) failed : 2"
+        ),
     ),
     misses=("node1:40:77 [4] NCCL INFO [Proxy Service UDS] exit: stop 1 abortFlag 0",),
     outranks=("launcher-exit-code",),

@@ -34,6 +34,7 @@ SIGNATURE = Signature(
             "node3:99:140 [1] proxy.cc:1148 NCCL WARN Socket recv failed while polling for "
             "opId=0x147999b41d80"
         ),
+        "node3:99:140 [1] proxy.cc:1180 NCCL WARN Comm 0x55d0c8a3b2c0 is in abort state",
     ),
     misses=(
         (

@@ -54,6 +54,10 @@ SIGNATURE = Signature(
             "node7:4711:4802 [0] misc/socket.cc:220 NCCL WARN Net : No interface found in the "
             "same subnet as remote address 10.1.0.4<43210>"
         ),
+        (
+            "node7:4711:4802 [0] transport/net_socket.cc:90 NCCL WARN NET/Socket : No usable "
+            "listening interface found"
+        ),
     ),
     misses=(
         "node7:4711:4711 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>",

@@ -42,6 +42,10 @@ SIGNATURE = Signature(
             "node3:99:140 [1] nccl_net_ofi_init:1500 NCCL WARN NET/OFI Unable to find a "
             "protocol that worked.  Failing initialization"
         ),
+        (
+            "node3:99:140 [1] nccl_ofi_net.c:310 NCCL WARN NET/OFI Could not find any optimal "
+            "provider"
+        ),
     ),
     misses=("node3:99:140 [1] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)",),
     outranks=("launcher-exit-code",),

@@ -35,6 +35,8 @@ SIGNATURE = Signature(
     matches=(
         "node3:99:140 [1] proxy.cc:410 NCCL WARN Proxy append out of bounds",
         "node3:99:140 [1] proxy.cc:1440 NCCL WARN [Proxy service] Too many connections (8 max)",
+        "node3:99:140 [1] proxy.cc:120 NCCL WARN List loop at element 12",
+        "node3:99:140 [1] proxy.cc:420 NCCL WARN Proxy append on running operation",
     ),
     misses=("node3:99:140 [1] NCCL INFO [Proxy Service] Device 1 CPU core 12",),
     outranks=("launcher-exit-code",),

@@ -57,6 +57,10 @@ SIGNATURE = Signature(
             "node3:99:140 [1] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No "
             "space left on device"
         ),
+        (
+            "node3:99:140 [1] os/linux.cc:410 NCCL WARN Error: failed to create shared memory "
+            "file /dev/shm/nccl-aB3dEf, error No space left on device (28)"
+        ),
     ),
     misses=(
         (

@@ -69,6 +69,10 @@ SIGNATURE = Signature(
         ),
         "ncclRemoteError: A call failed possibly due to a network error",
         "node3:99:140 [1] NCCL INFO ncclSystemError: retried",
+        (
+            "node3:99:140 [1] proxy.cc:1148 NCCL WARN Socket recv failed while polling for "
+            "opId=0x147999b41d80"
+        ),
     ),
     outranks=("launcher-exit-code", "plain-exception"),
     gives_way=True,

@@ -32,6 +32,8 @@ SIGNATURE = Signature(
         "  3 ranks reported Remote process error",
         "  Rank 2 has status ABORT -- GPU 2 managed by process 903 on node 10.1.0.4",
         "  Encountered 2 communication timeouts while gathering communicator data",
+        "  Rank 5 reported Remote process error -- GPU 5 managed by process 906 on node 10.1.0.4",
+        "  7 ranks have status ABORT",
     ),
     misses=("  Rank 5 reported System error -- GPU 5 managed by process 48213 on node 10.1.0.4",),
 )

@@ -52,6 +52,7 @@ SIGNATURE = Signature(
             "Jul  1 13:06:53 node7 kernel: NVRM: The NVIDIA GPU 0000:1b:00.0 (PCI ID: "
             "10de:2330) has fallen off the bus and is not responding to commands."
         ),
+        "[12345.678901] NVRM: GPU at PCI:0000:1b:00.0 has fallen off the bus.",
     ),
     misses=("[12345.678901] NVRM: Xid (PCI:0000:1b:00): 45, pid=48213, name=python3, Ch 00000010",),
     outranks=(

@@ -38,6 +38,10 @@ SIGNATURE = Signature(
             "- Abort(672797967) (rank 1534 in comm 0): Fatal error in PMPI_Isend: Other MPI "
             "error, error stack:"
         ),
+        (
+            "Abort(403279887) on node 3 (rank 3 in comm MPI_COMM_WORLD): Fatal error in "
+            "PMPI_Recv: Invalid communicator, error stack:"
+        ),
     ),
     misses=(
         "MPI_ABORT was invoked on rank 0 in communicator MPI COMMUNICATOR 3 SPLIT FROM 0",

@@ -38,6 +38,7 @@ SIGNATURE = Signature(
         "ORTE was unable to reliably start one or more daemons.",
         "A process or daemon was unable to complete a TCP connection",
         "ORTE does not know how to route a message to the specified daemon",
+        "PRTE was unable to reliably start one or more daemons.",
     ),
     misses=("ORTE has lost communication with a remote daemon.",),
     outranks=("launcher-exit-code",),

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         "ORTE has lost communication with a remote daemon.",
         "PRTE has lost communication with a remote daemon.",
         "An ORTE daemon has unexpectedly failed after launch and before",
+        "mpirun has detected that a required daemon terminated during execution",
     ),
     misses=("ORTE was unable to reliably start one or more daemons.",),
     outranks=("launcher-exit-code",),

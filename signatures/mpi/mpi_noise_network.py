@@ -31,6 +31,9 @@ SIGNATURE = Signature(
         "WARNING: No preset parameters were found for the device that Open MPI",
         "[[12345,1],0]: A high-performance Open MPI point-to-point messaging module",
         "was unable to find any relevant network interfaces:",
+        "WARNING: There is at least non-excluded one OpenFabrics device found,",
+        "Open MPI's OFI driver detected multiple equidistant NICs from the current process,",
+        "By default, for Open MPI 4.0 and later, infiniband ports on a device",
     ),
     misses=("The OpenFabrics (openib) BTL failed to initialize while trying to",),
 )

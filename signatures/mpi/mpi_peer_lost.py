@@ -37,6 +37,10 @@ SIGNATURE = Signature(
             "failed: Connection reset by remote peer"
         ),
         "[n0042:20133] PMIX ERROR: UNREACHABLE in file server/pmix_server.c at line 2198",
+        (
+            "[proxy:0:1@n0042] HYD_pmcd_pmip_control_cmd_cb (proxy/pmip_cb.c:480): assert "
+            "(!closed) failed"
+        ),
     ),
     misses=("[n0042:20133] PMIX ERROR: PMIX_ERR_NO_PERMISSIONS in file dstore_base.c at line 238",),
 )

@@ -39,6 +39,11 @@ SIGNATURE = Signature(
             "/tmp/ompi.n0042.1000/pid.1/0/shared_mem_pool.n0042 (the shared-memory backing"
         ),
         "Unable to allocate shared memory for intra-node messaging.",
+        (
+            "[n0042:20133] shmem_mmap: an error occurred while determining whether there is "
+            "not enough space in /dev/shm"
+        ),
+        "MPIDU_Init_shm_alloc(187)......: unable to allocate shared memory",
     ),
     misses=("WARNING: Open MPI will create a shared memory backing file in a",),
     outranks=("launcher-exit-code",),

@@ -41,6 +41,11 @@ SIGNATURE = Signature(
             "[n0042][[5138,1],7][btl_tcp_endpoint.c:803:mca_btl_tcp_endpoint_complete_connect] "
             "connect() to 10.0.0.2:1024 failed: No route to host (113)"
         ),
+        (
+            "[n0042][[51384,1],7][btl_tcp_endpoint.c:730:mca_btl_tcp_endpoint_start_connect] "
+            "bind on local address (10.1.0.4:0) failed: Cannot assign requested address (99)"
+        ),
+        "WARNING: Open MPI failed to handshake with a connecting peer MPI",
     ),
     misses=(
         (

@@ -34,6 +34,7 @@ SIGNATURE = Signature(
     matches=(
         "WARNING: Open MPI accepted a TCP connection from what appears to be a",
         "Open MPI detected an inbound MPI TCP connection request from a peer",
+        "The TCP BTL received an inbound socket connection from an unidentified",
     ),
     misses=("WARNING: Open MPI failed to TCP connect to a peer MPI process.  This",),
     outranks=("launcher-exit-code",),

@@ -42,6 +42,10 @@ SIGNATURE = Signature(
             "[n0042:20133] pml_ucx.c:424  Error: ucp_ep_create(proc=1) failed: Destination is "
             "unreachable"
         ),
+        (
+            "[1719838013.21] [n0042:20133:0] select.c:629  UCX  ERROR   no active messages "
+            "transport to <no debug data>: Unsupported operation"
+        ),
     ),
     misses=("ORTE was unable to reliably start one or more daemons.",),
     outranks=("launcher-exit-code",),

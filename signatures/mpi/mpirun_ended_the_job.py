@@ -31,6 +31,13 @@ SIGNATURE = Signature(
         "mpirun detected that one or more processes exited with non-zero status, thus causing",
         "mpirun noticed that the job aborted, but has no info as to the process",
         "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "mpirun noticed that the job aborted by signal, but has no info as to the process",
+        "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",
+        (
+            "[mpiexec@n0042] HYDT_bscu_wait_for_completion (bscu_wait.c:109): one of the "
+            "processes terminated badly; aborting"
+        ),
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
     ),
     misses=(
         (

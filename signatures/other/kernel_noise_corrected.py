@@ -28,6 +28,8 @@ SIGNATURE = Signature(
         "[ 991.2] pcieport 0000:3a:00.0: AER: Corrected error received: 0000:3b:00.0",
         "[ 991.2] EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",
         "[ 991.2] pcieport 0000:3a:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer",
+        "[ 991.2] mce: [Hardware Error]: Machine check events logged",
+        "[ 991.2] {1}[Hardware Error]: event severity: corrected",
     ),
     misses=("[ 991.2] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",),
 )

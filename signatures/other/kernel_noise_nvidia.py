@@ -35,6 +35,14 @@ SIGNATURE = Signature(
             "missing - tainting kernel"
         ),
         "[  993.1] NVRM: GPU at PCI:0000:1b:00: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77",
+        (
+            "[   93.3] nvidia-modeset: Loading NVIDIA Kernel Mode Setting Driver for UNIX "
+            "platforms  570.86.10"
+        ),
+        (
+            "[11677.6] NVRM: nvAssertOkFailedNoLog: Assertion failed: Call not supported "
+            "[NV_ERR_NOT_SUPPORTED] (0x00000056) returned from status @ gpu.c:120"
+        ),
     ),
     misses=(
         (

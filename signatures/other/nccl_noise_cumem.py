@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     title="NCCL falls back from cuMem host memory",
     when=log(
         r"cuMem host allocations do not appear to be working; falling back",
-        r"CUMEM Host is not supported",
+        r"NCCL INFO .*CUMEM Host is not supported",
     ),
     means="NCCL uses /dev/shm instead.",
     confidence=0.9,

@@ -23,6 +23,7 @@ SIGNATURE = Signature(
     matches=(
         "RuntimeError: CUDA error: driver shutting down",
         "node3:99:140 [1] init.cc:2310 NCCL WARN Cuda failure 4 'driver shutting down'",
+        "torch.AcceleratorError: CUDA error: cudaErrorCudartUnloading",
     ),
     misses=("RuntimeError: CUDA error: unspecified launch failure",),
 )

@@ -26,6 +26,10 @@ SIGNATURE = Signature(
         "node3:99:140 [1] NCCL INFO NET: GDR Flush only supported on x86_64",
         "node3:99:140 [1] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
         "node3:99:140 [1] NCCL INFO NVLS multicast support is not available on dev 0",
+        (
+            "node3:99:140 [1] NCCL INFO NET/IB : GPU Direct RDMA not available: nv_peer_mem "
+            "not loaded"
+        ),
     ),
     misses=(
         (

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "node3:99:140 [1] NCCL INFO Failed to open libibverbs.so[.1]",
         "node3:99:140 [1] NCCL INFO NET/IB : No device found.",
         "node3:99:140 [1] NCCL INFO Failed to initialize NET plugin IB",
+        "node3:99:140 [1] NCCL INFO NET/IB : Failed to open mlx5dv symbols.",
     ),
     misses=(
         "node3:99:140 [1] transport/net_ib.cc:400 NCCL WARN NET/IB : Unable to open device mlx5_2",

@@ -29,6 +29,8 @@ SIGNATURE = Signature(
             "node3:99:140 [1] NCCL INFO P2P is disabled between connected GPUs 1 and 0. You "
             "can repress this message with NCCL_IGNORE_DISABLED_P2P=1."
         ),
+        "node3:99:140 [1] NCCL INFO peer query failed between dev 0(=1b000) and dev 1(=43000)",
+        "node3:99:140 [1] NCCL INFO Setting NCCL_P2P_LEVEL to LOC was ignored",
     ),
     misses=(
         (

@@ -34,6 +34,14 @@ SIGNATURE = Signature(
         "node3:99:140 [1] NCCL INFO NET/Plugin: Could not find: libnccl-net.so.",
         "node3:99:140 [1] NCCL INFO TUNER/Plugin: Could not find: libnccl-tuner.so",
         "node3:99:140 [1] NCCL INFO NET/Plugin: Failed to find ncclCollNetPlugin_v8 symbol.",
+        (
+            "node3:99:140 [1] NCCL INFO NET/Plugin: Plugin load (libnccl-net.so) returned 2 : "
+            "libnccl-net.so: cannot open shared object file"
+        ),
+        (
+            "node3:99:140 [1] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so), using "
+            "internal implementation"
+        ),
     ),
     misses=(
         (

@@ -56,6 +56,15 @@ SIGNATURE = Signature(
             "operation Close from rank 0, retcode 3"
         ),
         "node3:99:140 [1] NCCL INFO [Service thread] Connection closed by localRank 3",
+        (
+            "node3:99:140 [1] NCCL INFO comm 0x58fcb8b86c70 rank 0 nranks 24 cudaDev 0 busId "
+            "4000 - Destroy COMPLETE"
+        ),
+        (
+            "node3:99:140 [1] proxy.cc:1500 NCCL WARN [Service thread] Error encountered "
+            "progressing operation=Close, res=3, closing connection"
+        ),
+        "node3:99:140 [1] NCCL INFO [Proxy Service UDS] exit: stop 1 abortFlag 0",
     ),
     misses=(
         (

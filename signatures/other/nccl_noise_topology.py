@@ -32,6 +32,12 @@ SIGNATURE = Signature(
             "node3:99:140 [1] NCCL INFO Topology detection : could not read "
             "/sys/devices/pci0000:00/max_link_speed, ignoring"
         ),
+        (
+            "node3:99:140 [1] graph/xml.cc:230 NCCL WARN Could not find real path of "
+            "/sys/class/net/ib0 (/sys/class/net/ib0/device)"
+        ),
+        "node3:99:140 [1] NCCL INFO Could not get speed from eth0. Defaulting to 10 Gbps.",
+        "node3:99:140 [1] NCCL INFO NET/Socket : Could not get speed of eth0, using 10000",
     ),
     misses=(
         (

@@ -43,6 +43,15 @@ SIGNATURE = Signature(
     misses=(
         "  exitcode  : -15 (pid: 17505)  (SIGTERM)",
         "  exitcode  : 1 (pid: 17477) ",
+        (
+            "W0621 15:10:29.000 4711 torch/distributed/elastic/multiprocessing/api.py:890] "
+            "Unable to shutdown process 4712 via Signals.SIGTERM, forcefully exiting via "
+            "SIGKILL"
+        ),
+        (
+            "WARNING:torch.distributed.elastic.multiprocessing.api:Unable to shutdown process "
+            "4712 via Signals.SIGTERM, forcefully exitting via SIGKILL"
+        ),
     ),
     outranks=(
         "launcher-exit-code",

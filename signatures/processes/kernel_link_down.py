@@ -37,6 +37,7 @@ SIGNATURE = Signature(
             "[ 991.2] bond0: (slave ens1f0): link status definitely down for interface ens1f0, "
             "disabling it"
         ),
+        "[ 991.2] bnxt_en 0000:17:00.0 ens1f0np0: NIC Link is Down",
     ),
     misses=(
         "[ 992.2] mlx5_core 0000:0c:00.0 ens3f0np0: Link up",

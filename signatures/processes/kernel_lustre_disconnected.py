@@ -47,6 +47,10 @@ SIGNATURE = Signature(
             "10.0.9.1@o2ib) was lost; in progress operations using this service will wait for "
             "recovery to complete"
         ),
+        (
+            "[ 8811.7] LustreError: 11-0: scratch-OST0012-osc-ffff8881: operation ost_write to "
+            "node 10.0.9.1@o2ib failed: rc = -107"
+        ),
     ),
     misses=(
         (

@@ -28,6 +28,7 @@ SIGNATURE = Signature(
         "[ 991.2] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",
         "[ 991.2] mce: [Hardware Error]: Machine check: Processor context corrupt",
         "[ 991.2] {1}[Hardware Error]: event severity: fatal",
+        "[ 991.2] mce: Uncorrected hardware memory error in user-access at 3f1c2a40",
     ),
     misses=(
         "[ 991.2] EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",

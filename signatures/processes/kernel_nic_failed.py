@@ -47,6 +47,10 @@ SIGNATURE = Signature(
             "[ 991.2] mlx5_core 0000:0c:00.0: mlx5_health_care:150: poll_health:755: Fatal "
             "error 1 detected"
         ),
+        (
+            "[ 991.2] mlx5_core 0000:0c:00.0: wait_func:1167:(pid 812): ACCESS_REG(0x805) "
+            "timeout. Will cause a leak of a command resource"
+        ),
     ),
     misses=("[ 12.2] mlx5_core 0000:0c:00.0: firmware version: 28.39.1002",),
     outranks=(

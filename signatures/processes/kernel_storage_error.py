@@ -40,6 +40,8 @@ SIGNATURE = Signature(
         "[ 991.2] nvme nvme0: I/O 12 QID 3 timeout, aborting",
         "[ 991.2] EXT4-fs (sda1): Remounting filesystem read-only",
         "[ 991.2] ceph: mds0 hung",
+        "[ 991.2] nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",
+        "[ 991.2] XFS (nvme0n1p1): log I/O error -5",
     ),
     misses=(
         "[ 12.2] blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ) flags 0x0",

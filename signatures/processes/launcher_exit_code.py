@@ -63,5 +63,22 @@ SIGNATURE = Signature(
             "E1121 02:13:03.595000 17493 torch/distributed/elastic/multiprocessing/api.py:1002] "
             "failed (exitcode: -9) local_rank: 1 (pid: 17506) of binary: /opt/env/bin/python3"
         ),
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+        ),
+        (
+            "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
+            "1800000ms for recv operation to complete"
+        ),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
+            "unhandled system error"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by "
+            "remote peer node9<55912>"
+        ),
     ),
 )

@@ -60,6 +60,20 @@ SIGNATURE = Signature(
     misses=(
         "  exitcode  : -6 (pid: 17525)  (SIGABRT)",
         "  exitcode  : -15 (pid: 17505)  (SIGTERM)",
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+        ),
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID "
+            "0(default_pg) Rank 3] Process group watchdog thread terminated with exception: "
+            "NCCL error: remote process exited or there was a network error"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by "
+            "remote peer node9<55912>"
+        ),
     ),
     outranks=(
         "launcher-exit-code",

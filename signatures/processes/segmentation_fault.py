@@ -56,7 +56,23 @@ SIGNATURE = Signature(
         ),
         "!!!!!!! Segfault encountered !!!!!!!",
     ),
-    misses=("ERROR: Unexpected segmentation fault encountered in worker.",),
+    misses=(
+        "ERROR: Unexpected segmentation fault encountered in worker.",
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+        ),
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID "
+            "0(default_pg) Rank 3] Process group watchdog thread terminated with exception: "
+            "NCCL error: remote process exited or there was a network error"
+        ),
+        (
+            "node3:99:140 [1] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by "
+            "remote peer node9<55912>"
+        ),
+    ),
     outranks=(
         "launcher-saw-crash",
         "launcher-exit-code",

@@ -68,6 +68,23 @@ SIGNATURE = Signature(
             "[W1121 02:10:07.4 socket.cpp:764] [c10d] The hostname of the client socket cannot "
             "be retrieved. err=-3"
         ),
+        (
+            "node3:99:140 [1] NCCL INFO ncclCommInitRank comm 0x55d0 rank 1 nranks 8 cudaDev 1 "
+            "busId 2b000 commId 0x7c5d - Init COMPLETE"
+        ),
+        (
+            "INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete for "
+            "workers. Result:"
+        ),
+        (
+            "[rank3]:[E1206 18:44:16.997 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600012 milliseconds before timing out."
+        ),
+        (
+            "INFO:torch.distributed.distributed_c10d:Rank 3: Completed store-based barrier for "
+            "key:store_based_barrier_key:1 with 8 nodes."
+        ),
     ),
     outranks=(
         "store-client-timeout",

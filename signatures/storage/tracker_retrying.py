@@ -33,6 +33,10 @@ SIGNATURE = Signature(
         "wandb: Network error (ConnectTimeout), entering retry loop.",
         "wandb: ERROR Network error (ReadTimeout), entering retry loop.",
     ),
-    misses=("wandb: Synced 5 W&B file(s), 0 media file(s)",),
+    misses=(
+        "wandb: Synced 5 W&B file(s), 0 media file(s)",
+        "wandb: Network error resolved after 0:00:12.345678, resuming normal operation.",
+        "wandb: Synced lunar-dawn-12: https://wandb.ai/acme/lm/runs/1a2b3c",
+    ),
     gives_way=True,
 )

@@ -83,7 +83,8 @@ def _about_same(a: Hit, b: Hit) -> bool:
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     """Put the causes first, surest first; behind them what only follows from them."""
     causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=_cause_order)
-    above = [_outranked_by(candidate, causes) for candidate in causes]
+    restarts = _restarts(candidates)
+    above = [_outranked_by(candidate, causes, restarts) for candidate in causes]
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
     found = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
@@ -117,7 +118,9 @@ def _order(candidate: Candidate) -> tuple[float, str]:
     return (at if at is not None else float("inf"), candidate.signature.id)
 
 
-def _outranked_by(candidate: Candidate, causes: list[Candidate]) -> Candidate | None:
+def _outranked_by(
+    candidate: Candidate, causes: list[Candidate], restarts: list[tuple[str, int]]
+) -> Candidate | None:
     """Find a cause about the same ranks that explains this one."""
     for other in causes:
         if other is candidate or other.confidence < ENOUGH:
@@ -125,9 +128,59 @@ def _outranked_by(candidate: Candidate, causes: list[Candidate]) -> Candidate | 
         named = candidate.signature.id in other.signature.outranks
         if named and _about_same(candidate.hit, other.hit):
             return other
-        if candidate.signature.gives_way and not other.signature.gives_way:
+        if _starts_anew(candidate) and any(
+            _before(other, restart) and not _before(candidate, restart) for restart in restarts
+        ):
+            return other
+        if not candidate.signature.gives_way or other.signature.gives_way:
+            continue
+        no_answer = other.signature.category == "unknown"
+        if (
+            not no_answer
+            and not _came_first(candidate, other)
+            and not _starts_anew(other, restarts)
+        ):
             return other
     return None
+
+
+def _restarts(candidates: list[Candidate]) -> list[tuple[str, int]]:
+    """List the lines at which an attempt of the job ended and another began."""
+    return [
+        (piece.source, piece.line)
+        for candidate in candidates
+        if candidate.signature.restarts
+        for piece in candidate.hit.evidence
+        if piece.line is not None
+    ]
+
+
+def _starts_anew(candidate: Candidate, restarts: list[tuple[str, int]] | None = None) -> bool:
+    """Tell a failure to start; with ``restarts``, one that comes after an attempt has failed."""
+    starting = candidate.signature.category.startswith(("init-", "store-key"))
+    if restarts is None:
+        return starting
+    return starting and any(not _before(candidate, restart) for restart in restarts)
+
+
+def _before(candidate: Candidate, place: tuple[str, int]) -> bool:
+    """Tell whether something of a finding stands above a line of a file, or in another file."""
+    file, line = place
+    lines = [p.line for p in candidate.hit.evidence if p.source == file and p.line is not None]
+    return not lines or min(lines) < line
+
+
+def _came_first(candidate: Candidate, other: Candidate) -> bool:
+    """Tell whether a finding on some rank stands above one on another rank, in one file."""
+    mine, theirs = set(candidate.hit.members), set(other.hit.members)
+    if not mine or not theirs or mine & theirs:
+        return False
+    places = [(p.source, p.line) for p in candidate.hit.evidence if p.line is not None]
+    return any(
+        not _before(other, place)
+        for place in places
+        if any(p.source == place[0] for p in other.hit.evidence)
+    )
 
 
 class _Words(dict[str, str]):

@@ -61,7 +61,13 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
         [fact for fact in facts if isinstance(fact, Process)],
         [fact for fact in facts if isinstance(fact, Group)],
     )
-    return size is None or size == count
+    return (size is None or size == count) and _widest(facts) <= count
+
+
+def _widest(facts: Sequence[Fact]) -> int:
+    """Give the size of the largest communicator that the facts speak of."""
+    said = [fact.value for fact in facts if isinstance(fact, Claim) and fact.about == "ranks"]
+    return max((int(value) for value in said if value.isdigit()), default=0)
 
 
 def _who(fact: Fact) -> Who | None:

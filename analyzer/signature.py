@@ -79,6 +79,7 @@ class Signature(Record):
     misses: tuple[str, ...] = ()
     outranks: tuple[str, ...] = ()
     gives_way: bool = False  # an effect of any other likely cause, on whatever rank
+    restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # the module's docstring, filled in by the loader
     runbook: str | None = None

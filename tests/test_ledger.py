@@ -224,6 +224,16 @@ def test_a_root_may_finish_a_broadcast_before_the_others_come() -> None:
     assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (3,))
 
 
+def test_a_broadcast_that_others_have_finished_is_not_one_that_none_finished() -> None:
+    """Who still stands in it is told; it proves nobody's fault, since some may finish early."""
+    tracks = [track(0, call("broadcast", 3, OPEN))]
+    tracks += [track(rank, call("all_reduce", 5)) for rank in (1, 2, 3)]
+
+    finding = only(judge(tracks))
+
+    assert (finding.verdict, finding.culprits, finding.waiting) == (Verdict.STALLED, (), (0,))
+
+
 def test_everything_completed_is_no_collective_hang() -> None:
     """Open calls are what a collective hang is made of."""
     report = judge([track(rank, call(seq=9)) for rank in range(4)])

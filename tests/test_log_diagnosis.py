@@ -143,6 +143,18 @@ GLOO_LATE = (
     "{} RuntimeError: [unbound_buffer.cc:81] Timed out waiting 5000ms for recv operation "
     "to complete\n"
 )
+INIT = "{0}:{1}:9 [0] NCCL INFO comm 0x5{1} rank {1} nranks 4 cudaDev 0 busId 1e0 - Init COMPLETE\n"
+NODES = "".join(INIT.format(f"gpu{1 + rank // 2}", rank) for rank in range(4))
+REFUSED = (
+    "gpu1:1:9 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<41033> failed : "
+    "Connection refused\n"
+)
+RESTART = "[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n"
+MESH = "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no error"
+STALLED = (
+    "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks "
+    "and are waiting for remainder of ranks for more than 60 seconds.\n"
+)
 CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
     "the rank that rank 0 misses in a monitored barrier, though it has no log": (
         {0: MISSED},
@@ -178,6 +190,26 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         {None: GLOO_LATE.format("[rank0]:") + GLOO_LATE.format("[rank1]:")},
         "gloo-timeout",
         None,
+    ),
+    "all ranks of a host that Slurm says has failed": (
+        {None: NODES + "srun: error: Node failure on gpu2\n"},
+        "slurm-node-failure",
+        (2, 3),
+    ),
+    "nobody for a refused connection, if the peer had been there before": (
+        {None: NODES + REFUSED},
+        "nccl-connect-refused-later",
+        None,
+    ),
+    "the first to fail, and not what the next attempt ran into": (
+        {None: raised("ValueError: bad", rank=1) + RESTART + raised(MESH, rank=0)},
+        "uncaught-exception",
+        (1,),
+    ),
+    "the ranks for which Horovod's coordinator waits, not the coordinator": (
+        {None: "[1,0]<stderr>:" + STALLED + "[1,0]<stderr>:avg_loss [missing ranks: 1, 3]\n"},
+        "horovod-missing-ranks",
+        (1, 3),
     ),
     "the same, where the others only echo it": (
         {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from log_docs import of, read_log
 
+from whyhang.analyzer.ledger import Verdict, judge
+from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import CallState, Claim, Exit, Fact, Group, Track
 from whyhang.collectors.logs import coll as log_coll
 
@@ -165,3 +167,32 @@ def test_the_size_of_the_job() -> None:
     assert claims(read_log("torchrun --nproc_per_node 2 t.py\n"), "world_size") == ["2"]
     assert claims(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n"), "world_size") == []
     assert of(facts, Exit) == []
+
+
+def test_files_of_single_ranks_are_compared() -> None:
+    """Where each rank writes a file of its own, a call that differs is found all the same."""
+    facts = []
+    for rank in range(3):
+        text = init(rank, "COMPLETE", size=3)
+        text += "".join(
+            coll(rank, n, "Broadcast" if (rank, n) == (1, 20) else "AllReduce") for n in range(40)
+        )
+        facts += read_log(text, name=f"rank{rank}.log")
+    found = judge(of(facts, Track), of(facts, Group), 3).findings
+
+    assert [(finding.verdict, finding.culprits) for finding in found] == [(Verdict.MISMATCH, (1,))]
+    assert found[0].call is not None
+    assert found[0].call.seq == 21
+
+
+def test_the_device_tells_ranks_apart_where_all_are_on_one_host() -> None:
+    """NCCL_DEBUG_FILE without set-up lines: the numbers of the GPUs are those of the ranks."""
+
+    def facts(size: int) -> list[Fact]:
+        line = COLL.replace("nranks=4", f"nranks={size}").replace("[0]", "[{device}]")
+        said = {"op": "AllReduce", "count": 0, "numel": 64, "root": 0}
+        logs = [line.format(host=0, pid=100 + rank, device=rank, **said) for rank in range(4)]
+        return [fact for rank, text in enumerate(logs) for fact in read_log(text, name=f"n{rank}")]
+
+    assert {track.who.rank for track in of(numbered(facts(4)), Track)} == {0, 1, 2, 3}
+    assert {track.who.rank for track in of(numbered(facts(8)), Track)} == {None}

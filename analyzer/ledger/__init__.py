@@ -23,6 +23,7 @@ from whyhang.analyzer.ledger.findings import find
 from whyhang.analyzer.ledger.heads import find_heads
 from whyhang.analyzer.ledger.meet import collective_waits, meetings
 from whyhang.analyzer.ledger.p2p import pair_waits, pairings
+from whyhang.analyzer.ledger.parting import parted
 from whyhang.analyzer.ledger.records import (
     Disagreement,
     Finding,
@@ -34,7 +35,7 @@ from whyhang.analyzer.ledger.records import (
     Verdict,
 )
 from whyhang.analyzer.ledger.scene import Scene, place
-from whyhang.analyzer.model import Group, Track
+from whyhang.analyzer.model import Group, Track, replace
 
 __all__ = [
     "Disagreement",
@@ -61,6 +62,7 @@ def judge(
     ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
     """
     book = open_book(tracks, groups, world_size)
+    book = replace(book, tables=tuple(parted(table) for table in book.tables))
     heads = find_heads(book)
     found = meetings(book, heads)
     known = book.present | set(book.stacks) | {wait.waiter for wait in waits}

@@ -245,6 +245,8 @@ def _of_split(scene: Scene, cycle: Cycle, split: set[tuple[int, int]]) -> bool:
 def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
     """Judge a call that all known members have joined, and none of them finished."""
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
+    if meeting.done and not meeting.unknown:
+        return _left_behind(meeting, roots, scene)
     alone = meeting.table.inferred and len(meeting.table.members) < 2
     waits = bool(meeting.unknown) or alone
     quotes = scene.quotes(inside[:3])
@@ -257,6 +259,27 @@ def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
         waiting=inside,
         affected=merged((inside, *(root.blocks for root in roots))),
         absent=tuple(sorted(meeting.unknown)),
+        site=site_of_heads(meeting.inside),
+        waiting_site=site_of_heads(meeting.inside),
+        quotes=quotes,
+        sources=sources(quotes),
+        inferred=meeting.table.inferred,
+    )
+
+
+def _left_behind(meeting: Meeting, roots: Sequence[Root], scene: Scene) -> Finding:
+    """Judge ranks that stand in a call with a root which others have finished.
+
+    Others may finish such a call early, so that does not prove whose fault it is.
+    """
+    inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
+    quotes = scene.quotes((*inside[:2], *sorted(meeting.done)[:2]))
+    return Finding(
+        verdict=Verdict.STALLED,
+        says=words.stalled(inside, meeting.call, sorted(meeting.done)),
+        call=meeting.call,
+        waiting=inside,
+        affected=merged((inside, *(root.blocks for root in roots))),
         site=site_of_heads(meeting.inside),
         waiting_site=site_of_heads(meeting.inside),
         quotes=quotes,

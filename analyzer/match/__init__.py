@@ -17,7 +17,7 @@ from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
-from whyhang.analyzer.match.ledger import ledger, silent_in_log
+from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
@@ -94,6 +94,7 @@ __all__ = [
     "raised",
     "ras",
     "same_rank",
+    "set_up",
     "silent_in_log",
     "waits_for_lock_of_its_own",
     "went_on",

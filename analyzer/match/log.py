@@ -26,6 +26,7 @@ class Blames(enum.Enum):
 
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    HOST = "host"  # all ranks on the host that the line names (group node)
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
@@ -57,6 +58,8 @@ class Log(Record):
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
         blamed = [who for line in lines for who in self._blamed(case, line)]
+        if self.blames is Blames.HOST:
+            blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
         if self.blames is Blames.ROOT and _names_root(lines):
             blamed = [Who(rank=0)]
         if self.ends_process and (ranks := raised_by(case, lines)):
@@ -127,6 +130,20 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
         for member in members
         if member.rank is not None or member.pid is not None
     )
+
+
+def _on_host(case: Case, host: str | None) -> Iterator[Who]:
+    """Give the ranks of which something says that they ran on a host."""
+    if host is None:
+        return
+    name = host.partition(".")[0]
+    for claim in case.job.claims:
+        on_it = (claim.who.host or "").partition(".")[0] == name
+        if claim.about == "rank" and on_it and claim.value.isdigit():
+            yield Who(rank=int(claim.value))
+    for member in case.job.members:
+        if member.rank is not None and member.host and member.host.partition(".")[0] == name:
+            yield Who(rank=member.rank)
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

@@ -8,13 +8,25 @@ the ordinal of a line within its communicator, since ``opCount`` stands still on
 
 from __future__ import annotations
 
+import functools
 import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from whyhang.analyzer.model import Call, CallState, Fact, Group, Source, Track, Who
+from whyhang.analyzer.model import (
+    NOBODY,
+    Call,
+    CallState,
+    Claim,
+    Fact,
+    Group,
+    Source,
+    Track,
+    Who,
+    replace,
+)
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.found import FileView
 from whyhang.collectors.logs.line import clean, take_apart
@@ -23,10 +35,11 @@ MARK = b": opCount "
 KEEP = 8  # last calls of each communicator of each rank
 AROUND = 2  # calls kept on both sides of the first difference
 MAX_CALLS = 4 << 20  # remembered of one stream; of a longer one the last are
+MAX_DETAIL = 20_000  # calls of one stream that are given out where they are asked for
 MAX_LOOKUPS = 100_000
 PART = 128 << 10  # bytes taken apart at once
 
-_OP = re.compile(rb":\d+:\d+ (?:\[-?\d+\] )?NCCL INFO (?:\[\d+\] )?(?P<op>\w+)$")
+_OP = re.compile(rb":\d+:\d+ (?:\[(?P<device>-?\d+)\] )?NCCL INFO (?:\[\d+\] )?(?P<op>\w+)$")
 _CALL = re.compile(
     rb" count (?P<count>\d+) datatype (?P<type>\d+) op (?P<reduce>\d+) root (?P<root>-?\d+)"
     rb" comm (?P<comm>\S+)(?: \[nranks=(?P<size>\d+)\])?"
@@ -125,6 +138,8 @@ class CollReader:
         p2p = op in (b"Send", b"Recv")
         comm = told["comm"].decode("ascii", "replace")
         who = take_apart(clean(head), self._file.voice)[-1].who
+        if who.rank is None and who.local_rank is None and (name["device"] or b"-")[:1] != b"-":
+            who = replace(who, local_rank=int(name["device"]))  # right where all ranks see all GPUs
         key = (who, comm, p2p)
         stream = self._streams.get(key)
         if stream is None:
@@ -163,6 +178,10 @@ class CollReader:
     def facts(self) -> Iterator[Fact]:
         """Give a track for each communicator of each rank."""
         groups: dict[str, list[tuple[_Stream, Group]]] = {}
+        widest = max((s for s in self._streams.values() if s.size), key=_size, default=None)
+        if widest is not None:
+            source = Source(file=self._file.document.path, line=widest.line)
+            yield Claim(about="ranks", value=str(widest.size), who=NOBODY, source=source)
         for stream in self._streams.values():
             group = self._group(stream)
             groups.setdefault(f"{group.name} {stream.p2p}", []).append((stream, group))
@@ -198,7 +217,14 @@ class CollReader:
             enqueued=None if stream.p2p else last,
             calls=tuple(calls),
             lost=last - len(calls),
+            detail=functools.partial(self._all, stream, group, differs),
         )
+
+    def _all(self, stream: _Stream, group: Group, differs: int | None) -> tuple[Call, ...]:
+        """Give all calls that are remembered, for a rank that is looked at closely."""
+        numbers = range(max(stream.skipped, stream.total - MAX_DETAIL), stream.total)
+        calls = (self._call(stream, group, number, differs) for number in numbers)
+        return tuple(call for call in calls if call is not None)
 
     def _call(self, stream: _Stream, group: Group, number: int, differs: int | None) -> Call | None:
         what = self._what.get(stream.codes[number - stream.skipped])
@@ -221,6 +247,10 @@ class CollReader:
             dtypes=(_type(int(told["type"])),),
             line=stream.line if number == stream.total - 1 else None,
         )
+
+
+def _size(stream: _Stream) -> int:
+    return stream.size or 0
 
 
 def _ignore(code: int) -> None:

@@ -58,6 +58,11 @@ _GLUED = re.compile(
 )
 
 
+_BLANKS = (" ", "\t", ">")
+# A prefix within an indented or quoted part of a text that is prose elsewhere.
+_INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
+
+
 class Line(Record):
     """One line without its wrapping. ``at`` is where it begins in the line as it stands."""
 
@@ -163,6 +168,8 @@ def take_apart(text: str, voice: Voice) -> list[Line]:
 
 def _split(text: str, voice: Voice) -> tuple[Who, str]:
     """Split the launcher's prefix off, also one behind a time stamp."""
+    if text[:1] in _BLANKS and (blanks := _INDENTED.match(text)):
+        text = text[blanks.end() :]
     who, rest = split_prefix(text, numbered=voice.numbered)
     if who is NOBODY and (clock := _CLOCK.match(text)):
         who, rest = split_prefix(text[clock.end() :], numbered=voice.numbered)

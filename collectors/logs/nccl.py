@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import regex
 
 INIT = (
-    r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
+    r"comm (?P<comm>0x[0-9a-f.]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
     r" cudaDev \d+.{0,200}? ?- (?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
 )
 BUS = r"busId (?P<bus>[0-9a-f]{4,16})\b"

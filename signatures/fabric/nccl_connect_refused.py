@@ -8,6 +8,7 @@ NCCL 2.24 and later try 34 times (about a minute) before this message. It is the
 be looked at, not the ranks that print it: what did rank 0 of that group say last?
 """
 
+from whyhang.analyzer.match import set_up
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -25,6 +26,7 @@ SIGNATURE = Signature(
         r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned 111\(Connection refused\)",
         blames=Blames.ROOT,
     ),
+    unless=set_up(),  # then a peer has gone since
     means=(
         "The process that should answer at this address is gone or never started to listen. "
         "The ranks that print this are waiting for it."

@@ -5,7 +5,7 @@ it. Slurm names the node in the 'Node failure on' line; the name after ON in the
 is another one, where the step's record is kept.
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -16,7 +16,9 @@ SIGNATURE = Signature(
     when=log(
         r"srun: error: Node failure on (?P<node>\S+)",
         r"CANCELLED AT \S+ DUE TO (?:NODE FAILURE|NODE_FAIL)",
-        r"error: Aborting, .*missing check-in|error: Node \S+ not responding, setting DOWN",
+        r"error: Aborting, .*missing check-in",
+        r"error: Node (?P<node>\S+) not responding, setting DOWN",
+        blames=Blames.HOST,
     ),
     means=(
         "Slurm lost contact with a node and cancelled the step. All ranks of that node are gone; "

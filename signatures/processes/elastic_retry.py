@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "belongs to the next attempt; the cause of the failure stands before it."
     ),
     confidence=0.7,
+    restarts=True,
     next_steps=("Read the lines before this one for the first failure",),
     links=("https://pytorch.org/docs/stable/elastic/run.html",),
     matches=(

@@ -180,7 +180,7 @@ def test_files_of_single_ranks_are_compared() -> None:
         facts += read_log(text, name=f"rank{rank}.log")
     found = judge(of(facts, Track), of(facts, Group), 3).findings
 
-    assert [(finding.verdict, finding.culprits) for finding in found] == [(Verdict.MISMATCH, (1,))]
+    assert [(finding.verdict, finding.culprits) for finding in found] == [(Verdict.EXTRA, (1,))]
     assert found[0].call is not None
     assert found[0].call.seq == 21
 

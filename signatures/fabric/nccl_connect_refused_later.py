@@ -48,6 +48,11 @@ SIGNATURE = Signature(
             "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
             "10.8.1.2<54709> failed : Connection refused"
         ),
+        (
+            "node3:99:140 [1] misc/socket.cc:540 NCCL WARN socketPollConnect: Connect to "
+            "10.8.1.2<54709> returned 111(Connection refused) errno 115(Operation now in "
+            "progress)"
+        ),
     ),
     misses=("NCCL WARN Connect to 10.0.0.2<41033> failed : No route to host",),
 )

@@ -41,6 +41,7 @@ SIGNATURE = Signature(
             "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***"
         ),
         "slurmctld: error: Node node12 not responding, setting DOWN",
+        "slurmctld: error: Aborting, 1 node is missing check-in",
     ),
     misses=(
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang import __version__
+from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
@@ -55,7 +56,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
         gaps=gap_lines(case),
-        notes=tuple(notes),
+        notes=(*notes, *fingerprints.notes(case)),
         tool_version=__version__,
     )
 

@@ -34,6 +34,7 @@ from whyhang.analyzer.match.place import (
 )
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.sockets import not_connected
+from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.signature import Hit, Kind, Matcher, Signature
@@ -96,6 +97,7 @@ __all__ = [
     "same_rank",
     "set_up",
     "silent_in_log",
+    "unlike",
     "waits_for_lock_of_its_own",
     "went_on",
     "went_silent",

@@ -61,6 +61,7 @@ class Taken(Record):
     records: tuple[Recorded, ...] = ()
     stores: tuple[StoreView, ...] = ()
     printed: tuple[Printed, ...] = ()
+    fingerprints: tuple[Claim, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -110,7 +111,7 @@ def bundle_of(taken: Taken) -> Bundle:
     for kind, facts in (
         ("stores", taken.stores),
         ("excerpts", taken.excerpts),
-        ("claims", tuple(_claims(taken))),
+        ("claims", (*_claims(taken), *taken.fingerprints)),
         ("gaps", tuple(_fold_gaps(taken.gaps))),
     ):
         if facts:

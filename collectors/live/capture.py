@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from whyhang.analyzer.model import Excerpt, Gap, Process, Record, Role, StoreView, replace
+from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, StoreView, replace
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned
@@ -20,6 +20,7 @@ from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.kernel import kernel_log
+from whyhang.collectors.live.libraries import Fingerprints
 from whyhang.collectors.live.look import Dump, Look, worth_reading
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.processes import who
@@ -97,6 +98,7 @@ class Capture:
         self._stores: list[StoreView] = []
         self._gaps: list[Gap] = []
         self._printed: list[Printed] = []
+        self._fingerprints: list[Claim] = []
         self._peers: list[Dump] = []
 
     def look_all(self) -> None:
@@ -109,6 +111,8 @@ class Capture:
         self._finish_stores()
         self._finish_ras(ras)
         self._read_kernel_log()
+        ranks = [member for member in self.job.members if member.role is Role.RANK]
+        self._fingerprints = list(Fingerprints(self.host, self.hostname).claims(ranks))
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""
@@ -196,6 +200,7 @@ class Capture:
                 records=newest(self._records),
                 stores=tuple(self._stores),
                 printed=tuple(self._printed),
+                fingerprints=tuple(self._fingerprints),
             )
         )
 

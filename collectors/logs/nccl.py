@@ -40,6 +40,7 @@ SPLIT = (
 )
 VERSION = r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"
 PLACE = r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+"
+SETTING = r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})"
 MAX_COMMS = 200_000
 
 
@@ -72,12 +73,18 @@ class NcclReader:
         self._comms: list[_Comm] = []
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
         self._version: dict[str, Source] = {}
+        self._notes: dict[tuple[str | None, int | None, int | None, str], Claim] = {}
         self._buses: dict[tuple[str | None, int], Claim] = {}
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
-        return {INIT: self.on_init, VERSION: self.on_version, PLACE: self.on_place}
+        return {
+            INIT: self.on_init,
+            VERSION: self.on_version,
+            PLACE: self.on_place,
+            SETTING: self.on_setting,
+        }
 
     def on_init(self, found: Found, match: regex.Match[str]) -> None:
         """Note the state of a communicator."""
@@ -118,8 +125,20 @@ class NcclReader:
         return comm
 
     def on_version(self, found: Found, match: regex.Match[str]) -> None:
-        """Note NCCL's version."""
+        """Note NCCL's version, and whose it is."""
         self._version.setdefault(match["version"], found.source)
+        self._note(found, "nccl", match["version"])
+
+    def on_setting(self, found: Found, match: regex.Match[str]) -> None:
+        """Note a variable that NCCL has read."""
+        self._note(found, match["name"], match["value"].rstrip("."))
+
+    def _note(self, found: Found, key: str, value: str) -> None:
+        """Note what is compared over ranks; see ``whyhang.analyzer.fingerprints``."""
+        who = found.who
+        if (who.pid is not None or who.rank is not None) and len(self._notes) < MAX_COMMS:
+            claim = Claim(about=f"fingerprint:{key}", value=value, who=who, source=found.source)
+            self._notes.setdefault((who.host, who.pid, who.rank, key), claim)
 
     def on_place(self, found: Found, match: regex.Match[str]) -> None:
         """Note whether a communicator spans hosts."""
@@ -138,6 +157,8 @@ class NcclReader:
             self._file.one_host = False
         yield from self._ranks()
         yield from self._buses.values()
+        for claim in self._notes.values():
+            yield replace(claim, who=self._file.resolve(claim.who))
         groups = self._groups()
         yield from groups.values()
         for comm in self._comms:

@@ -1,0 +1,128 @@
+"""What must be the same on all ranks, compared in one place: versions, libraries, settings.
+
+Values come from claims named ``fingerprint:KEY`` (libraries of live processes, lines of NCCL's
+log), from the versions that recorder dumps tell, and from the environment of processes, whose
+variables are keys as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.model import Record, Source, fold
+
+PREFIX = "fingerprint:"
+_ALSO = {"nccl_version": "nccl", "torch_version": "torch"}
+_FEW = 3
+
+QUIET = ("driver", "cuda", "torch", "nccl")
+"""Keys whose differences are told in a note where no signature speaks of them."""
+
+
+class Value(Record):
+    """What one member has."""
+
+    member: int
+    text: str
+    source: Source
+
+
+class Difference(Record):
+    """Members differ in ``key``. ``usual`` is what the most have; ``odd`` have something else.
+
+    ``tie``: no value has a majority.
+    """
+
+    key: str
+    usual: str
+    odd: tuple[Value, ...]
+    most: tuple[Value, ...]
+    tie: bool
+
+
+def values(case: Case, key: str) -> list[Value]:
+    """Give what each member has under a key, as far as it is known."""
+    found: dict[int, Value] = {}
+    for claim in case.job.claims:
+        about = claim.about.removeprefix(PREFIX) if claim.about.startswith(PREFIX) else None
+        if (about or _ALSO.get(claim.about)) != key:
+            continue
+        member = case.job.member_of(claim.who)
+        if member is not None:
+            found[member.id] = Value(member=member.id, text=claim.value, source=claim.source)
+    if key.startswith("NCCL_") and found:
+        # Whoever logged the start of a communicator would have logged this setting as well.
+        for claim in case.job.claims:
+            member = case.job.member_of(claim.who) if claim.about == "gpu-bus" else None
+            if member is not None:
+                found.setdefault(member.id, Value(member=member.id, text="", source=claim.source))
+    if key.isupper():
+        for member in case.job.members:
+            if member.processes and member.processes[-1].environ:
+                last = member.processes[-1]
+                text = last.environ.get(key, "")
+                found.setdefault(member.id, Value(member=member.id, text=text, source=last.source))
+    return [found[number] for number in sorted(found)]
+
+
+def difference(
+    case: Case, key: str, same: Callable[[str], str] = lambda text: text
+) -> Difference | None:
+    """Compare all members that tell; ``same`` maps values that count as equal to one."""
+    told: dict[str, list[Value]] = defaultdict(list)
+    for value in values(case, key):
+        told[same(value.text)].append(value)
+    if len(told) < 2:
+        return None
+    counts = Counter({text: len(own) for text, own in told.items()}).most_common()
+    usual = counts[0][0]
+    return Difference(
+        key=key,
+        usual=usual,
+        odd=tuple(value for text, own in told.items() if text != usual for value in own),
+        most=tuple(told[usual]),
+        tie=counts[1][1] == counts[0][1],
+    )
+
+
+def leading(parts: int) -> Callable[[str], str]:
+    """Count versions as equal whose first numbers are."""
+
+    def shorten(text: str) -> str:
+        numbers = re.match(r"\d+(?:\.\d+)*", text)
+        return ".".join(numbers[0].split(".")[:parts]) if numbers else text
+
+    return shorten
+
+
+def notes(case: Case) -> tuple[str, ...]:
+    """Say in one line in what ranks differ that seldom matters."""
+    keys = {c.about.removeprefix(PREFIX) for c in case.job.claims if c.about.startswith(PREFIX)}
+    found = [
+        told
+        for key in sorted(keys & {*QUIET, "libnccl.so", "librccl.so", "libtorch_cuda.so"})
+        if (told := difference(case, key, _identity)) is not None
+    ]
+    if not found:
+        return ()
+    return (f"Ranks differ in: {'; '.join(_words(case, each) for each in found)}.",)
+
+
+def _identity(text: str) -> str:
+    """Give a library's build; where it lies matters to nobody."""
+    return text.rpartition(", build ")[2]
+
+
+def _words(case: Case, told: Difference) -> str:
+    by_value: dict[str, list[int]] = defaultdict(list)
+    for value in (*told.odd, *told.most):
+        by_value[value.text].append(value.member)
+    parts = []
+    for text, members in list(by_value.items())[:_FEW]:
+        ranks = case.ranks(members)
+        parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {fold(ranks)}")
+    more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
+    return f"{told.key} ({', '.join(parts)}{more})"

@@ -1,0 +1,178 @@
+"""Which libraries each rank has loaded, and their versions: what must be the same on all ranks.
+
+/proc/PID/maps names the files; of those that matter the build id is read from the note in the
+ELF header (``NT_GNU_BUILD_ID``, elf(5)), once for each file. Nothing is hashed, run or imported.
+Versions come from what lies beside the library: torch/version.py, the name of the package.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.model import Claim, Record, Source, Who
+from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.members import Member
+
+PREFIX = "fingerprint:"
+"""How the claims begin that are compared over ranks; see ``whyhang.analyzer.fingerprints``."""
+
+DRIVER = "driver/nvidia/version"
+_DRIVER = re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
+_TELLING = re.compile(
+    r"/(?P<name>libnccl(?:-net|-tuner|-profiler)?[\w.-]*\.so|librccl\.so|libtorch_cuda\.so"
+    r"|libtorch_cpu\.so|libcuda\.so|libcudart\.so|libmpi\.so|libgloo[\w-]*\.so)[\d.]*$"
+)
+_FILE_VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
+_PACKAGE = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
+_TORCH = re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
+_VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
+_CUDA = re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
+_GONE = " (deleted)"
+_NOTE, _BUILD_ID = 4, 3
+
+
+class Mapped(Record):
+    """A library in the memory of a process, by device and inode."""
+
+    name: str
+    path: str
+    device: str
+    inode: str
+    deleted: bool
+
+
+def libraries(maps: bytes) -> tuple[Mapped, ...]:
+    """List the libraries in a maps file whose identity matters, each once."""
+    found: dict[str, Mapped] = {}
+    for line in maps.decode("utf-8", "replace").splitlines():
+        field = line.split(None, 5)
+        if len(field) < 6 or not field[5].startswith("/") or field[5] in found:
+            continue
+        path = field[5].removesuffix(_GONE)
+        told = _TELLING.search(path)
+        if told is not None:
+            found[field[5]] = Mapped(
+                name=told["name"],
+                path=path,
+                device=field[3],
+                inode=field[4],
+                deleted=field[5].endswith(_GONE),
+            )
+    return tuple(found.values())
+
+
+def build_id(path: str) -> str | None:
+    """Read the build id out of an ELF file of 64 bits; None where there is none."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - called for every library
+            head = stream.read(64)
+            if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+                return None
+            order = "<" if head[5] == 1 else ">"
+            offset, size, count = (
+                *struct.unpack_from(f"{order}Q", head, 32),
+                *struct.unpack_from(f"{order}HH", head, 54),
+            )
+            stream.seek(offset)
+            table = stream.read(min(size * count, 1 << 16))
+            for at in range(0, len(table) - 55, size or 56):
+                kind, _, start, _, _, length = struct.unpack_from(f"{order}IIQQQQ", table, at)
+                if kind == _NOTE and length < 1 << 16:
+                    stream.seek(start)
+                    found = _build_id_in(stream.read(length), order)
+                    if found is not None:
+                        return found
+    except (OSError, ValueError, struct.error):
+        return None
+    return None
+
+
+def _build_id_in(notes: bytes, order: str) -> str | None:
+    at = 0
+    while at + 12 <= len(notes):
+        name, value, kind = struct.unpack_from(f"{order}III", notes, at)
+        start = at + 12 + (name + 3) // 4 * 4
+        if kind == _BUILD_ID and notes[at + 12 : at + 12 + name] == b"GNU\0":
+            return notes[start : start + value].hex()
+        at = start + (value + 3) // 4 * 4
+    return None
+
+
+class Fingerprints:
+    """Reads the libraries of ranks; what is read of one file is kept for the next rank."""
+
+    def __init__(self, host: Host, hostname: str) -> None:
+        self._host = host
+        self._hostname = hostname
+        self._builds: dict[tuple[str, str, bool], str | None] = {}
+        self._texts: dict[str, str] = {}
+        self._names: dict[str, list[str]] = {}
+
+    def claims(self, ranks: Iterable[Member]) -> Iterator[Claim]:
+        """Say of each rank what it has loaded, and of the host which driver it runs."""
+        ranks = list(ranks)
+        maps = self._host.proc.memory_files([f"{member.pid}/maps" for member in ranks])
+        driver = _DRIVER.search(self._host.proc.bytes_of(DRIVER) or b"")
+        for member in ranks:
+            data = maps.get(f"{member.pid}/maps")
+            if not data:
+                continue
+            told = self._of(member.pid, libraries(data))
+            if driver is not None:
+                told["driver"] = driver[1].decode()
+            who = Who(rank=member.rank, trust=member.trust, host=self._hostname, pid=member.pid)
+            for key, value in sorted(told.items()):
+                source = Source(file=f"/proc/{member.pid}/maps")
+                yield Claim(about=f"{PREFIX}{key}", value=value, who=who, source=source)
+
+    def _of(self, pid: int, mapped: Iterable[Mapped]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for library in mapped:
+            path = self._host.proc.path_for(pid, library.path)
+            key = (library.device, library.inode, library.deleted)
+            if key not in self._builds:
+                self._builds[key] = None if library.deleted else build_id(path)
+            build = self._builds[key]
+            gone = _GONE if library.deleted else ""
+            identity = f"build {build}" if build else f"inode {library.device}/{library.inode}"
+            found[library.name] = f"{library.path}{gone}, {identity}"
+            found |= self._versions(pid, library)
+        return found
+
+    def _versions(self, pid: int, library: Mapped) -> dict[str, str]:
+        if library.name in {"libnccl.so", "librccl.so"}:
+            version = _FILE_VERSION.search(library.path)
+            told = version[1] if version else self._package_version(pid, library.path)
+            return {"nccl": told} if told else {}
+        root = _TORCH.match(library.path)
+        if root is None:
+            return {}
+        text = self._text(self._host.proc.path_for(pid, f"{root['root']}/torch/version.py"))
+        version, cuda = _VERSION.search(text), _CUDA.search(text)
+        found = {"torch": version[1]} if version else {}
+        return found | ({"cuda": cuda[1]} if cuda else {})
+
+    def _package_version(self, pid: int, path: str) -> str | None:
+        """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""
+        root, slash, _ = path.rpartition("/nvidia/nccl/lib/")
+        if not slash:
+            return None
+        folder = self._host.proc.path_for(pid, root)
+        if folder not in self._names:
+            try:
+                self._names[folder] = os.listdir(folder)  # noqa: PTH208
+            except OSError:
+                self._names[folder] = []
+        return next((m[1] for name in self._names[folder] if (m := _PACKAGE.match(name))), None)
+
+    def _text(self, path: str) -> str:
+        if path not in self._texts:
+            try:
+                with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+                    self._texts[path] = stream.read(10_000)
+            except (OSError, ValueError):
+                self._texts[path] = ""
+        return self._texts[path]

@@ -26,9 +26,18 @@ def facts(
     from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.folder import read  # noqa: PLC0415
 
-    readers = (*READERS, Logs(known))
-    found = read(paths, readers=readers, progress=progress.say, store=store, meanwhile=known)
-    return list(found)
+    meter = progress.meter
+    readers = (*READERS, Logs(known, told=meter.count))
+    return list(
+        read(
+            paths,
+            readers=readers,
+            progress=progress.say,
+            store=store,
+            meter=meter,
+            meanwhile=known,
+        )
+    )
 
 
 class Logs:
@@ -36,8 +45,14 @@ class Logs:
 
     name = "log"
 
-    def __init__(self, known: Callable[[], Known], engine: str = "auto") -> None:
+    def __init__(
+        self,
+        known: Callable[[], Known],
+        engine: str = "auto",
+        told: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._engine = engine
+        self._told = told
         self._known = known
         self._made: LogReader | None = None
 
@@ -61,5 +76,7 @@ class Logs:
                 for matcher in (signature.when, signature.unless)
                 for pattern in patterns_of(matcher)
             }
-            self._made = LogReader(patterns, owners=known.owners(), engine=self._engine)
+            self._made = LogReader(
+                patterns, owners=known.owners(), told=self._told, engine=self._engine
+            )
         return self._made

@@ -1,39 +1,57 @@
-"""Progress on standard error: a spinner on a terminal, nothing elsewhere."""
+"""Progress on standard error: one line that is written over, on a terminal only.
+
+A timer's signal interrupts the main thread a few times a second, and the handler writes the
+line. No thread does it: processes that are forked to read files would inherit its locks.
+Nothing is shown before ``PATIENCE`` has passed, so short runs do not flicker.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 import time
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.meter import Meter
+
 if TYPE_CHECKING:
-    from rich.status import Status
+    from collections.abc import Callable
+
     from typing_extensions import Self
 
-PATIENCE = 0.5  # seconds before anything is shown: short runs need no spinner, nor rich's import
+    _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
+
+PATIENCE = 1.0  # seconds before anything is shown
+EVERY = 0.25  # seconds between two updates
+_END_OF_LINE = b"\x1b[K"
+_WHEEL = "|/-\\"
 
 
 class Progress:
     """Say what is being done, once it takes long enough to wonder."""
 
     def __init__(self) -> None:
-        self._status: Status | None = None
-        self._started = time.monotonic()
-        self._shows = sys.stderr.isatty()
+        self.meter = Meter()
+        self._said = ""
+        self._turns = 0
+        self._before: _Handler = signal.SIG_DFL
+        self._shows = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
-        """Show what is going on now."""
-        if not self._shows or time.monotonic() - self._started < PATIENCE:
-            return
-        if self._status is None:
-            from rich.console import Console  # noqa: PLC0415 - slow to import
-
-            self._status = Console(stderr=True).status(text)
-            self._status.start()
-        self._status.update(text)
+        """Tell what is going on now."""
+        self._said = text
 
     def __enter__(self) -> Self:
+        if self._shows:
+            try:
+                self._before = signal.signal(signal.SIGALRM, self._show)
+            except ValueError:  # not the main thread
+                self._shows = False
+            else:
+                signal.setitimer(signal.ITIMER_REAL, PATIENCE, EVERY)
         return self
 
     def __exit__(
@@ -42,5 +60,27 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._shows:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before or signal.SIG_DFL)
+            if self._turns:
+                _write(b"\r" + _END_OF_LINE)
+
+    def _show(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        text = self.meter.words(time.monotonic()) or self._said
+        if not text:
+            return
+        try:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        except (OSError, ValueError):
+            width = 80
+        line = f"{_WHEEL[self._turns % len(_WHEEL)]} {text}"
+        self._turns += 1
+        data = line[: width - 1].encode(sys.stderr.encoding or "ascii", "replace")
+        _write(b"\r" + data + _END_OF_LINE)
+
+
+def _write(data: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.write(sys.stderr.fileno(), data)  # unbuffered: this may interrupt a print

@@ -14,17 +14,20 @@ import io
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.model import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
 
 MIB = 1 << 20
+STDIN = "-"
 START_BYTES = 8
 
 # Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
@@ -77,6 +80,7 @@ class Store:
         self._spooled = 0
         self._unpacked = 0
         self._count = 0
+        self.meter = Meter()
 
     def __enter__(self) -> Store:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
@@ -99,6 +103,9 @@ class Store:
         file, stands for its name: what is named beside others must be told from them.
         """
         path = Path(named)
+        if str(named) == STDIN:
+            yield from self._standard_input(shown or "stdin")
+            return
         try:
             state = path.stat()
         except (OSError, ValueError) as error:
@@ -142,6 +149,16 @@ class Store:
         self._spool.flush()
         # Without the file's own place, which workers share.
         return io.BytesIO(os.pread(self._spool.fileno(), item.size, item.offset))
+
+    def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
+        """Keep what comes in to its end, then look at it as at any file."""
+        if sys.stdin is None:
+            yield _gap(shown, "standard input is closed")
+            return
+        self.meter.start("reading standard input")
+        kept = self._keep(shown, sys.stdin.buffer, self.limits.total_bytes)
+        yield from self._kept(kept, shown, 0)
+        self.meter.stop()
 
     def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Item | Gap]:
         if depth > self.limits.folder_depth:
@@ -214,6 +231,7 @@ class Store:
         self, item: Item, kind: unpack.Kind, level: int, inside: str
     ) -> Iterator[Item | Gap]:
         with self._open(item) as raw:
+            self.meter.start(f"unpacking {item.path}", item.size)
             for member in unpack.members(raw, kind):
                 if isinstance(member, unpack.Refused):
                     yield _gap(
@@ -226,7 +244,7 @@ class Store:
                 if self._count >= self.limits.members:
                     yield _gap(item.path, f"it holds more than {self.limits.members} files")
                     return
-                kept = self._keep(shown, member.stream, max(item.size, 1))
+                kept = self._keep(shown, member.stream, max(item.size, 1), raw)
                 yield from self._kept(kept, shown, level)
                 if self._unpacked >= self.limits.total_bytes:
                     yield _gap(item.path, _too_much(self.limits.total_bytes))
@@ -241,8 +259,13 @@ class Store:
         if trouble is not None:
             yield _gap(shown, trouble, cost="what came after in it is not known")
 
-    def _keep(self, shown: str, stream: BinaryIO, packed: int) -> tuple[Item | None, str | None]:
-        """Copy one member into the temporary folder; give it and what went wrong, if anything."""
+    def _keep(
+        self, shown: str, stream: BinaryIO, packed: int, raw: BinaryIO | None = None
+    ) -> tuple[Item | None, str | None]:
+        """Copy one member into the temporary folder; give it and what went wrong, if anything.
+
+        ``packed`` is the size of what it is unpacked from, ``raw`` the place in it.
+        """
         self._count += 1
         limits = self.limits
         allowed = min(limits.member_bytes, limits.total_bytes - self._unpacked)
@@ -262,6 +285,7 @@ class Store:
                     own = str(Path(self._temporary()) / f"{self._count:07d}")
                     target = self._move(spool, offset, size - len(chunk), own)
                 target.write(chunk)
+                self.meter.at(size if raw is None else raw.tell(), shown)
         except unpack.DAMAGE as error:
             trouble = f"it is damaged or cut off ({_reason(error)})"
         finally:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming
@@ -59,18 +60,22 @@ def read(
     readers: Sequence[Reader],
     progress: Callable[[str], None] | None = None,
     store: Store | None = None,
+    meter: Meter | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[Fact]:
     """Yield what files, folders and archives say. Troubles become gaps, never exceptions.
 
-    ``progress`` is told now and then, in words, how far the reading is. ``store`` holds what
+    ``progress`` is told now and then, in words, how far the reading is, and ``meter`` all the
+    time, in bytes. ``store`` holds what
     archives were unpacked to, so that facts with more behind them can be asked for it later;
     without one that ends with the reading. ``meanwhile`` is called once, while others read.
     """
     from whyhang.collectors.files.archive import Store  # noqa: PLC0415 - a live job has no archives
 
     gaps: list[Gap] = []
+    meter = meter or Meter()
     with Store() if store is None else nullcontext(store) as opened:
+        opened.meter = meter
         items: list[Item] = []
         for path, shown in zip(paths, _shown(paths), strict=True):
             for found in opened.find(path, shown):
@@ -81,7 +86,9 @@ def read(
             if progress is not None:
                 progress(f"found {len(items):,} files")
         files = _Files(opened, items, readers, gaps)
+        meter.start("reading", sum(item.size for item in items), files=len(items))
         yield from _settled(files.facts(gaps, progress, meanwhile), gaps)
+        meter.stop()
 
 
 def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) -> Iterator[Fact]:
@@ -139,10 +146,13 @@ class _Files:
         by_others = frozenset(apart)
         keep = (self._store,)
         with closing(in_order(self._all_of, apart, workers, keep, meanwhile)) as shared:
+            size = 0
             for done, number in enumerate(self._order):
+                item = self._items[number]
+                self._store.meter.at(size, item.path, file=done + 1)
+                size += item.size
                 if progress is not None and done % EVERY == 0:
-                    path = self._items[number].path
-                    progress(f"reading {done:,} of {len(self._items):,} files: {path}")
+                    progress(f"reading {done:,} of {len(self._items):,} files: {item.path}")
                 if number in by_others:
                     read, troubles = next(shared)
                     gaps += troubles

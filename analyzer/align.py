@@ -24,7 +24,7 @@ from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.ledger.book import COUNTERS
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
-from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion
+from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion, python_frames
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
 from whyhang.analyzer.waits.usercode import is_library, short
@@ -159,7 +159,9 @@ def source_lines(excerpts: Iterable[Excerpt]) -> LineText:
 
 def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Stand:
     looks = sorted({dump.look for dump in member.dumps})
-    places = {look: _place_at(member, look, rules, line_text) for look in looks}
+    places = _at_equal_depth(
+        member, {look: _place_at(member, look, rules, line_text) for look in looks}
+    )
     moves = motion(member.dumps, member.processes)
     in_step = {_by_place(place) in IN_STEP for place in places.values()}
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
@@ -180,6 +182,22 @@ def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: Lin
         earlier=tuple(_by_place(places[look]) for look in looks[:-1]),
         children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
+
+
+def _at_equal_depth(member: Member, places: dict[int, Place]) -> dict[int, Place]:
+    """Let a native stack speak for earlier looks at the same Python stack that have none.
+
+    Native stacks are taken at the last look only. "Running" before and "in an MPI call" then,
+    both at one line, is the same place seen twice, and no step from one to the other.
+    """
+    last = max(places, default=None)
+    if last is None or not places[last].native:
+        return places
+    stacks = {dump.look: python_frames(dump) for dump in member.dumps}
+    return {
+        look: places[last] if not place.native and stacks[look] == stacks[last] else place
+        for look, place in places.items()
+    }
 
 
 def _place_at(member: Member, look: int, rules: tuple[WaitRule, ...], line_text: LineText) -> Place:

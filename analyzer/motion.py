@@ -39,7 +39,7 @@ class Motion(Record):
 
 def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
     """Compare all looks at one process, oldest first."""
-    stacks = [_python_frames(dump) for dump in dumps]
+    stacks = [python_frames(dump) for dump in dumps]
     cpu = _cpu(processes)
     changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
     if Moved.ON in changes:
@@ -53,7 +53,8 @@ def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Moti
     return Motion(moved=Moved.STIRRED if ran else Moved.STILL, cpu=cpu)
 
 
-def _python_frames(dump: StackDump) -> tuple[Frame, ...]:
+def python_frames(dump: StackDump) -> tuple[Frame, ...]:
+    """Give the main thread's frames, innermost first, without the native ones."""
     thread = main_thread(dump)
     return tuple(f for f in thread.frames if not f.native) if thread else ()
 

@@ -215,9 +215,9 @@ class Call(Record):
 
     ``op`` is the lower-case torch name ("all_reduce", "send"). ``seq`` is the sequence number
     of the group (collectives) or of the pair (``p2p``). ``peer`` is the global rank of a send
-    or recv, when known. Sizes are shapes, one per tensor. ``order`` counts the calls of this
-    rank over all groups, as they were issued. ``unclosed``: in a coalesced block that was
-    opened and not ended.
+    or recv, when known, ``tag`` what both sides must agree on. Sizes are shapes, one per tensor.
+    ``order`` counts the calls of this rank over all groups, as they were issued. ``unclosed``:
+    in a coalesced block that was opened and not ended.
     """
 
     op: str
@@ -225,6 +225,7 @@ class Call(Record):
     state: CallState = CallState.UNKNOWN
     p2p: bool = False
     peer: int | None = None
+    tag: int | None = None
     input_sizes: tuple[tuple[int, ...], ...] | None = None
     output_sizes: tuple[tuple[int, ...], ...] | None = None
     dtypes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.model import Excerpt, Role, Source, Who, replace
+from whyhang.analyzer.model import Excerpt, Fact, Frame, Role, Source, Who, replace
 
 
 def test_the_rank_in_another_function_is_blamed() -> None:
@@ -188,3 +188,25 @@ def test_every_piece_of_evidence_has_a_source() -> None:
 def test_source_is_a_path_and_a_line() -> None:
     """A source prints the way editors read it."""
     assert str(Source(file="a.log", line=3)) == "a.log:3"
+
+
+def test_a_native_stack_at_the_last_look_only_is_no_movement() -> None:
+    """A spinning MPI rank looks busy in Python; its native stack shows where it was all along."""
+    plain = "<module> (train.py:10)\n"
+    native = Frame(function="PMPI_Barrier", file="libmpi.so.40", line=None, native=True)
+    facts: list[Fact] = []
+    for rank in range(3):
+        text = "time_out (train.py:30)\n" + plain if rank == 2 else plain
+        for look in (0, 1):
+            ticks = 0 if rank == 2 else 100 * look
+            facts.append(process(rank, look=look, state="R" if rank != 2 else "S", ticks=ticks))
+            facts.append(dump(rank, text, look=look))
+        if rank != 2:
+            last = dump(rank, plain, look=1)
+            frames = (native, *last.threads[0].frames)
+            facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    report = report_of(facts)
+
+    assert report.verdict == "hung"
+    assert report.findings[0].culprit_ranks == (2,)

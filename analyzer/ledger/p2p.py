@@ -43,27 +43,23 @@ def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple
     ``told`` are the ranks of which it is known where they stand.
     """
     posted = _posted(book, heads)
-    standing_in = {
-        (head.rank, call.op, call.peer)
-        for found in heads.of.values()
-        for head in found
-        for call in head.batch or (head.call,)
-        if call.p2p
-    }
+    standing_in = _Posted()
+    for head in (head for found in heads.of.values() for head in found):
+        for call in head.batch or (head.call,):
+            standing_in.add(head.rank, call)
     found = []
     for own in heads.of.values():
         for head in own:
             for call in head.batch or (head.call,):
                 if not call.p2p or call.peer is None or call.op not in _COUNTERPART:
                     continue
-                other = _COUNTERPART[call.op]
                 found.append(
                     Pairing(
                         head=head,
                         call=call,
                         peer=call.peer,
-                        answered=posted[call.peer, other, head.rank] > 0,
-                        ready=(call.peer, other, head.rank) in standing_in,
+                        answered=posted.answers(head.rank, call),
+                        ready=standing_in.answers(head.rank, call),
                         told=call.peer in told,
                     )
                 )
@@ -120,19 +116,37 @@ def deaf_to_sender(found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...
     return tuple(deaf) if len(deaf) == 1 else ()
 
 
-def _posted(book: Book, heads: Heads) -> Counter[tuple[int, str, int]]:
-    """Count the unfinished sends and receives of each rank by peer."""
-    posted: Counter[tuple[int, str, int]] = Counter()
+class _Posted:
+    """Sends and receives by rank, operation and peer, each with its tag (None: not told)."""
+
+    def __init__(self) -> None:
+        self._tags: dict[tuple[int, str, int | None], set[int | None]] = defaultdict(set)
+
+    def add(self, rank: int, call: Call) -> None:
+        """Note one call, if it is a send or a receive."""
+        if call.p2p:
+            self._tags[rank, call.op, call.peer].add(call.tag)
+
+    def answers(self, rank: int, call: Call) -> bool:
+        """Tell whether the peer of a call has posted its counterpart; tags count where told."""
+        key = (-1 if call.peer is None else call.peer, _COUNTERPART[call.op], rank)
+        tags = self._tags.get(key, set())
+        return bool(tags) and (call.tag is None or None in tags or call.tag in tags)
+
+
+def _posted(book: Book, heads: Heads) -> _Posted:
+    """Collect the unfinished sends and receives of each rank."""
+    posted = _Posted()
     for table in book.tables:
         for rank, standing in table.standings.items():
             for call in standing.p2p:
                 launched = not call.unclosed and call.state is not CallState.COMPLETED
                 if launched and call.peer is not None:
-                    posted[rank, call.op, call.peer] += 1
+                    posted.add(rank, call)
     for rank, found in heads.of.items():
         for head in found:
             if head.table < 0 and head.call.p2p and head.call.peer is not None:
-                posted[rank, head.call.op, head.call.peer] += 1
+                posted.add(rank, head.call)
     return posted
 
 

@@ -31,7 +31,9 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     quotes = scene.quotes([p.head.rank for p in shown[:MAX_SHOWN]])
     return Finding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=words.unpaired([(p.head.rank, scene.call(p), site_of(p.call)) for p in shown]),
+        says=words.unpaired(
+            [(p.head.rank, scene.call(p), p.call.tag, site_of(p.call)) for p in shown]
+        ),
         call=scene.call(shown[0]),
         culprits=culprits,
         waiting=tuple(sorted(ranks - set(culprits))),

@@ -31,6 +31,7 @@ def record(call: Call, group: str) -> str:
     number = f"record {call.order}: " if call.order is not None else ""
     seq = f" #{call.seq}" if call.seq is not None else ""
     peer = f" peer {call.peer}" if call.peer is not None else ""
+    peer += f" tag {call.tag}" if call.tag else ""
     shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
     types = ",".join(dict.fromkeys(call.dtypes))
     parts = (f"{number}{call.op or 'a call'}{seq}{peer}", f"of {group}" if group else "", shapes)
@@ -72,10 +73,10 @@ def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
 
 def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
     """Say that everyone came and nobody got through."""
-    return (
-        f"All {len(ranks)} ranks ({fold(ranks)}) have joined {call} and none has finished it: "
-        "the cause lies below the program (network, device, a stopped process)"
-    )
+    if call.p2p:
+        stand = "stands" if len(ranks) == 1 else "stand"
+        return f"{_start(ranks)} {stand} in {call}, the peer answers, and nothing comes of it"
+    return f"{_start(ranks)} have all joined {call} and none comes back"
 
 
 def waits_for_absent(ranks: Sequence[int], call: CallRef, absent: Sequence[int]) -> str:
@@ -120,9 +121,13 @@ def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
     )
 
 
-def unpaired(calls: Sequence[tuple[int, CallRef, Frame | None]]) -> str:
-    """Say which sends and receives found no counterpart."""
-    listed = "; ".join(f"rank {rank} is in {call}{at(site)}" for rank, call, site in calls[:4])
+def unpaired(calls: Sequence[tuple[int, CallRef, int | None, Frame | None]]) -> str:
+    """Say which sends and receives found no counterpart, with their tags where any has one."""
+    tagged = any(tag for _, _, tag, _ in calls)
+    listed = "; ".join(
+        f"rank {rank} is in {call}{f' with tag {tag}' if tagged else ''}{at(site)}"
+        for rank, call, tag, site in calls[:4]
+    )
     return f"Sends and receives do not pair: {listed}"
 
 

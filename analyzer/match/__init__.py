@@ -17,6 +17,7 @@ from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
+from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
 from whyhang.analyzer.match.log import Blames, Log, log
@@ -80,6 +81,7 @@ __all__ = [
     "blocked_in",
     "both",
     "creates_group",
+    "different_groups",
     "differs",
     "either",
     "file_lock",

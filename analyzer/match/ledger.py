@@ -93,7 +93,6 @@ def _hit(case: Case, finding: Finding) -> Hit:
         "where": _site(finding.site) if finding.site else "its last call",
         "sides": _sides(finding),
         "says": finding.says,
-        "sites": "",
     }
     return Hit(
         members=members,

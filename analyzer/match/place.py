@@ -203,7 +203,7 @@ class Parted(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if nobody is elsewhere and two operations stand against each other."""
         picture = case.picture
-        if picture.roots or picture.progress or not _all_seen(case):
+        if picture.roots or picture.progress or not all_seen(case):
             return ()
         meetings = [m for m in picture.meetings if m.kind in self.kinds]
         if len(meetings) != len(picture.meetings) or len(meetings) < 2:
@@ -216,7 +216,7 @@ def parted(*kinds: WaitKind) -> Parted:
     return Parted(kinds=kinds) if kinds else Parted()
 
 
-def _all_seen(case: Case) -> bool:
+def all_seen(case: Case) -> bool:
     """Tell whether every member's place is known, so that no root can hide."""
     return all(stand.standing is not Standing.UNSEEN for stand in case.stands)
 
@@ -299,7 +299,7 @@ class AllTogether(Record):
         meeting = picture.meetings[0]
         others = [s for s in case.stands if s.member not in set(meeting.members)]
         ranked = any(case.member(s.member).rank is not None for s in others)
-        if len(meeting.members) < 2 or not _all_seen(case) or ranked:
+        if len(meeting.members) < 2 or not all_seen(case) or ranked:
             return ()
         stands = [case.stands[number] for number in meeting.members]
         return (
@@ -313,12 +313,16 @@ class AllTogether(Record):
                 fields={
                     **subject_fields(case, stands, ()),
                     "call": meeting.op,
-                    "sites": f", at different places ({', '.join(meeting.sites[:4])})"
-                    if len(meeting.sites) > 1
-                    else "",
+                    "says": f"All ranks stand in {meeting.op}{_sites(meeting)} and none comes back",
                 },
             ),
         )
+
+
+def _sites(meeting: Meeting) -> str:
+    if len(meeting.sites) < 2:
+        return ""
+    return f", at different places ({', '.join(meeting.sites[:4])})"
 
 
 def _together(case: Case, meeting: Meeting) -> float:
@@ -345,7 +349,7 @@ class AllReceive(Record):
         """Give one hit that blames nobody: one side left out a send, and which cannot be seen."""
         picture = case.picture
         receiving = [m for m in picture.meetings if m.kind is WaitKind.P2P and "recv" in m.op]
-        if picture.roots or picture.progress or not receiving or not _all_seen(case):
+        if picture.roots or picture.progress or not receiving or not all_seen(case):
             return ()
         if len(receiving) != len(picture.meetings) or case.job.absent or case.job.gone:
             return ()

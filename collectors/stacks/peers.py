@@ -80,7 +80,7 @@ class StackPeers:
 def peers_only(data: bytes) -> bytes:
     """Cut what ``py-spy dump --json --locals`` prints down to sends and receives.
 
-    Of all variables only their peers are kept. What cannot be read gives an empty list.
+    Of all variables only their peers and tags are kept. What cannot be read gives an empty list.
     """
     try:
         traces = _TRACES.decode(data)
@@ -92,7 +92,8 @@ def peers_only(data: bytes) -> bytes:
         if place is not None:
             frames = [_bare(frame) for frame in trace.frames[place:]]
             peer = _PEERS[trace.frames[place].name]
-            frames[0].locals = [v for v in trace.frames[place].locals or () if v.name == peer]
+            known = trace.frames[place].locals or ()
+            frames[0].locals = [v for v in known if v.name in {peer, "tag"}]
             kept.append(_Trace(frames=frames, pid=trace.pid))
     return msgspec.json.encode(kept)
 
@@ -161,5 +162,13 @@ def _track(
     peer = arguments.get(_PEERS[function], "")
     if not peer.isdecimal():
         return
-    call = Call(op=_OPS[function], state=CallState.INSIDE, p2p=True, peer=int(peer), frames=frames)
+    tag = arguments.get("tag", "")
+    call = Call(
+        op=_OPS[function],
+        state=CallState.INSIDE,
+        p2p=True,
+        peer=int(peer),
+        tag=int(tag) if tag.isdecimal() else None,
+        frames=frames,
+    )
     yield Track(who=who, group=_UNKNOWN_GROUP, kind=KIND, source=source, calls=(call,))

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="stuck-together",
     category="unknown",
     kind=Kind.CAUSE,
-    title="All ranks stand in {call}{sites} and none comes back",
+    title="{says}",
     when=either(all_together(), ledger(Verdict.STUCK_TOGETHER)),
     means=(
         "Everyone that was seen is inside {call}; no rank is missing. The cause lies below the "

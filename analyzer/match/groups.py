@@ -1,0 +1,118 @@
+"""Which group a call is on, as its line in the user's own source says."""
+
+from __future__ import annotations
+
+import re
+
+from whyhang.analyzer.case import Case, Stand
+from whyhang.analyzer.describe import evidence_of, ranks_in_words, subject_fields
+from whyhang.analyzer.match.place import all_seen
+from whyhang.analyzer.model import Frame, Record
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits.usercode import short
+
+MAX_CALL_LINES = 8
+DEFAULT = "the default group"
+
+_WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
+
+# dist.all_reduce(x, group=self.tp_group): the argument by name. Given by position, or by a
+# helper's own argument, the line says nothing.
+_GROUP = re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*)")
+# comm.allreduce(x) of mpi4py: the object itself is the group.
+_COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
+
+
+class DifferentGroups(Record):
+    """Every rank waits in a collective, and their source lines name different groups.
+
+    Ranks of several groups that all wait, none of them late, have entered the groups in orders
+    that do not fit. ``kind`` is the kind of call.
+    """
+
+    kind: WaitKind
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody, if the line of every rank tells its group."""
+        picture = case.picture
+        if picture.roots or picture.progress or case.job.gone or case.job.absent:
+            return ()
+        if not all_seen(case) or any(m.kind is not self.kind for m in picture.meetings):
+            return ()
+        stands = [case.stands[n] for meeting in picture.meetings for n in meeting.members]
+        by_group: dict[str, list[Stand]] = {}
+        for stand in stands:
+            group = _group_of(case, stand, self.kind)
+            if group is None:
+                return ()
+            by_group.setdefault(group, []).append(stand)
+        return (_hit(case, by_group),) if len(by_group) > 1 else ()
+
+
+def different_groups(kind: WaitKind) -> DifferentGroups:
+    """Ask for ranks that wait on different groups; see ``DifferentGroups``."""
+    return DifferentGroups(kind=kind)
+
+
+def _group_of(case: Case, stand: Stand, kind: WaitKind) -> str | None:
+    place = stand.place
+    if place is None or place.user is None or not place.certain:
+        return None
+    text = _call_text(case, place.user)
+    if text is None:
+        return None
+    if kind is WaitKind.MPI:
+        name = (place.op or "").replace("_", "")
+        found = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
+        return found["group"] if found else None
+    if not any(name and f"{name}(" in text for name in (place.op, place.api)):
+        return None
+    found = _GROUP.search(text)
+    if found:
+        return (
+            DEFAULT if found["group"] in _WORLD else found["group"].removeprefix("self.").strip("_")
+        )
+    # without a keyword the group may still stand there by position
+    return DEFAULT if text.count(",") == 0 else None
+
+
+def _call_text(case: Case, frame: Frame) -> str | None:
+    """Give the source of the call that a frame stands in, up to its last bracket."""
+    for piece in case.job.excerpts:
+        start = (frame.line or 0) - piece.first_line
+        if piece.file == frame.file and 0 <= start < len(piece.lines):
+            text = ""
+            for line in piece.lines[start : start + MAX_CALL_LINES]:
+                text += line.partition(" #")[0]
+                if text.count("(") <= text.count(")"):
+                    return text
+    return None
+
+
+def _hit(case: Case, by_group: dict[str, list[Stand]]) -> Hit:
+    sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
+    members = tuple(sorted(s.member for stands in by_group.values() for s in stands))
+    words = "; ".join(_side(case, group, stands) for group, stands in sides)
+    evidence: list[Evidence] = []
+    for _, stands in sides:
+        evidence += evidence_of(case, stands[0])[:1]
+    first = sides[0][1][0].place
+    return Hit(
+        affected=members,
+        names_culprit=False,
+        evidence=tuple(evidence),
+        collective=Collective(op=(first.op if first else None) or "a collective"),
+        fields={**subject_fields(case, [], members), "sides": words},
+    )
+
+
+def _side(case: Case, group: str, stands: list[Stand]) -> str:
+    place = stands[0].place
+    frame = place.user if place is not None else None
+    where = f" ({short(frame.file)}:{frame.line})" if frame is not None else ""
+    ranks = case.ranks(s.member for s in stands)
+    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in stands)
+    op = place.op if place is not None else "a collective"
+    return f"{who} in {op} on {group}{where}"

@@ -1,0 +1,83 @@
+"""Groups told by the lines of source at which ranks wait."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ELSEWHERE, report_of, still
+
+from whyhang.analyzer.model import Excerpt, Fact
+
+STEP = """
+all_reduce (torch/distributed/distributed_c10d.py:3100)
+wrapper (torch/distributed/c10d_logger.py:83)
+step (step.py:{line})
+<module> (step.py:60)
+"""
+OTHER = """
+broadcast (torch/distributed/distributed_c10d.py:2900)
+wrapper (torch/distributed/c10d_logger.py:83)
+step (step.py:{line})
+<module> (step.py:60)
+"""
+
+
+def source(*lines: str) -> Excerpt:
+    """Keep the lines of step.py from line 10 on."""
+    return Excerpt(file="step.py", first_line=10, lines=lines)
+
+
+def job(*stacks: str) -> list[Fact]:
+    """Make a job whose ranks stand still, each at its stack."""
+    return still(dict(enumerate(stacks)))
+
+
+TP, DP = STEP.format(line=10), STEP.format(line=11)
+
+
+def test_two_groups_at_two_lines_are_a_circle_without_a_culprit() -> None:
+    """All wait in the same operation, but on groups that the source tells apart."""
+    facts = [
+        *job(TP, DP, DP, TP),
+        source("    dist.all_reduce(x, group=self.tp)", "    dist.all_reduce(", "group=dp)"),
+    ]
+
+    report = report_of(facts)
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "cross-group-deadlock"
+    assert report.findings[0].culprit_ranks is None
+    assert "ranks 0,3 in all_reduce on tp (step.py:10)" in report.findings[0].title
+
+
+def test_different_operations_on_different_groups_blame_no_minority() -> None:
+    """One rank in a broadcast of its own group is no mismatch with the others' all_reduce."""
+    lines = source("dist.broadcast(x, src=0, group=tp)", "dist.all_reduce(x, group=dp)")
+    facts = [*job(OTHER.format(line=10), DP, DP, DP), lines]
+
+    assert report_of(facts).findings[0].culprit_ranks is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("dist.all_reduce(x, group=self.tp)", "dist.all_reduce(y, group=tp)"),
+        ("dist.all_reduce(x, group=None)", "dist.all_reduce(y)"),
+        ("dist.all_reduce(x, op, tp)", "dist.all_reduce(y, group=tp)"),
+        ("reduce(x, group=tp)", "dist.all_reduce(y, group=dp)"),
+    ],
+)
+def test_lines_that_do_not_tell_groups_apart_prove_nothing(lines: tuple[str, ...]) -> None:
+    """Equal groups, groups given by position and calls of helpers leave the question open."""
+    findings = report_of([*job(TP, DP, DP, TP), source(*lines)]).findings
+
+    assert all(finding.category != "cross-group-deadlock" for finding in findings)
+
+
+def test_a_late_rank_is_the_cause_whatever_groups_the_others_wait_on() -> None:
+    """Who is elsewhere is a root; nested groups wait for it at different lines."""
+    lines = source("dist.all_reduce(x, group=tp)", "dist.all_reduce(x, group=dp)")
+
+    finding = report_of([*job(TP, DP, ELSEWHERE, TP), lines]).findings[0]
+
+    assert finding.category == "missing-rank-in-collective"
+    assert finding.culprit_ranks == (2,)

@@ -11,6 +11,7 @@ from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.report import Finding, Report, Verdict
+from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import parting, stack_groups
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.signature import Hit, Kind, Signature
@@ -55,6 +56,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         findings=findings,
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
+        gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=gap_lines(case),
         notes=(*notes, *fingerprints.notes(case)),
         tool_version=__version__,
@@ -237,6 +239,8 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
     if not findings:
         return "inconclusive"
     first = findings[0]
+    if _no_job(case) and case.job.gpus.devices:
+        return _of_gpus_alone(first)
     if first.category in SETTLED:
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
@@ -266,6 +270,19 @@ def _all_move(case: Case, finding: Finding) -> bool:
     return bool(culprits) and all(stands.get(rank) is Standing.MOVING for rank in culprits)
 
 
+def _no_job(case: Case) -> bool:
+    """Tell whether nothing speaks of a job."""
+    job = case.job
+    return not (job.members or job.lines or job.exits or job.tracks)
+
+
+def _of_gpus_alone(first: Finding) -> Verdict:
+    """Judge the state of GPUs of which no job is known: only what is broken is sure."""
+    if first.confidence < ENOUGH or first.category in {*SETTLED, "unknown"}:
+        return "inconclusive"
+    return "hung" if first.category in HANGS else "failed"
+
+
 HANGS = {
     "collective-mismatch",
     "missing-rank-in-collective",
@@ -281,6 +298,12 @@ HANGS = {
 
 
 def _headline(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
+    devices = len(case.job.gpus.devices)
+    if not findings and _no_job(case) and devices:
+        return (
+            f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
+            "nothing was found that tells of a job."
+        )
     if not findings and not case.job.members and not case.job.lines:
         return (
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."

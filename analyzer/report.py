@@ -138,6 +138,21 @@ class RankRow(Record):
     name: str = ""
 
 
+class GpuRow(Record):
+    """GPUs in one state, where that decides something.
+
+    ``name`` names them together, ``devices`` one by one. ``use`` is the share of time with a
+    kernel running, ``power`` what they draw, both as ranges over the samples.
+    """
+
+    ranks: tuple[int, ...]
+    name: str
+    devices: tuple[str, ...] = ()
+    use: str = ""
+    power: str = ""
+    says: str = ""
+
+
 class StackGroup(Record):
     """Ranks that stand at the same place. ``frames`` are printed innermost first."""
 
@@ -168,6 +183,7 @@ class Report(Record):
     findings: tuple[Finding, ...] = ()
     ranks: tuple[RankRow, ...] = ()
     stack_groups: tuple[StackGroup, ...] = ()
+    gpus: tuple[GpuRow, ...] = ()
     gaps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     schema_version: Literal[1] = SCHEMA_VERSION

@@ -30,7 +30,8 @@ class Hit(Record):
 
     ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
     who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
-    case. ``fields`` fill the title. ``at`` orders hits in time or by line where that is known.
+    case. ``gpus`` are the GPUs it is about or compares (numbers in ``Job.gpus``). ``fields`` fill
+    the title. ``at`` orders hits in time or by line where that is known.
     """
 
     members: tuple[int, ...] = ()
@@ -42,6 +43,7 @@ class Hit(Record):
     location: Location | None = None
     fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
     at: float | None = None
+    gpus: tuple[int, ...] = ()
     names_culprit: bool = True  # False: the members are only where it shows
 
 

@@ -17,6 +17,17 @@ from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
+from whyhang.analyzer.match.gpu import (
+    Fault,
+    driver_hangs,
+    faulty,
+    held_by_nobody,
+    shared_by_ranks,
+    slowed_down,
+    taken_exclusively,
+)
+from whyhang.analyzer.match.gpu_links import link_down, link_errors_grow
+from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, never_launched
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
@@ -63,6 +74,7 @@ __all__ = [
     "RESTING",
     "Blames",
     "Either",
+    "Fault",
     "Hit",
     "Holder",
     "Kind",
@@ -75,22 +87,31 @@ __all__ = [
     "absent",
     "agents_differ",
     "agents_meet",
+    "all_idle",
     "all_receive",
+    "all_spin",
     "all_together",
+    "alone_at_work",
     "at_ease",
     "blocked_in",
     "both",
     "creates_group",
     "different_groups",
     "differs",
+    "driver_hangs",
     "either",
+    "faulty",
     "file_lock",
     "generations",
+    "held_by_nobody",
     "late",
     "ledger",
     "left_loop",
+    "link_down",
+    "link_errors_grow",
     "log",
     "moving",
+    "never_launched",
     "not_connected",
     "parted",
     "quiet_logs",
@@ -98,7 +119,10 @@ __all__ = [
     "ras",
     "same_rank",
     "set_up",
+    "shared_by_ranks",
     "silent_in_log",
+    "slowed_down",
+    "taken_exclusively",
     "unlike",
     "waits_for_lock_of_its_own",
     "went_on",
@@ -161,6 +185,7 @@ def merge(a: Hit, b: Hit) -> Hit:
         location=a.location or b.location,
         fields={**b.fields, **a.fields},
         at=_earliest(a.at, b.at),
+        gpus=tuple(dict.fromkeys((*a.gpus, *b.gpus))),
     )
 
 

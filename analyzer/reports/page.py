@@ -14,6 +14,7 @@ from whyhang.analyzer.report import (
     Collective,
     Evidence,
     Finding,
+    GpuRow,
     Location,
     RankRow,
     Report,
@@ -86,6 +87,7 @@ def page(report: Report) -> list[Block]:
     for number, finding in enumerate(report.findings):
         blocks += _finding(number, finding)
     blocks += _ranks(report.ranks)
+    blocks += _gpus(report.gpus)
     blocks += _groups(report.stack_groups)
     if report.gaps:
         blocks += [Section(title="Not known"), Items(items=report.gaps)]
@@ -177,6 +179,22 @@ def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
     return [
         Section(title="Ranks"),
         Table(columns=("ranks", "state", "activity", "in the user's code"), rows=lines),
+    ]
+
+
+def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
+    """Show the GPUs that decide something, beside the ranks that use them."""
+    if not rows:
+        return []
+    named = ("ranks", "gpu", "use", "power", "")
+    lines = [(fold(row.ranks), row.name, row.use, row.power, cut(row.says, 60)) for row in rows]
+    kept = [n for n in range(len(named)) if n == 1 or any(line[n] for line in lines)]
+    return [
+        Section(title="GPUs"),
+        Table(
+            columns=tuple(named[n] for n in kept),
+            rows=tuple(tuple(line[n] for n in kept) for line in lines),
+        ),
     ]
 
 

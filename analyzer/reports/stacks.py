@@ -103,6 +103,8 @@ def parting(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> s
         return None
     a = list(reversed(_frames(case.member(culprits[0]))))
     b = list(reversed(_frames(case.member(others[0]))))
+    if [(f.function, f.file, f.line) for f in a] == [(f.function, f.file, f.line) for f in b]:
+        return None
     shared: Frame | None = None
     for mine, its in zip(a, b, strict=False):
         if (mine.function, short(mine.file)) != (its.function, short(its.file)):

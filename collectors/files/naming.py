@@ -30,7 +30,7 @@ __all__ = [
 # What may stand behind the telling part of a name.
 _SUFFIXES = re.compile(
     r"(?:\.(?:gz|zst|xz|bz2|txt|log|out|err|stdout|stderr|json|dump|stack|stacks|trace|bt|pyspy"
-    r"|pkl|pickle|md|html|tail)(?:\.\d{1,2})?)+$",
+    r"|pkl|pickle|md|html|tail|xml|csv)(?:\.\d{1,2})?)+$",
     re.IGNORECASE,
 )
 _TOOLS = re.compile(
@@ -63,10 +63,15 @@ _GPU = re.compile(
     r"(?:^|[-_. ])(?:gpu|cuda|device|dev|lr|lrank)[-_. ]?(?P<local>\d{1,2})(?=$|[-_. ])",
     re.IGNORECASE,
 )
+# What stands behind a host's name in that of a file, and is no part of the name.
+_NO_DOMAIN = (
+    r"(?:local[-_]?)?rank|(?:nvidia-?)?smi|gpus?[-_\d.]|gpu$|pid|py-?spy|stacks?|dump|look|nvlink"
+    r"|topo|[dp]mon|dmesg|nccl|before|after"
+)
 _HOST = re.compile(
     r"(?:^|[-_. ])(?P<host>(?:ip(?:-\d{1,3}){4}|\d{1,3}(?:\.\d{1,3}){3}"
     r"|(?:[a-z]+-)*(?:node|host|nid|machine|server|instance|compute|vm)(?!s?rank)[-_]?[a-z]?\d+"
-    r"(?:[.-][a-z][\w-]*)*))(?=$|[-_. ])",
+    rf"(?:[.-](?!{_NO_DOMAIN})[a-z][\w-]*)*))(?=$|[-_. ])",
     re.IGNORECASE,
 )
 # NCCL_DEBUG_FILE=nccl.%h.%p

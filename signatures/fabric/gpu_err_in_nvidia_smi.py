@@ -6,6 +6,7 @@ a reset (Xid 79, 119, 74). Fan sensors alone may fail on a GPU that otherwise wo
 The table does not say which rank used it; the process list may, by pid.
 """
 
+from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -18,6 +19,7 @@ SIGNATURE = Signature(
         r"\|[^|]*\bERR!",
         r",\s*\[Unknown Error\]",
     ),
+    unless=faulty(Fault.UNREADABLE),  # where the state is read, it says which GPU
     means="The driver cannot read a GPU of this host: it is probably hung or lost.",
     confidence=0.8,
     remedies=("Take the host out of the job; reset the GPU or reboot the host.",),

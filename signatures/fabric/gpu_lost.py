@@ -7,6 +7,7 @@ fail on all GPUs of the host, while running ones on the others go on.
 The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
 """
 
+from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -19,6 +20,7 @@ SIGNATURE = Signature(
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",
     ),
+    unless=faulty(Fault.LOST),  # where the state is read, it says which GPU
     means=(
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
         "other rank waits for it."

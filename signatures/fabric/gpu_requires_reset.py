@@ -6,6 +6,7 @@ reset", or its recovery action is Reset, Reboot or Drain.
 The kernel log holds the Xid that led to it.
 """
 
+from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -20,6 +21,7 @@ SIGNATURE = Signature(
         r"<gpu_recovery_action>(?:Reset|Reboot|Drain)",
         r"GPU recovery action changed from .* to 0x\w+ \((?:GPU Reset|Node Reboot|Drain)",
     ),
+    unless=faulty(Fault.RESET),  # where the state is read, it says which GPU
     means="A GPU of this host stopped after an error and does no work until it is reset.",
     confidence=0.84,
     remedies=(

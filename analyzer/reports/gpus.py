@@ -1,0 +1,55 @@
+"""The rows of GPUs in a report: only those that decide something, folded where they are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.gpus import Device
+from whyhang.analyzer.match.gpu import FAULTS, names
+from whyhang.analyzer.report import GpuRow
+
+MOST = 64
+"""GPUs of one row that are named one by one."""
+
+
+def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
+    """Give a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
+    devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
+    alike: dict[tuple[str, str], list[Device]] = {}
+    for device in devices:
+        alike.setdefault((_load(device), _trouble(device)), []).append(device)
+    rows = [_row(case, own, trouble) for (_, trouble), own in alike.items()]
+    return tuple(sorted(rows, key=lambda row: (not row.says, len(row.devices))))
+
+
+def _row(case: Case, devices: list[Device], says: str) -> GpuRow:
+    members = [number for device in devices for number in device.members]
+    return GpuRow(
+        ranks=case.ranks(members),
+        name=names(devices),
+        devices=tuple(str(device) for device in devices[:MOST]),
+        use=_range([v for d in devices for v in d.every("busy")], " %"),
+        power=_range([v for d in devices for v in d.every("power")], " W"),
+        says=says,
+    )
+
+
+def _load(device: Device) -> str:
+    """Sort GPUs into few kinds of load, so that 98 and 100 % fold into one row."""
+    busy = device.every("busy")
+    if not busy:
+        return ""
+    return "idle" if max(busy) <= 5 else "busy" if min(busy) >= 90 else "between"
+
+
+def _trouble(device: Device) -> str:
+    told = [found[2] for find in FAULTS.values() if (found := find(device)) is not None]
+    return "; ".join(dict.fromkeys(told))
+
+
+def _range(told: list[float], unit: str) -> str:
+    if not told:
+        return ""
+    low, high = round(min(told)), round(max(told))
+    return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"

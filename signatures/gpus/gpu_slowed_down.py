@@ -1,0 +1,20 @@
+"""The clocks of a GPU are held down by heat or by the power supply.
+
+Its rank is slower than the others, which wait for it in every step: slow, not hung. A power cap
+in software is everyday and does not count, nor does a brake that all GPUs share.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, slowed_down
+
+SIGNATURE = Signature(
+    id="gpu-slowed-down",
+    category="slow-not-hung",
+    kind=Kind.CAUSE,
+    title="{gpus} is slowed down{used}: {says}",
+    when=slowed_down(),
+    means="The clocks of {gpus} are held down ({says}), those of the GPUs beside it are not.",
+    confidence=0.66,
+    remedies=("Look at cooling, airflow and power supplies of {hosts}.",),
+    next_steps=("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}  # on {hosts}",),
+    gives_way=True,
+)

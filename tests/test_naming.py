@@ -222,3 +222,11 @@ def test_the_most_trusted_rank_wins() -> None:
     )
 
     assert joined == Who(rank=2, trust=Trust.PREFIX, host="a", pid=7)
+
+
+@pytest.mark.parametrize(
+    "name", ["node2.smi0.xml", "node2.nvidia-smi.csv", "node2.rank3.pyspy.txt", "node2-topo.txt"]
+)
+def test_what_stands_behind_a_host_is_not_its_domain(name: str) -> None:
+    """A tool or a rank behind the host's name is no part of it."""
+    assert naming.from_path(name).host == "node2"

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     title="{who} still computes: {gpus} is at {load}, the others at {theirs}",
     when=alone_at_work(),
     means=(
-        "Only {gpus} is at work, at {load}; {others} {are} at {theirs}, and {who} is waited for: it "
+        "Only {gpus} is at work, at {load}; {others} {are} at {theirs} and {who} is waited for: it "
         "has more to compute, or a kernel of it does not end."
     ),
     confidence=0.62,

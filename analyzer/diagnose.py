@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from whyhang import __version__
@@ -228,6 +229,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
 
 
 def _sentence(text: str) -> str:
+    """Begin each sentence with a capital, where a field that may stand anywhere begins it."""
+    text = re.sub(r"(?<=\. )ranks? \d", lambda found: found.group().capitalize(), text)
     return text[:1].upper() + text[1:]
 
 

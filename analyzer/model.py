@@ -310,6 +310,22 @@ class Claim(Record):
     source: Source
 
 
+class Listener(Record):
+    """A process that listens on the port of a store; no ``pid``: this user may not see whose.
+
+    ``ours``: it belongs to the job that is looked at. ``same_script``: it is a Python program
+    that runs the same script, as what an earlier run left behind does.
+    """
+
+    address: str
+    pid: int | None = None
+    command: str = ""
+    started_at: float | None = None
+    rank: int | None = None
+    ours: bool = False
+    same_script: bool = False
+
+
 class StoreView(Record):
     """What the place where the ranks are to meet (a TCPStore) told a client that only asked.
 
@@ -321,7 +337,9 @@ class StoreView(Record):
     name was resolved; "elsewhere": it is in a network that this user may not enter; "failed".
     ``keys`` are the names of what is stored, without their common first slash; not ``complete``:
     only those of a few likely ones that exist. ``values`` holds what is known to be harmless:
-    counts and who has joined a rendezvous.
+    counts and who has joined a rendezvous. ``listeners`` are who listens on that port in the
+    network of those processes, ``own_address`` whether the address is one of that network's own;
+    ``network`` names it, so that one can tell whether two views are from the same.
     """
 
     who: Who
@@ -337,6 +355,9 @@ class StoreView(Record):
     keys: tuple[str, ...] | None = None
     complete: bool = True
     values: dict[str, str] = {}
+    listeners: tuple[Listener, ...] = ()
+    own_address: bool | None = None
+    network: str | None = None
     taken_at: float | None = None
     seconds: float | None = None
 

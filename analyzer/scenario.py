@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyhang.analyzer import keeper
+from whyhang.analyzer import keeper, nethosts
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.model import Record
 
@@ -40,6 +40,8 @@ TIME_LIMIT = 600
 """Seconds after which a started sample is ended, whatever happens."""
 
 BUNDLE = "bundle.tar.zst"
+_HOSTS = "{hosts}"
+_TOOLS = ("ip", "mount", "hostname")
 
 _REPLAY = "replay what was recorded of it with --recorded"
 
@@ -81,7 +83,8 @@ class Sample(Record):
     """One sample, as its ``sample.toml`` describes it.
 
     ``start`` is an argument list in which ``{python}``, ``{torchrun}``, ``{here}`` and
-    ``{port}`` are filled in; empty where the sample cannot be started but only replayed.
+    ``{port}`` are filled in, and ``{hosts}`` with the program that runs the rest on several hosts
+    (``nethosts.py``); empty where the sample cannot be started but only replayed.
     ``ready`` is a text that each of the ``ranks`` logs once, on a line of its own, just
     before it hangs; ``settle`` the seconds from there to the hang. ``needs`` names programs
     and Python modules beyond torch; ``root``: only root can start it.
@@ -134,9 +137,14 @@ def missing(sample: Sample) -> ScenarioError | None:
             "a live sample trains a small model and needs torch, which is not installed here",
             f"pip install 'whyhang[torch]'; or {_REPLAY}",
         )
+    if _HOSTS in sample.start and (sys.platform != "linux" or os.geteuid() != 0):
+        return ScenarioError(
+            f"{sample.name} needs several hosts, which only root on Linux can make of one",
+            f"run it as root, or {_REPLAY}",
+        )
     absent = [
         name
-        for name in sample.needs
+        for name in (*sample.needs, *(_TOOLS if _HOSTS in sample.start else ()))
         if shutil.which(name) is None and importlib.util.find_spec(name) is None
     ]
     if absent:
@@ -159,6 +167,9 @@ def command_line(sample: Sample, folder: Path | None = None) -> list[str]:
     for word in sample.start:
         if word == "{torchrun}":
             argv += [sys.executable, "-m", "torch.distributed.run"]
+            continue
+        if word == _HOSTS:
+            argv += [sys.executable, "-I", "-S", nethosts.__file__]
             continue
         filled = word
         for placeholder, value in words.items():

@@ -33,6 +33,13 @@ from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
+from whyhang.analyzer.match.meeting import (
+    cut_off,
+    leftover,
+    meets_elsewhere,
+    port_held,
+    resolves_apart,
+)
 from whyhang.analyzer.match.place import (
     absent,
     all_receive,
@@ -96,6 +103,7 @@ __all__ = [
     "blocked_in",
     "both",
     "creates_group",
+    "cut_off",
     "different_groups",
     "differs",
     "driver_hangs",
@@ -107,16 +115,20 @@ __all__ = [
     "late",
     "ledger",
     "left_loop",
+    "leftover",
     "link_down",
     "link_errors_grow",
     "log",
+    "meets_elsewhere",
     "moving",
     "never_launched",
     "not_connected",
     "parted",
+    "port_held",
     "quiet_logs",
     "raised",
     "ras",
+    "resolves_apart",
     "same_rank",
     "set_up",
     "shared_by_ranks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case, Member
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
 from whyhang.analyzer.match.place import waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
@@ -18,27 +18,53 @@ class SameRank(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks that are claimed twice; the number is to blame."""
+        told = {c.who.pid: int(c.value) for c in case.job.claims if c.about == "joins_as"}
         claims: dict[int, list[Member]] = defaultdict(list)
         for member in case.job.members:
-            if member.rank is not None and member.processes:
-                claims[member.rank].append(member)
-        twice = {rank: members for rank, members in claims.items() if len(members) > 1}
+            rank = told.get(member.pid, member.rank)
+            if rank is not None and member.processes:
+                claims[rank].append(member)
+        twice = {rank: members for rank, members in sorted(claims.items()) if len(members) > 1}
         if not twice:
             return ()
         members = [member for same in twice.values() for member in same]
-        pids = " and ".join(str(member.pid) for member in members)
+        listed = {r: " and ".join(str(m.pid) for m in same) for r, same in twice.items()}
+        pids = "; ".join(f"rank {r}: {pids}" for r, pids in listed.items())
         fields = subject_fields(case, [case.stands[m.id] for m in members], waiters_for(case))
-        missing = ", ".join(str(rank) for rank in case.job.absent)
-        fields["pids"] = pids
-        fields["missing"] = f"; nobody is rank {missing}" if missing else ""
+        fields["who"] = ranks_in_words(twice)
+        missing = [rank for rank in range(case.job.world_size or 0) if rank not in claims]
+        fields["pids"] = pids if len(twice) > 1 else f"pids {next(iter(listed.values()))}"
+        fields["is"] = "are" if len(twice) > 1 else "is"
+        fields["missing"] = f"; nobody is {ranks_in_words(missing)}" if missing else ""
+        fields["starts"] = (
+            " Several ranks are there twice, as if the job had been started twice on one port."
+            if len(twice) > 1
+            else ""
+        )
         return (
             Hit(
                 members=tuple(member.id for member in members),
                 affected=tuple(n for n in waiters_for(case) if n not in {m.id for m in members}),
-                evidence=tuple(_said(m.processes[-1], ("RANK", "WORLD_SIZE")) for m in members),
+                ranks=tuple(twice),
+                evidence=tuple(
+                    _joined(m, told[m.pid])
+                    if m.pid in told and told[m.pid] != m.rank
+                    else _said(m.processes[-1], ("RANK", "WORLD_SIZE"))
+                    for m in members
+                ),
                 fields=fields,
             ),
         )
+
+
+def _joined(member: Member, rank: int) -> Evidence:
+    process = member.processes[-1]
+    return Evidence(
+        source=process.source.file,
+        line=process.source.line,
+        rank=member.rank,
+        quote=f"pid {member.pid}: init_process_group(rank={rank})",
+    )
 
 
 def same_rank() -> SameRank:

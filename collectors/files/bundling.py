@@ -23,7 +23,9 @@ from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
 from whyhang.collectors.live.look import Dump
 from whyhang.collectors.live.members import Job, Member
+from whyhang.collectors.live.processes import who
 from whyhang.collectors.live.recorders import Recorded
+from whyhang.collectors.live.spots import Spot, claims_of
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
 MANY = 3
@@ -62,6 +64,7 @@ class Taken(Record):
     stores: tuple[StoreView, ...] = ()
     printed: tuple[Printed, ...] = ()
     fingerprints: tuple[Claim, ...] = ()
+    spots: tuple[Spot, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -190,6 +193,7 @@ def _claims(taken: Taken) -> Iterable[Claim]:
     about = Who(host=taken.hostname)
     for name, value in sorted(said.items()):
         yield Claim(about=name, value=value, who=about, source=Source(file="claims.json"))
+    yield from claims_of(taken.spots, {m.pid: who(m, taken.hostname) for m in taken.job.members})
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

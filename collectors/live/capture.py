@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, StoreView, replace
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
-from whyhang.collectors.live import spawned
+from whyhang.collectors.live import spawned, spots
 from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.host import Host
@@ -94,6 +94,7 @@ class Capture:
         self._excerpts: list[Excerpt] = []
         self._touched: list[str] = []
         self._records: list[Records] = []
+        self._spots: list[spots.Spot] = []
         self._reading: Reading | None = None
         self._stores: list[StoreView] = []
         self._gaps: list[Gap] = []
@@ -132,8 +133,13 @@ class Capture:
         look.take(self.job.members, self._known, read, self.meanwhile)
         if number == 0 and self.job.family is not None:
             self._settle(look)
-        if number == 0 and self.options.store:  # beside the pause between the looks
-            self._reading = Reading(self.host, meeting_places(self.host, self.job, look.processes))
+        if number == 0:  # beside the pause between the looks
+            self._ask_for_spots(look)
+            found = meeting_places(self.host, self.job, look.processes, self._spots)
+            members = [member.pid for member in self.job.members]
+            self._reading = (
+                Reading(self.host, found, members=members) if self.options.store else None
+            )
         if not last:
             look.settle()
 
@@ -201,6 +207,7 @@ class Capture:
                 stores=tuple(self._stores),
                 printed=tuple(self._printed),
                 fingerprints=tuple(self._fingerprints),
+                spots=tuple(self._spots),
             )
         )
 
@@ -257,11 +264,27 @@ class Capture:
             self._printed.append(Printed(name="kernel.log", kind="kernel-log", data=log.data))
         self._gaps += log.gaps
 
+    def _ask_for_spots(self, look: Look) -> None:
+        """Learn from ranks that are starting where they were told to meet."""
+        ranks = {m.pid for m in self.job.members if m.role is Role.RANK}
+        pids = spots.starting({d.pid: d.data for d in look.dumps if d.pid in ranks})
+        if not pids:
+            return
+        self._tell("asking where the ranks are to meet")
+        outcomes = run_all(pids, _DumpLocals(look, self.options.limit))
+        told = [spots.read_spot(o.command.pid, o.output) for o in outcomes if o.code == 0]
+        self._spots = [spot for spot in told if spot is not None]
+        self._touched.append(
+            f"py-spy dump --locals paused {len(told)} processes; of the variables only address, "
+            "rank and world size of init_process_group were kept"
+        )
+
     def _finish_stores(self) -> None:
         """Take what the stores have answered by now, or until their time is up."""
         if self._reading is not None:
             self._tell("waiting for the store")
-            self._stores, self._gaps, touched = self._reading.finish(self.hostname)
+            self._stores, gaps, touched = self._reading.finish(self.hostname)
+            self._gaps += gaps
             self._touched += touched
 
     def _settle(self, look: Look) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.model import Role, Trust
 from whyhang.collectors.live.host import Host
@@ -69,9 +69,20 @@ def _seed(host: Host, pid: int) -> int | None:
         if host.place(one) and host.is_python(one) and not _named_by_a_child(host, one, pid)
     ]
     jobs = {(host.key(one) or (agent_of(host, one), host.script(one))): one for one in below[::-1]}
-    if len(jobs) > 1:
+    if len(jobs) > 1 and len(_apart(host, jobs.values())) > 1:
         raise ambiguous(pid, jobs.values(), "jobs")
     return below[0] if below else pid if says else None
+
+
+def _apart(host: Host, seeds: Iterable[int]) -> list[int]:
+    """Keep one process of each job: ranks that were only led astray belong to the first."""
+    left: list[int] = []
+    known: set[int] = set()
+    for pid in seeds:
+        if pid not in known:
+            left.append(pid)
+            known.update(peers_of(host, pid))
+    return left
 
 
 def _named_by_a_child(host: Host, one: int, top: int) -> bool:

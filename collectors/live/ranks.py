@@ -20,7 +20,8 @@ def peers_of(host: Host, seed: int) -> list[int]:
     """List all processes that name a rank of the job that ``seed`` names one of."""
     key = host.key(seed)
     if key is not None:
-        return [pid for pid in host.stats if host.key(pid) == key]
+        same = [pid for pid in host.stats if host.key(pid) == key]
+        return [*same, *_led_astray(host, seed, same)]
     place, agent = host.place(seed), agent_of(host, seed)
     scope = host.stats if agent is None else host.descendants(agent)
     found: list[int] = []
@@ -32,6 +33,39 @@ def peers_of(host: Host, seed: int) -> list[int]:
         if same_loop and (other.by, other.world_size) == (place.by, place.world_size):
             found.append(pid)
     return found
+
+
+def _led_astray(host: Host, seed: int, peers: Sequence[int]) -> list[int]:
+    """List ranks of the same start that were given another address to meet at.
+
+    They must be ranks that nobody else is: two jobs side by side both have a rank 0.
+    """
+    taken = {place.rank for pid in peers if (place := host.place(pid))}
+    found: dict[tuple[str, ...] | None, list[int]] = {}
+    for pid in host.stats:
+        if host.place(pid) is not None and host.key(pid) not in {None, host.key(seed)}:
+            found.setdefault(host.key(pid), []).append(pid)
+    astray: list[int] = []
+    for group in found.values():
+        ranks = {place.rank for pid in group if (place := host.place(pid))}
+        if not ranks & taken and all(same_start(host, pid, seed) for pid in group):
+            taken |= ranks
+            astray += group
+    return astray
+
+
+def same_start(host: Host, pid: int, other: int) -> bool:
+    """Tell whether two processes were started as ranks of one job, by one launcher or shell."""
+    mine, theirs = host.place(pid), host.place(other)
+    if mine is None or theirs is None:
+        return False
+    if (mine.by, mine.world_size) != (theirs.by, theirs.world_size):
+        return False
+    agent = agent_of(host, pid)
+    together = agent is not None and agent == agent_of(host, other)
+    return (together and host.script(pid) == host.script(other)) or _same_shell_loop(
+        host, pid, other
+    )
 
 
 def _same_shell_loop(host: Host, pid: int, seed: int) -> bool:

@@ -17,11 +17,13 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Process, Record, Role, Source, StoreView, Who
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, StoreView, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import rendezvous
 from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
 from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.spots import Spot
 
 LIMIT = 3.0
 """Seconds for one store, from resolving its name to the last key."""
@@ -50,19 +52,26 @@ class Place(Record):
     world_size: int = 0
 
 
-def meeting_places(host: Host, job: Job, processes: Mapping[int, Process]) -> list[Place]:
-    """List where the job's processes meet: by environment, launcher's options, open ports.
+def meeting_places(
+    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[Spot] = ()
+) -> list[Place]:
+    """List where the job's processes meet: by arguments, environment, options, open ports.
 
-    ``processes`` are the records of a look. A port counts as a store's only where its owner has
+    ``processes`` are the records of a look; ``spots`` what ranks in ``init_process_group`` were
+    told, which goes before their environment. A port counts as a store's only where its owner has
     the thread of torch's store and listens on one port of all interfaces: other listeners (gloo,
     NCCL) must not be spoken to.
     """
     found: dict[tuple[object, ...], list[int]] = {}
+    told = {spot.pid: spot.host_port() for spot in spots if spot.address is not None}
     for member in job.members:
         pid = member.pid
         environ = host.environ(pid)
-        named = []
-        if member.role is Role.RANK:
+        named: list[tuple[str, str]] = []
+        if pid in told:
+            spot = told[pid]
+            named = [(spot[0], str(spot[1]))] if spot is not None else []
+        elif member.role is Role.RANK:
             named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
         elif member.role is Role.LAUNCHER:
             named = _named_by(host.arguments(pid), environ)
@@ -130,8 +139,11 @@ def _own_port(process: Process) -> int | None:
 class Reading:
     """Stores that are being read, beside whatever else is done."""
 
-    def __init__(self, host: Host, found: Iterable[Place], limit: float = LIMIT) -> None:
+    def __init__(
+        self, host: Host, found: Iterable[Place], limit: float = LIMIT, members: Iterable[int] = ()
+    ) -> None:
         self._host = host
+        self._members = tuple(members)
         self._limit = limit
         self._answers: list[tuple[Place, dict[str, object]]] = []
         self._threads: list[threading.Thread] = []
@@ -187,7 +199,7 @@ class Reading:
             thread.join(max(0.0, until - time.monotonic()))
         views, gaps, touched = [], [], []
         for place, answer in self._answers:
-            view = _view(place, dict(answer), Who(host=hostname))
+            view = self._with_network(_view(place, dict(answer), Who(host=hostname)))
             views.append(view)
             gap = _gap(view)
             if gap is not None:
@@ -198,6 +210,15 @@ class Reading:
                     "asked for the names of its keys; nothing was set"
                 )
         return views, gaps, touched
+
+    def _with_network(self, view: StoreView) -> StoreView:
+        """Add who listens there, and whether the address belongs to the processes' own network."""
+        pid = view.asked_by[0]
+        address = view.connected_to or next(iter(view.resolved), view.host)
+        own = is_own(own_addresses(self._host.proc, pid), address)
+        found = listeners(self._host, pid, view.port, (*self._members, *view.asked_by))
+        network = self._host.proc.namespace(pid, "net")
+        return replace(view, own_address=own, listeners=found, network=network)
 
 
 def _likely_keys(world_size: int) -> list[str]:

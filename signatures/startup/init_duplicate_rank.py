@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="init-duplicate-rank",
     category="init-duplicate-rank",
     kind=Kind.CAUSE,
-    title="{who} is claimed by several processes (pids {pids}){missing}",
+    title="{who} {is} claimed by several processes ({pids}){missing}",
     when=same_rank(),
     means=(
-        "The processes {pids} all say that they are {who}{missing}. Each rank must be one process."
+        "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "
+        "process.{starts}"
     ),
     confidence=0.96,
     remedies=(

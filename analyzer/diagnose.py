@@ -47,7 +47,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
         candidates += [Candidate(signature=signature, hit=hit) for hit in hits]
-    candidates = _without_last_resorts(candidates)
+    candidates = _without_last_resorts([c for c in candidates if not _overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = _verdict(case, findings, candidates)
     return Report(
@@ -62,6 +62,19 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         notes=(*notes, *fingerprints.notes(case)),
         tool_version=__version__,
     )
+
+
+def _overcome(case: Case, candidate: Candidate) -> bool:
+    """Tell trouble at the start that a job got over: it is seen at work further down."""
+    if not candidate.signature.category.startswith("init-"):
+        return False
+    alive = {
+        claim.source.file: claim.source.line or 0
+        for claim in case.job.claims
+        if claim.about == "life-to"
+    }
+    pieces = candidate.hit.evidence
+    return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
 
 
 def _without_last_resorts(candidates: list[Candidate]) -> list[Candidate]:

@@ -71,6 +71,8 @@ def _widest(facts: Sequence[Fact]) -> int:
 
 
 def _who(fact: Fact) -> Who | None:
+    if isinstance(fact, Claim) and fact.about == "log-end":  # a file of that rank is there
+        return fact.who
     return fact.who if isinstance(fact, StackDump | Process | Track | LogLine | Exit) else None
 
 

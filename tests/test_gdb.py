@@ -172,3 +172,18 @@ def test_waiting_for_the_gil() -> None:
     (dump,) = dumps(READER, text)
 
     assert dump.threads[0].holds_gil is False
+
+
+def test_headings_between_bare_backtraces() -> None:
+    """A blank line ends a frame, so that what stands above the next stack is a heading."""
+    stack = "#0  0x00007f in poll () from /lib64/libc.so.6\n#1  0x00007f in PMPI_{} () at a.c:9\n"
+    text = "".join(
+        f"Rank {rank}:\n{stack.format(op)}\n" for rank, op in enumerate(("Bcast", "Barrier"))
+    )
+    found = dumps(READER, text, "gdb.txt")
+
+    assert [dump.who.rank for dump in found] == [0, 1]
+    assert [functions(dump.threads[0].frames)[-1] for dump in found] == [
+        "PMPI_Bcast",
+        "PMPI_Barrier",
+    ]

@@ -137,6 +137,22 @@ def test_counters_without_completion_name_the_one_behind() -> None:
     assert only(judge(tracks)).culprits == (3,)
 
 
+def test_the_last_call_of_a_rank_is_the_one_with_the_highest_number() -> None:
+    """Calls without a time or a place in the order are told apart by their number."""
+    calls = tuple(Call(op="all_reduce", seq=seq) for seq in (41, 42, 43))
+    source = Source(file="x")
+    tracks = [
+        Track(who=Who(rank=rank), group=WORLD, kind="nccl-coll", source=source, enqueued=count,
+              calls=calls[: count - 40])
+        for rank, count in ((0, 43), (1, 43), (2, 42))
+    ]  # fmt: skip
+
+    missed = only(judge(tracks)).missed
+
+    assert missed is not None
+    assert missed.seq == 42
+
+
 def test_a_rank_that_never_used_the_group_is_behind() -> None:
     """A recorder that speaks, and not of this group, has seen no call of it."""
     pair = Group(name="5", ranks=(0, 1), description="tp")

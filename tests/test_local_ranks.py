@@ -49,3 +49,13 @@ def test_no_conclusion() -> None:
         [dump(0)],
     ):
         assert set(ranks(facts)) == {None}
+
+
+def test_silent_files_of_the_others() -> None:
+    """A log without a telling line shows that its rank is there, so nobody is missing."""
+    ends: list[Fact] = [
+        Claim(about="log-end", value="step 3", who=Who(local_rank=n), source=SOURCE) for n in (0, 1)
+    ]
+
+    assert ranks([*ends, dump(2)]) == [2]
+    assert ranks([dump(2)]) == [None]

@@ -211,6 +211,25 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "horovod-missing-ranks",
         (1, 3),
     ),
+    "the task that raised, between the lines of srun itself": (
+        {
+            None: "0: step 1\n1: step 1\n2: step 1\n"
+            + "".join(f"2: {line}\n" for line in raised("ValueError: bad").splitlines())
+            + "srun: error: n3: task 2: Exited with exit code 1\n"
+            + "srun: error: n1: tasks 0-1: Terminated\n"
+        },
+        "uncaught-exception",
+        (2,),
+    ),
+    "nothing, if the job got over its trouble at the start": (
+        {
+            None: "[W1 socket.cpp:663] [c10d] The IPv6 network addresses of (node1, 29500) cannot "
+            "be retrieved (gai error: -2 - Name or service not known).\n"
+            "epoch 3 step 100 loss 0.31\nepoch 3 done\n"
+        },
+        "quiet-log",
+        None,
+    ),
     "the same, where the others only echo it": (
         {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},
         "monitored-barrier-missing-rank",

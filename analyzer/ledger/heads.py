@@ -168,7 +168,8 @@ def _oldest(found: Sequence[Head]) -> tuple[Head, ...]:
 
 def _newest(standing: Standing) -> Call | None:
     if standing.p2p or standing.calls:
-        return max((*standing.p2p, *standing.calls.values()), key=_age)
+        calls = (*standing.p2p, *standing.calls.values())
+        return max(calls, key=lambda call: (_age(call), call.seq or 0))
     return None
 
 

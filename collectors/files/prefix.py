@@ -37,6 +37,7 @@ _PREFIX = re.compile(
     r")"
 )
 _NUMBERED = re.compile(r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)")
+_SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslab")
 _FACT = re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
 _ROLES_THAT_ARE_NOT = frozenset(("gpu", "cuda", "node", "host", "epoch", "step", "iter", "e", "w"))
@@ -64,7 +65,7 @@ def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:
 
 def is_numbered(lines: Sequence[str]) -> bool:
     """Tell a log whose lines all begin with "3: ", as ``srun -l`` and ``mpiexec -l`` write it."""
-    spoken = [line for line in lines[:200] if line.strip()]
+    spoken = [line for line in lines[:200] if line.strip() and not line.startswith(_SLURM)]
     if len(spoken) < 2:
         return False
     return sum(_NUMBERED.match(line) is not None for line in spoken) >= 0.9 * len(spoken)

@@ -121,6 +121,11 @@ class FileScan:
                 who=self.file.document.who,
                 source=self.file.document.source(self.last_line),
             )
+        for back, line in enumerate(reversed(lines)):
+            if self.last_line is not None and (told := sign(line)) is not None:
+                at = self.file.document.source(max(1, self.last_line - back))
+                yield Claim(about="life-to", value=told, who=self.file.document.who, source=at)
+                break
         text = clean(self.tail) + "\n" + clean(bytes(self.file.document.head[:HEAD]))
         who, source = self.file.document.who, self.file.document.source()
         for about, told in (("sign-of-life", sign(text)), ("program", program(text))):

@@ -245,12 +245,15 @@ def _body(text: str) -> _Body:
             continue
         elif python and line.startswith((" ", "\t")):
             waits = waits or "Waiting for the GIL" in line
+        elif not line.strip():
+            native += _frames(open_)
+            open_ = None
         elif open_ is not None and not _END.match(line):
             open_ += " " + line.strip(" \t>|")
-        elif line.strip() and (native or python or open_ is not None):
+        elif native or python or open_ is not None:
             rest = "\n".join(lines[number:])
             break
-        elif line.strip() and number > 0:
+        elif number > 0:
             rest += line + "\n"
             waits = waits or "Waiting for the GIL" in line
     native += _frames(open_)

@@ -37,7 +37,8 @@ _COPIES = re.compile(
     re.IGNORECASE,
 )
 _RANKS = re.compile(
-    r"^\W*(?:global )?ranks?[ :=]*(\d[\d\s,&-]*(?:and \d[\d -]*)?)(?=[^\d\w]|$|\s*[a-z])",
+    r"^\W*(?:(?:and )?(?:all )?(?:the )?(?:other |remaining )?(?:global )?)?"
+    r"ranks?[ :=(]*(\d[\d\s,&-]*(?:and \d[\d -]*)?)(?=[^\d\w]|$|\s*[a-z])",
     re.IGNORECASE,
 )
 

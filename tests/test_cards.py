@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -245,6 +247,37 @@ def test_a_card_is_used_wherever_it_is(
     assert "[your card]" in capsys.readouterr().out
     assert main(["cards", *options]) == 0
     assert "quota.toml" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rank", ["9" * 30, "\u00b2", "x"])
+def test_a_line_may_lie_about_its_rank(
+    rank: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a group called rank finds and is no rank blames nobody, and breaks nothing."""
+    card = changed("(?P<rank>\\d+)", "(?P<rank>\\S+)")
+    (tmp_path / "job.log").write_text(LINE.replace("rank 3", f"rank {rank}"), encoding="utf-8")
+
+    found = report(
+        capsys, str(tmp_path / "job.log"), "--cards", str(written(tmp_path / "mine", card).parent)
+    )
+
+    assert found["findings"][0]["signature"] == "acmefs-quota"  # type: ignore[index]
+    assert found["findings"][0]["culprit_ranks"] is None  # type: ignore[index]
+
+
+def test_any_text_can_be_checked() -> None:
+    """Mangled cards give mistakes or a signature whose words can be filled in, never an error."""
+    rng = random.Random(1)
+    bits = ["'", '"', "'''", "[", "]", "{", "}", "=", "\n", "\\", "(", "*", "(?P<x>", "{}", "\0"]
+    for _ in range(400):
+        text = CARD
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(bits) + text[at + rng.choice([0, 1, 20]) :]
+        card = read_card("c.toml", text.encode())
+        assert card.signature or card.mistakes
+        for words in (card.signature.title, card.signature.means) if card.signature else ():
+            words.format_map(defaultdict(str))
 
 
 def test_a_broken_card_costs_only_itself(

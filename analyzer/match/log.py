@@ -19,6 +19,7 @@ from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit, Matcher
 
 MAX_QUOTES = 6
+MAX_DIGITS = 9
 
 
 class Blames(enum.Enum):
@@ -92,7 +93,7 @@ class Log(Record):
         elif self.blames is Blames.NAMED:
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
-            if pid := line.fields.get("pid"):
+            if (pid := line.fields.get("pid", "")) and is_number(pid):
                 yield Who(pid=int(pid), host=line.who.host)
 
 
@@ -186,7 +187,12 @@ def patterns_of(matcher: Matcher | None) -> Iterator[str]:
 
 def ranks_in(text: str) -> tuple[int, ...]:
     """Read a list of ranks as logs write it: "1, 2, 5" or "4"."""
-    return tuple(int(word) for word in text.replace(",", " ").split() if word.isdigit())
+    return tuple(int(word) for word in text.replace(",", " ").split() if is_number(word))
+
+
+def is_number(word: str) -> bool:
+    """Tell whether a word is a rank or pid, and not only digits in a line that lies."""
+    return word.isascii() and word.isdigit() and len(word) < MAX_DIGITS
 
 
 def quote(line: LogLine) -> Evidence:

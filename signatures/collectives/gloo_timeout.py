@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     when=log(
         r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",
         r"Application timeout caused pair closure",
+        r"gloo/transport/tcp/pair\.cc:\d+\] (?:Read|Write) timeout \[",
     ),
     means=(
         "The rank that prints this waited for data from, or room at, another rank until the "
@@ -44,6 +45,10 @@ SIGNATURE = Signature(
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:136] "
             "Application timeout caused pair closure"
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Read timeout "
+            "[10.0.0.1]:3434"
         ),
     ),
     misses=(

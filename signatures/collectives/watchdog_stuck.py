@@ -25,6 +25,10 @@ SIGNATURE = Signature(
             r"being unexpectedly blocking"
         ),
         r"monitoring thread detects no heartbeat and will finally kill the process",
+        (
+            r"(?i)monitor thread is disabled, but would have (?:terminated the process|killed "
+            r"this job)"
+        ),
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -67,6 +71,12 @@ SIGNATURE = Signature(
             "[F ProcessGroupNCCL.cpp:1002] [Rank 1] [PG 0 Rank 1] NCCL monitor thread timeout. "
             "Basically, this could be due to CUDA or NCCL calls being unexpectedly blocking, "
             "especially when your program enters a deadlock state in watchdog"
+        ),
+        (
+            "[rank1]:[E ProcessGroupNCCL.cpp:1500] [PG ID 0 PG GUID 0(default_pg) Rank 1] "
+            "ProcessGroupNCCL monitor thread is disabled, but would have terminated the "
+            "process after attempting to dump debug info, due to ProcessGroupNCCL watchdog "
+            "hang."
         ),
     ),
     misses=(

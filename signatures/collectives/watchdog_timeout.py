@@ -16,12 +16,16 @@ SIGNATURE = Signature(
     title="A collective did not complete in time and the NCCL watchdog gave up",
     when=log(
         r"[Ww]atchdog caught collective operation timeout",
-        r"Caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)",
         (
-            r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+).*Timeout\(ms\)=\d+\) timed out "
-            r"in (?:blocking wait|call to wait)"
+            r"Caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
+            r"OpType=(?P<op>\w+)"
+        ),
+        (
+            r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)[^)]*(?:\(ms\)=\d+)?\) timed "
+            r"out in (?:blocking wait|call to wait)"
         ),
         r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
+        r"NCCL timeout in: \S+:\d+|NCCL timeout when waiting for nonblocking call",
     ),
     means=(
         "The rank that prints this waited in a collective until the limit. Others did not come, "
@@ -63,6 +67,14 @@ SIGNATURE = Signature(
             "(TORCH_NCCL_BLOCKING_WAIT=1)."
         ),
         "\t - [3] Timeout at collective: ALLREDUCE, #133",
+        (
+            "[Rank 0] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
+            "Timeout(ms)=600000) ran for 600123 milliseconds before timing out."
+        ),
+        (
+            "[rank1]: torch.distributed.DistBackendError: NCCL timeout in: "
+            "../torch/csrc/distributed/c10d/NCCLUtils.cpp:55"
+        ),
     ),
     misses=(
         (

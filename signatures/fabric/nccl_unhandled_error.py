@@ -21,9 +21,9 @@ SIGNATURE = Signature(
             r"internal error)"
         ),
         r"NCCL failure \S+:\d+ '(?:unhandled system error|unhandled cuda error|internal error)",
-        r"NCCL error(?: in)?: (?:\S+:\d+, )?invalid usage",
+        r"NCCL error(?: in)?: (?:\S+:\d+, )?invalid (?:usage|argument)",
         r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal|UnhandledCuda)Error: ",
-        r"^(?:\[rank\d+\]: ?)?ncclInvalidUsage: ",
+        r"^(?:\[rank\d+\]: ?)?ncclInvalid(?:Usage|Argument): ",
     ),
     unless=log(
         r"ncclRemoteError|remote process exited or there was a network error",
@@ -60,6 +60,11 @@ SIGNATURE = Signature(
         (
             "node3: Test NCCL failure common.cu:1005 'unhandled system error (run with "
             "NCCL_DEBUG=INFO for details) / '"
+        ),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1691, invalid argument (run "
+            "with NCCL_DEBUG=WARN for details), NCCL version 2.21.5"
         ),
     ),
     misses=(

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"Failed to check the .should dump. flag on TCPStore",
         r"TCPStore check for dump key .* failed \(store unavailable",
         r"Failed to broadcast signal \S+ through TCPStore",
+        r"TCPStoreMasterDaemon::run\(\) failed with exception: ",
         r"RuntimeError: (?:Broken pipe|Connection reset by peer)$",  # torch up to 1.12
     ),
     means=(
@@ -55,6 +56,10 @@ SIGNATURE = Signature(
             "absent key). Cannot detect remote dump signals."
         ),
         "Failed to broadcast signal exception_dump through TCPStore. Error: Broken pipe",
+        (
+            "[W1121 02:10:24.3 TCPStore.cpp:122] [c10d] TCPStoreMasterDaemon::run() failed "
+            "with exception: Connection reset by peer"
+        ),
     ),
     misses=(
         "BrokenPipeError: [Errno 32] Broken pipe",

@@ -19,11 +19,15 @@ SIGNATURE = Signature(
             r"(?P<signal>Killed|Segmentation fault|Aborted|Illegal instruction|Floating point "
             r"exception)"
         ),
+        (
+            r"ERROR: Unexpected (?P<signal>segmentation fault|floating-point exception) "
+            r"encountered in worker"
+        ),
         blames=Blames.SPEAKER,
         ends_process=True,
     ),
     means=(
-        "Worker process {worker} ended by a signal ({signal}), so its batch never comes. This "
+        "A worker process ended by a signal ({signal}), so its batch never comes. This "
         "rank fails, and the others wait for it in their next collective."
     ),
     confidence=0.93,
@@ -44,6 +48,7 @@ SIGNATURE = Signature(
         "RuntimeError: DataLoader worker (pid 16404) is killed by signal: Killed. ",
         "RuntimeError: DataLoader worker (pid 1285) is killed by signal: Segmentation fault. ",
         "RuntimeError: DataLoader worker (pid 77) is killed by signal: Aborted. ",
+        "ERROR: Unexpected segmentation fault encountered in worker.",
     ),
     misses=(
         (

@@ -20,6 +20,21 @@ from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 
 READERS: tuple[Reader, ...] = (NvmlReader(), XmlReader(), CsvReader(), TextReader())
+LINKS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
+\t Link 0: 26.562 GB/s
+\t Link 1: 26.562 GB/s
+GPU 1: NVIDIA H200 (UUID: GPU-bbbb)
+\t Link 0: 26.562 GB/s
+\t Link 1: <inactive>
+"""
+
+TOPOLOGY = (
+    "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
+    "GPU0\t X \tNV18\tPIX\t0-47\t0\n"
+    "GPU1\tNV18\t X \tSYS\t48-95\t1\n"
+    "NIC0\tPIX\tSYS\t X \t\t\n\nLegend:\n\n  X    = Self\n"
+    "  SYS  = Connection traversing PCIe as well as the interconnect between NUMA nodes\n"
+)
 BUSES = ("1B", "43", "52", "61", "9D", "C3", "D1", "DF")
 
 

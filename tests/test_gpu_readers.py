@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from gpu_docs import (
+    LINKS,
     READERS,
+    TOPOLOGY,
     document,
     gaps,
     gpus,
@@ -499,13 +501,6 @@ def test_dcgmi_diag() -> None:
     assert (gpu.index, gpu.trouble) == (2, "dcgmi diag failed: PCIe")
 
 
-LINKS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
-\t Link 0: 26.562 GB/s
-\t Link 1: 26.562 GB/s
-GPU 1: NVIDIA H200 (UUID: GPU-bbbb)
-\t Link 0: 26.562 GB/s
-\t Link 1: <inactive>
-"""
 ERRORS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
 \t Link 0: Replay Errors: 0
 \t Link 0: Recovery Errors: 2
@@ -550,12 +545,7 @@ def test_dcgmi_nvlink() -> None:
 
 def test_topology() -> None:
     """A row says how a GPU reaches the others; columns behind are left out."""
-    one, two = gpus(
-        "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
-        "GPU0\t X \tNV18\tPIX\t0-47\t0\n"
-        "GPU1\tNV18\t X \tSYS\t48-95\t1\n"
-        "NIC0\tPIX\tSYS\t X \t\t\n\nLegend:\n"
-    )
+    one, two = gpus(TOPOLOGY)
 
     assert (one.peers, two.peers, two.index) == (("X", "NV18"), ("NV18", "X"), 1)
 

@@ -63,6 +63,7 @@ class Taken(Record):
     records: tuple[Recorded, ...] = ()
     stores: tuple[StoreView, ...] = ()
     printed: tuple[Printed, ...] = ()
+    claims: tuple[Claim, ...] = ()
     fingerprints: tuple[Claim, ...] = ()
     spots: tuple[Spot, ...] = ()
 
@@ -194,6 +195,7 @@ def _claims(taken: Taken) -> Iterable[Claim]:
     for name, value in sorted(said.items()):
         yield Claim(about=name, value=value, who=about, source=Source(file="claims.json"))
     yield from claims_of(taken.spots, {m.pid: who(m, taken.hostname) for m in taken.job.members})
+    yield from taken.claims
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

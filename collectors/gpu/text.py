@@ -7,6 +7,7 @@ samples and several hosts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -24,6 +25,13 @@ MARKS = (
 )
 """One of these is in every text that is read here."""
 
+MAX_OWNED = 128 << 10
+# What stands around matrices and tables: a date, NICs, the legend.
+_BESIDE = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}$|NIC\d+\s|Legend:|NIC Legend:"
+    r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s+=|NvSwitches:|GPUs:|Key:"
+)
+
 _Parser: TypeAlias = Callable[[Piece, int, Counter], tuple[int, list[Gpu]]]
 
 
@@ -39,6 +47,13 @@ class TextReader:
             return False
         return any(mark in head for mark in MARKS) or head.startswith((b"GPU-", b"MIG-"))
 
+    def owns(self, document: Document) -> bool:
+        """Say that no other reader need look at a short file that these tools alone wrote."""
+        if document.size > MAX_OWNED or document.size > len(document.head):
+            return False
+        text = document.head.decode("utf-8", "replace")
+        return all(_all_read(piece) for piece in pieces(document, text))
+
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a fact for each GPU and sample."""
         with document.open() as stream:
@@ -46,6 +61,24 @@ class TextReader:
         counter = Counter(document)
         for piece in pieces(document, text):
             yield from _facts(piece, counter)
+
+
+def _all_read(piece: Piece) -> bool:
+    """Tell whether every line is of a tool's output; failures are for other readers, too."""
+    counter = Counter(piece.document)
+    position, found = 0, 0
+    while position < len(piece.lines):
+        text = piece.lines[position].text.strip()
+        parser = _parser(piece.lines[position].text) if text else None
+        if parser is not None:
+            behind, gpus = parser(piece, position, counter)
+            found += len(gpus)
+            position = max(behind, position + 1)
+            continue
+        if text and text[0] not in "|+-=" and not _BESIDE.match(text):
+            return False
+        position += 1
+    return found > 0
 
 
 def _facts(piece: Piece, counter: Counter) -> Iterator[Gpu]:

@@ -17,6 +17,7 @@ from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
 from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
+from whyhang.collectors.live.gpus import EXTRA, GpuWatch
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.kernel import kernel_log
@@ -101,6 +102,8 @@ class Capture:
         self._printed: list[Printed] = []
         self._fingerprints: list[Claim] = []
         self._peers: list[Dump] = []
+        self._claims: list[Claim] = []
+        self._gpus = GpuWatch(self.hostname)
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
@@ -109,8 +112,10 @@ class Capture:
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
         self._records = self._read_recorders()
+        until = time.monotonic() + EXTRA  # what is asked beside the looks shares it
         self._finish_stores()
         self._finish_ras(ras)
+        self._finish_gpus(max(0.0, until - time.monotonic()))
         self._read_kernel_log()
         ranks = [member for member in self.job.members if member.role is Role.RANK]
         self._fingerprints = list(Fingerprints(self.host, self.hostname).claims(ranks))
@@ -125,11 +130,13 @@ class Capture:
     def _look(self, *, last: bool) -> None:
         number = len(self._looks)
         if number:
-            time.sleep(self.options.interval)
+            self._gpus.pause(self.options.interval)
         self._tell(f"look {number + 1}: {_count(self.job)}")
         look = self._new_look(number, native=self.options.native)
         self._looks.append(look)
         read = worth_reading(self.job.members)
+        if number < self.options.looks:
+            self._gpus.look(number)
         look.take(self.job.members, self._known, read, self.meanwhile)
         if number == 0 and self.job.family is not None:
             self._settle(look)
@@ -140,6 +147,7 @@ class Capture:
             self._reading = (
                 Reading(self.host, found, members=members) if self.options.store else None
             )
+        self._gpus.step()
         if not last:
             look.settle()
 
@@ -206,6 +214,7 @@ class Capture:
                 records=newest(self._records),
                 stores=tuple(self._stores),
                 printed=tuple(self._printed),
+                claims=tuple(self._claims),
                 fingerprints=tuple(self._fingerprints),
                 spots=tuple(self._spots),
             )
@@ -256,6 +265,23 @@ class Capture:
             )
         self._gaps += question.gaps
         self._touched += question.touched
+
+    def _finish_gpus(self, extra: float) -> None:
+        """Keep what was told of the GPUs, and what did not come back."""
+        self._gpus.finish(self._known.values(), extra)
+        self._printed += [
+            Printed(
+                name=output.name,
+                kind="gpu-failed" if output.failed else "gpu",
+                data=output.data,
+                look=output.look,
+                taken_at=output.taken_at,
+            )
+            for output in self._gpus.outputs
+        ]
+        self._gaps += self._gpus.gaps
+        self._touched += self._gpus.touched
+        self._claims += self._gpus.claims
 
     def _read_kernel_log(self) -> None:
         """Keep what the kernel says of GPUs, links, memory and the job's processes."""

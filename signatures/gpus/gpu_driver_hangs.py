@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     title="The GPU driver of {hosts} does not answer",
     when=driver_hangs(),
     means="{says}. A sick GPU blocks the driver, and with it every CUDA call on {hosts}.",
-    confidence=0.85,
+    confidence=0.75,
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reboot {hosts}; processes in that sleep cannot be ended.",

@@ -210,3 +210,13 @@ def test_a_native_stack_at_the_last_look_only_is_no_movement() -> None:
 
     assert report.verdict == "hung"
     assert report.findings[0].culprit_ranks == (2,)
+
+
+def test_ranks_that_read_from_disk_are_not_stuck_in_the_call_they_were_caught_in() -> None:
+    """A start on a slow disk shows everyone in init_process_group, asleep in page I/O: no hang."""
+    facts: list[Fact] = []
+    for rank in range(3):
+        facts += [dump(rank, INIT, look=look) for look in (0, 1)]
+        facts += [process(rank, look=look, state="D", switches=5 + look) for look in (0, 1)]
+
+    assert report_of(facts).verdict == "inconclusive"

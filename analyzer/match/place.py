@@ -16,7 +16,7 @@ from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits import Scope, WaitKind
 
 WAITERS = {Standing.WAITING, Standing.MAYBE}
 HELD = (Standing.BLOCKED, Standing.RUNNING)
@@ -30,7 +30,8 @@ class Late(Record):
     kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
     ``worker_in`` asks for a worker of the rank that waits for such a thing.
-    ``alone`` also takes ranks stuck so while nobody is seen waiting for them.
+    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
+    part of how the thread that decides was reached, where it is not the main thread.
     """
 
     kinds: tuple[WaitKind, ...] = ()
@@ -42,6 +43,7 @@ class Late(Record):
     moves: tuple[Moved, ...] = ()
     worker_in: tuple[WaitKind, ...] = ()
     alone: bool = False
+    through: str = ""
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all roots that stand at the same place."""
@@ -73,6 +75,8 @@ class Late(Record):
             return False
         if self.says and (stand.place is None or self.says not in stand.place.says):
             return False
+        if self.through and self.through not in ((stand.place and stand.place.through) or ""):
+            return False
         if self.worker_in and not {p.kind for p in stand.children if p} & set(self.worker_in):
             return False
         return not kinds & set(self.besides)
@@ -103,9 +107,9 @@ def late(
     )
 
 
-def blocked_in(*kinds: WaitKind, says: str = "") -> Late:
+def blocked_in(*kinds: WaitKind, says: str = "", through: str = "") -> Late:
     """Ask for ranks blocked so, whether or not anyone is seen waiting for them."""
-    return Late(kinds=kinds, alone=True, says=says)
+    return Late(kinds=kinds, alone=True, says=says, through=through)
 
 
 def waiters_for(case: Case) -> tuple[int, ...]:
@@ -319,6 +323,11 @@ class AllTogether(Record):
         )
 
 
+def _in_kernel_io(case: Case, number: int) -> bool:
+    processes = case.member(number).processes
+    return bool(processes) and processes[-1].state == "D"
+
+
 def _sites(meeting: Meeting) -> str:
     if len(meeting.sites) < 2:
         return ""
@@ -329,11 +338,14 @@ def _together(case: Case, meeting: Meeting) -> float:
     """Say how sure it is that all ranks are in one call.
 
     Ranks that nobody saw may be elsewhere, one look may have caught them in passing, and the
-    same operation at several places may be several groups.
+    same operation at several places may be several groups. Who sleeps in the kernel's file or
+    page I/O is on its way through the program, whatever frame it was caught in.
     """
     strength = 0.6 if case.job.absent else 1.0
     if case.picture.looks < 2:
         strength *= 0.75
+    if any(_in_kernel_io(case, number) for number in meeting.members):
+        strength *= 0.5
     return strength * 0.75 if len(meeting.sites) > 1 else strength
 
 
@@ -394,6 +406,8 @@ class Absent(Record):
             return ()
         stores = (s.member for s in case.stands if WaitKind.STORE in kinds_of(s))
         waiters = tuple(sorted({*waiters_for(case), *stores}))
+        if not waiters and case.stands and all(_on_its_own(stand) for stand in case.stands):
+            return ()  # who is gone has ended, and nobody waits for it
         ranks = [lost.rank for lost in gone]
         members = tuple(m.id for m in case.job.members if m.rank in ranks)
         evidence = [
@@ -417,6 +431,16 @@ class Absent(Record):
                 fields=fields,
             ),
         )
+
+
+def _on_its_own(stand: Stand) -> bool:
+    """Tell whether it is known of a member that it waits for no other rank."""
+    place = stand.place
+    return (
+        stand.standing in OWN
+        and place is not None
+        and place.scope not in {Scope.RANKS, Scope.MAYBE}
+    )
 
 
 def _where_from(gone: Iterable[Gone]) -> str:

@@ -47,6 +47,7 @@ class Call:
     site: str
     dtype: str = "BFloat16"
     peer: int | None = None
+    endless: bool = False  # never completes; the batch of a send or receive is never closed
 
     @property
     def p2p(self) -> bool:
@@ -174,6 +175,7 @@ def _complete(job: Job) -> list[int]:
         r.rank: r.program[r.done]
         for r in job.ranks
         if r.done < r.issued and (r.breaks_at is None or r.done < r.breaks_at)
+        if not r.program[r.done].endless
     }
     # A broken device has still sent its part, so its peers finish; it does not.
     broken = {
@@ -185,10 +187,7 @@ def _complete(job: Job) -> list[int]:
     ready: list[int] = []
     for rank, call in (*heads.items(), *broken.items()):
         if call.peer is None:
-            seq = sum(
-                c.group is call.group for c in job.ranks[rank].program[: job.ranks[rank].done]
-            )
-            at[call.group.name, seq].append(rank)
+            at[call.group.name, job.ranks[rank].numbers[job.ranks[rank].done]].append(rank)
             continue
         other = heads.get(call.peer)
         if other is not None and other.peer == rank and other.op != call.op and rank in heads:
@@ -210,92 +209,174 @@ def _what(call: Call) -> tuple[str, tuple[tuple[int, ...], tuple[int, ...]], str
 # --- faults ----------------------------------------------------------------------------------
 
 
-def _last(rank: Rank, site: str) -> int:
-    """Find the last call of a kind in the rank's program, in the middle of a step."""
-    return max(n for n, call in enumerate(rank.program) if call.site == site)
+class Where:
+    """Chooses where in a rank's program something goes wrong: the last time, or at random."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.random = None if seed is None else random.Random(seed)
+
+    def of(self, rank: Rank, *sites: str) -> int:
+        """Choose a call of one of these kinds."""
+        found = [
+            n
+            for n, call in enumerate(rank.program)
+            if call.site in sites and len(call.group.ranks) > 1
+        ]
+        if self.random is None:
+            return found[-1]
+        # Not in the last step: behind it the job ends, and who has ended waits for nobody.
+        return self.random.choice([n for n in found if n < len(rank.step) * (STEPS - 1)])
 
 
-def _missing(job: Job, guilty: Sequence[int]) -> None:
+Fault = Callable[[Job, Sequence[int], Where], None]
+_LAYERS = ("layer_gather", "layer_scatter", "grad_gather")
+_COLLECTIVES = (*_LAYERS, "reduce_grads", "grad_norm", "gather_params")
+
+
+def _same_place(job: Job, guilty: Sequence[int], where: Where, *sites: str) -> Iterator[int]:
+    """Choose one place for all who are guilty; each goes wrong when it comes there."""
+    chosen = where.of(job.ranks[guilty[0]], *sites)
+    call = job.ranks[guilty[0]].program[chosen]
+    nth = sum(other.site == call.site for other in job.ranks[guilty[0]].program[:chosen])
     for number in guilty:
-        rank = job.ranks[number]
-        rank.stops_at = _last(rank, "layer_gather") - 2
+        program = job.ranks[number].program
+        yield [n for n, other in enumerate(program) if other.site == call.site][nth]
 
 
-def _skipped(job: Job, guilty: Sequence[int]) -> None:
-    for number in guilty:
-        rank = job.ranks[number]
-        del rank.program[_last(rank, "layer_scatter")]
+def _missing(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(guilty, _same_place(job, guilty, where, *_COLLECTIVES), strict=True):
+        job.ranks[number].stops_at = at
 
 
-def _changed(**changes: object) -> Callable[[Job, Sequence[int]], None]:
-    def fault(job: Job, guilty: Sequence[int]) -> None:
-        for number in guilty:
-            rank = job.ranks[number]
-            at = _last(rank, "reduce_grads")
-            rank.program[at] = replace(rank.program[at], **changes)  # type: ignore[arg-type]
+def _skipped(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(guilty, _same_place(job, guilty, where, "layer_scatter"), strict=True):
+        del job.ranks[number].program[at]
+
+
+def _extra(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(
+        guilty, _same_place(job, guilty, where, *_LAYERS, "reduce_grads"), strict=True
+    ):
+        program = job.ranks[number].program
+        program.insert(at + 1, program[at])
+
+
+def _other_order(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(guilty, _same_place(job, guilty, where, "layer_gather"), strict=True):
+        program = job.ranks[number].program
+        program[at], program[at + 1] = program[at + 1], program[at]
+
+
+def _changed(*sites: str, **changes: object) -> Fault:
+    def fault(job: Job, guilty: Sequence[int], where: Where) -> None:
+        for number, at in zip(guilty, _same_place(job, guilty, where, *sites), strict=True):
+            program = job.ranks[number].program
+            program[at] = replace(program[at], **changes)  # type: ignore[arg-type]
 
     return fault
 
 
-def _broken(job: Job, guilty: Sequence[int]) -> None:
-    for number in guilty:
-        rank = job.ranks[number]
-        rank.breaks_at = _last(rank, "layer_gather") - 2
+def _broken(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(guilty, _same_place(job, guilty, where, *_LAYERS), strict=True):
+        job.ranks[number].breaks_at = at
 
 
-def _network(job: Job, guilty: Sequence[int]) -> None:
-    """Nobody gets through the last reduction over all ranks."""
+def _network(job: Job, guilty: Sequence[int], where: Where) -> None:
+    """Nobody gets through one reduction over all ranks."""
     del guilty
+    at = where.of(job.ranks[0], "grad_norm")
+    nth = sum(call.site == "grad_norm" for call in job.ranks[0].program[:at])
     for rank in job.ranks:
-        at = _last(rank, "grad_norm")
-        rank.program[at] = replace(rank.program[at], sizes=((1,), (rank.rank + 1,)))
+        places = [n for n, call in enumerate(rank.program) if call.site == "grad_norm"]
+        rank.program[places[nth]] = replace(rank.program[places[nth]], endless=True)
 
 
-def _opposite(job: Job, guilty: Sequence[int]) -> None:
+def _opposite(job: Job, guilty: Sequence[int], where: Where) -> None:
     """Let some take the group of all before that of data parallelism."""
+    for number, at in zip(guilty, _same_place(job, guilty, where, "reduce_grads"), strict=True):
+        program = job.ranks[number].program
+        program[at], program[at + 1] = program[at + 1], program[at]
+
+
+def _wrong_peer(job: Job, guilty: Sequence[int], where: Where) -> None:
+    for number, at in zip(guilty, _same_place(job, guilty, where, "send_forward"), strict=True):
+        program = job.ranks[number].program
+        others = [r for r in program[at].group.ranks if r not in {number, program[at].peer}]
+        program[at] = replace(program[at], peer=others[-1])
+
+
+def _left_out(*sites: str) -> Fault:
+    def fault(job: Job, guilty: Sequence[int], where: Where) -> None:
+        for number, at in zip(guilty, _same_place(job, guilty, where, *sites), strict=True):
+            del job.ranks[number].program[at]
+
+    return fault
+
+
+def _unclosed(job: Job, guilty: Sequence[int], where: Where) -> None:
+    places = _same_place(job, guilty, where, "send_forward")
+    for number, at in zip(guilty, places, strict=True):
+        rank = job.ranks[number]
+        rank.program[at] = replace(rank.program[at], endless=True)
+        rank.stops_at = at + 1
+
+
+def _left_loop(job: Job, guilty: Sequence[int], where: Where) -> None:
+    """Let some have fewer batches, and go on to the barrier behind the loop."""
+    del where
     for number in guilty:
         rank = job.ranks[number]
-        at = _last(rank, "reduce_grads")
-        rank.program[at], rank.program[at + 1] = rank.program[at + 1], rank.program[at]
+        del rank.program[-len(rank.step) :]
+        one = ((1,), (1,))
+        rank.program.append(Call("all_reduce_barrier", job.world, one, "end_of_epoch", "Float"))
 
 
-def _wrong_peer(job: Job, guilty: Sequence[int]) -> None:
-    for number in guilty:
-        rank = job.ranks[number]
-        at = _last(rank, "send_forward")
-        call = rank.program[at]
-        others = [r for r in call.group.ranks if r not in {number, call.peer}]
-        rank.program[at] = replace(call, peer=others[-1])
-
-
-def _records_lost(job: Job, guilty: Sequence[int]) -> None:
-    _missing(job, guilty)
+def _records_lost(job: Job, guilty: Sequence[int], where: Where) -> None:
+    _missing(job, guilty, where)
     rest = [r.rank for r in job.ranks if r.rank not in guilty]
-    job.absent = frozenset(random.Random(7).sample(rest, len(rest) // 4))
+    chance = where.random or random.Random(7)
+    job.absent = frozenset(chance.sample(rest, len(rest) // 4))
 
 
-FAULTS: dict[str, Callable[[Job, Sequence[int]], None]] = {
-    "healthy": lambda job, guilty: None,  # noqa: ARG005
+def _few_records(job: Job, guilty: Sequence[int], where: Where) -> None:
+    """Leave a quarter of the dumps, none of them of whom everyone waits for."""
+    _missing(job, guilty, where)
+    rest = [r.rank for r in job.ranks if r.rank not in guilty]
+    chance = where.random or random.Random(7)
+    job.absent = frozenset({*guilty, *chance.sample(rest, len(rest) - max(1, len(job.ranks) // 4))})
+
+
+FAULTS: dict[str, Fault] = {
+    "healthy": lambda job, guilty, where: None,  # noqa: ARG005
     "missing-rank": _missing,
     "skipped-call": _skipped,
-    "other-operation": _changed(op="all_reduce"),
-    "other-size": _changed(sizes=((8,), (8,))),
-    "other-dtype": _changed(dtype="Half"),
+    "extra-call": _extra,
+    "other-order": _other_order,
+    "other-operation": _changed("reduce_grads", op="all_reduce"),
+    "other-size": _changed("reduce_grads", sizes=((8,), (8,))),
+    "other-dtype": _changed("reduce_grads", dtype="Half"),
+    "left-loop": _left_loop,
     "broken-device": _broken,
     "network-stuck": _network,
     "opposite-order": _opposite,
     "wrong-peer": _wrong_peer,
+    "no-receive": _left_out("recv_forward", "recv_backward"),
+    "no-send": _left_out("send_forward", "send_backward"),
+    "unclosed-batch": _unclosed,
     "dumps-lost": _records_lost,
+    "few-dumps": _few_records,
 }
-"""What can be done to a job. ``healthy`` and ``network-stuck`` have no guilty rank."""
+"""What can be done to a job. For the ``BLAMELESS`` nobody is guilty, or nobody can be named."""
 
-BLAMELESS = frozenset(("healthy", "network-stuck"))
+BLAMELESS = frozenset(("healthy", "network-stuck", "few-dumps"))
 
 
-def make(fault: str, world_size: int, tp: int, pp: int, guilty: Sequence[int]) -> Job:
+def make(
+    fault: str, world_size: int, tp: int, pp: int, guilty: Sequence[int], where: Where | None = None
+) -> Job:
     """Build a job, do something to it, and let it run into its hang."""
     job = build(world_size, tp, pp)
-    FAULTS[fault](job, guilty)
+    FAULTS[fault](job, guilty, where or Where())
     job.guilty = frozenset() if fault in BLAMELESS else frozenset(guilty)
     run(job)
     return job
@@ -389,7 +470,8 @@ class _Dump:
         counts[call.p2p] += 1
         if call.p2p:
             self._entry(call, self._name(call), done=False)
-            self._entry(replace(call, sizes=((), ())), "nccl:coalesced", done=done)
+            if not call.endless:
+                self._entry(replace(call, sizes=((), ())), "nccl:coalesced", done=done)
         else:
             self._entry(call, f"nccl:{call.op}", done=done)
 
@@ -489,6 +571,14 @@ class _Dump:
                     Frame("<module>", f"{SCRIPT}pretrain.py", 120),
                 ],
             )
+            if site == "end_of_epoch":  # further down in the function that the loop is in
+                self.stacks[site] = [
+                    Frame("barrier", f"{LIBRARY}distributed_c10d.py", 4500),
+                    common[0],
+                    Frame("train", f"{SCRIPT}training.py", 530),
+                    *common[3:],
+                ]
+                return self.stacks[site]
             self.stacks[site] = [
                 Frame(site.split("_", maxsplit=1)[0], f"{LIBRARY}distributed_c10d.py", 2500 + line),
                 common[0],

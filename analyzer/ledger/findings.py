@@ -10,7 +10,9 @@ from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import history_of, shift
 from whyhang.analyzer.ledger.meet import Meeting
+from whyhang.analyzer.ledger.p2p import left_habit, left_open
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
+from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.ledger.scene import Scene, merged, place, site_of_heads, sources
 from whyhang.analyzer.ledger.splits import mismatches
 from whyhang.analyzer.ledger.unpaired import stuck_pairs, unanswered, unpaired
@@ -38,7 +40,7 @@ def find(scene: Scene) -> tuple[Finding, ...]:
         explained.update(pairs.culprits, pairs.waiting)
     for finding in _unclosed(scene):
         found.append(finding)
-        explained.update(finding.culprits)
+        explained.update(finding.culprits, finding.waiting)
     found += [_deadlock(scene, c) for c in open_cycles if c.chain and not c.members & explained]
     found += _ends(scene, explained, split)
     if any(finding.culprits for finding in found):
@@ -165,9 +167,11 @@ def _with_history(base: Finding, meeting: Meeting, waiting: int) -> Finding:
 
 
 def _unclosed(scene: Scene) -> Iterable[Finding]:
+    met = {p.head.rank for p in scene.pairings if p.answered and p.ready}
+    again = sorted(root.member for root in scene.roots if root.member in met)[:MAX_STUDIED]
     for rank, heads in scene.heads.of.items():
         head = heads[0]
-        if not head.call.unclosed:
+        if not head.call.unclosed and not (rank in again and left_open(scene.book, head)):
             continue
         call = refer(scene.table(head), head.call)
         quotes = scene.quotes((rank,))
@@ -176,6 +180,7 @@ def _unclosed(scene: Scene) -> Iterable[Finding]:
             says=words.unclosed(rank, call, site_of(head.call)),
             call=call,
             culprits=(rank,),
+            waiting=tuple(sorted({p.peer for p in scene.pairings if p.head is head} - {rank})),
             affected=scene.reaching({rank}, (rank,)),
             site=site_of(head.call),
             quotes=quotes,
@@ -185,8 +190,13 @@ def _unclosed(scene: Scene) -> Iterable[Finding]:
 
 def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
     """Judge ranks that wait only for each other, in calls of several groups."""
-    culprits = _fewer_by_group(scene, cycle)
     links = cycle.chain
+    caught = [link.wait.waiter for link in links]
+    culprits = (
+        _fewer_by_group(scene, cycle)
+        or tuple(sorted({rank for rank in caught if left_habit(scene.book, rank)}))
+        or who_left(scene.book, caught)
+    )
     quotes = scene.quotes([link.wait.waiter for link in links])
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return Finding(
@@ -214,7 +224,16 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
 
 
 def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:
-    """Name the ranks that entered two groups in the rarer order, among those who are in both."""
+    """Name the ranks that entered two groups in the rarer order, among those who are in both.
+
+    Where sends or a third group are part of the circle, some only wait as a result, and to
+    count them proves nothing.
+    """
+    calls = [link.wait.call for link in cycle.chain]
+    if len({call.group for call in calls if call is not None and not call.p2p}) != 2:
+        return ()
+    if any(call is None or call.p2p for call in calls):
+        return ()
     head_of = {
         rank: heads[0].table
         for rank, heads in scene.heads.of.items()

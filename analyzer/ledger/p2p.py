@@ -8,12 +8,13 @@ to a rank goes with the first unfinished receive of that rank from here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger.book import Book
 from whyhang.analyzer.ledger.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.ledger.history import order_of
+from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.model import Call, CallState, Frame, Record
 
 MAX_STUDIED = 16
@@ -78,26 +79,41 @@ def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
     """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
 
     A rank that left its own habit at this line of code is wrong. If ranks send by one rule
-    ("to the next rank") and a few do not, those few are. Else a rank that sends to one who
-    does not listen, while another listens to it in vain, is.
+    ("to the next rank") and a few do not, those few are. So is who left the routine of its
+    program. Else a rank is that sends to one who listens to another, who listens to another
+    (and so on) who listens to it.
     """
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
     caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
     studied = sorted(caught)[:MAX_STUDIED]
-    for odd in ({r for r in studied if _left_habit(book, r)}, _odd_distances(book, found)):
+    for odd in ({r for r in studied if left_habit(book, r)}, _odd_distances(book, found)):
         wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
-    listened_to = {(p.peer, p.head.rank) for p in lonely if p.call.op == "recv"}
-    for pairing in lonely:
-        sender = pairing.head.rank
-        listeners = {listener for source, listener in listened_to if source == sender}
-        if pairing.call.op == "send" and listeners and pairing.peer not in listeners:
-            wrong.add(sender)
+    left = who_left(book, studied)
+    if left:
+        return left
+    listens_to = {p.head.rank: p.peer for p in lonely if p.call.op == "recv"}
+    wrong = {
+        pairing.head.rank
+        for pairing in lonely
+        if pairing.call.op == "send"
+        and pairing.head.rank in _followed(listens_to, pairing.peer)
+        and not _named_before(book, pairing)
+    }
     return tuple(sorted(wrong)) if len(wrong) == 1 else ()
 
 
-def deaf_to_sender(found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
+def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
+    """List whom a rank listens to, and whom that one listens to, and so on."""
+    found: set[int] = set()
+    while rank in listens_to and listens_to[rank] not in found:
+        rank = listens_to[rank]
+        found.add(rank)
+    return found
+
+
+def deaf_to_sender(book: Book, found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
     """Find the one rank that listens to who does not send, while another sends to it in vain.
 
     Only among ranks that wait for each other in a circle (``caught``): else its sender may just
@@ -112,8 +128,21 @@ def deaf_to_sender(found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...
         if p.call.op == "recv"
         and p.peer not in talking
         and senders.get(p.head.rank, p.peer) != p.peer
+        and not _named_before(book, p)
     }
     return tuple(deaf) if len(deaf) == 1 else ()
+
+
+def _named_before(book: Book, pairing: Pairing) -> bool:
+    """Tell whether a rank has had such a call with this peer before: then it is no wrong one."""
+    return any(
+        call.op == pairing.call.op
+        and call.peer == pairing.peer
+        and call.state is CallState.COMPLETED
+        for table in book.tables
+        if (standing := table.standings.get(pairing.head.rank)) is not None and standing.p2p
+        for call in order_of(standing)
+    )
 
 
 class _Posted:
@@ -171,23 +200,36 @@ def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
             )
 
 
-def _left_habit(book: Book, rank: int) -> bool:
-    """Tell whether the last peer a rank named at a line of its code is one it never named before.
+def left_habit(book: Book, rank: int) -> bool:
+    """Tell whether a rank named, at a line of its code, a peer that it never names there.
 
-    Such a call may even have been answered, by a receive that was meant for another.
+    It is the call that holds the rank up, or its last: that may even have been answered, by a
+    receive that was meant for another.
     """
     for table in book.tables:
         standing = table.standings.get(rank)
         if standing is None or not standing.p2p:
             continue
-        peers: dict[tuple[str, Frame | None], list[int | None]] = defaultdict(list)
+        by_site: dict[tuple[str, Frame], list[Call]] = defaultdict(list)
         for call in order_of(standing):
-            peers[call.op, site_of(call)].append(call.peer)
-        for (_, site), named in peers.items():
-            before = set(named[:-1])
-            if site is not None and len(before) == 1 and named[-1] not in before:
-                return True
+            site = site_of(call)
+            if site is not None:
+                by_site[call.op, site].append(call)
+        for calls in by_site.values():
+            first = next((c for c in calls if c.state is not CallState.COMPLETED), None)
+            for odd in (first, calls[-1]):
+                usual = {call.peer for call in calls if call is not odd}
+                if odd is not None and len(usual) == 1 and odd.peer not in usual:
+                    return True
     return False
+
+
+def left_open(book: Book, head: Head) -> bool:
+    """Tell from all that a rank's recorder holds whether its send belongs to an open batch."""
+    standing = book.tables[head.table].standings.get(head.rank) if head.table >= 0 else None
+    if standing is None or not head.call.p2p:
+        return False
+    return any(call.unclosed and call.order == head.call.order for call in order_of(standing))
 
 
 def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:

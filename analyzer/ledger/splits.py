@@ -11,6 +11,7 @@ from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import earlier, history_of, left_loop, off_habit, shift
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.records import Finding, Quote, Side, Verdict
+from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.ledger.scene import Scene, sources
 from whyhang.analyzer.model import replace
 
@@ -35,7 +36,7 @@ def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
     sides = tuple(_side(meeting.table, meeting.seq, camp) for camp in split.camps)
     culprits, by_history = split.minority, False
     if split.tie:
-        culprits = _off_habit(meeting, sides)
+        culprits = _off_habit(meeting, sides) or _off_routine(scene, sides)
         by_history = bool(culprits)
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     waiting = tuple(rank for rank in meeting.ranks if rank not in culprits)
@@ -93,6 +94,13 @@ def _off_habit(meeting: Meeting, sides: Sequence[Side]) -> tuple[int, ...]:
         if odd:
             left.append(side)
     return left[0].ranks if len(left) == 1 else ()
+
+
+def _off_routine(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of equally many ranks, find the side whose ranks left the routine of their program."""
+    left = set(who_left(scene.book, [rank for side in sides for rank in side.ranks]))
+    whole = [side for side in sides if left.issuperset(side.ranks)]
+    return whole[0].ranks if len(whole) == 1 and len(left) == len(whole[0].ranks) else ()
 
 
 def _with_history(finding: Finding, meeting: Meeting, sides: Sequence[Side], odd: Side) -> Finding:

@@ -21,7 +21,9 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     if not lonely:
         return None
     caught = {rank for cycle in cycles for rank in cycle.members}
-    wrong = wrong_peers(scene.book, scene.pairings) or deaf_to_sender(scene.pairings, caught)
+    wrong = wrong_peers(scene.book, scene.pairings) or deaf_to_sender(
+        scene.book, scene.pairings, caught
+    )
     culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:

@@ -117,9 +117,20 @@ def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
     group's are known, whose ranks are global.
     """
     found: list[Call] = []
-    for _, same in groupby(rows, key=_launch):
-        found += _batch(list(same), ranks)
+    closed: set[tuple[str, int]] = set()  # what is done in batches that end, by operation and stack
+    for _, group in groupby(rows, key=_launch):
+        same = list(group)
+        if same[-1].name.ends_batch:
+            closed.update(_by_stack(row) for row in same[:-1] if row.p2p and row.frames)
+            found += _batch(same, ranks)
+        else:
+            usually = len(same) == 1 and _by_stack(same[0]) in closed
+            found += _batch(same, ranks, unclosed=usually)
     return found
+
+
+def _by_stack(row: Row) -> tuple[str, int]:
+    return row.name.op, id(row.frames)  # equal stacks are one object
 
 
 def worth_keeping(calls: Sequence[Call], completed: int) -> tuple[Call, ...]:
@@ -191,13 +202,18 @@ def _launch(row: Row) -> tuple[bool, int | None, object]:
     return (row.p2p, shared, None if shared is not None else id(row.raw))
 
 
-def _batch(same: list[Row], ranks: tuple[int, ...] | None) -> list[Call]:
-    """Make calls of what was launched under one number."""
+def _batch(same: list[Row], ranks: tuple[int, ...] | None, *, unclosed: bool = False) -> list[Call]:
+    """Make calls of what was launched under one number.
+
+    ``unclosed``: a send or receive alone is taken for a batch without an end, because from the
+    same line of code others were batches.
+    """
     end = same[-1] if same[-1].name.ends_batch else None
     members = [row for row in same if row is not end]
     if end is None:
         # Entries that share a number are of one block, and this one has no end.
-        unclosed = len(members) > 1 and members[-1].state is not CallState.COMPLETED
+        unclosed = unclosed or len(members) > 1
+        unclosed = unclosed and members[-1].state is not CallState.COMPLETED
         return [_call(row, ranks, unclosed=unclosed) for row in members]
     if not members:
         return [_call(end, ranks)]

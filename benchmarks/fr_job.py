@@ -80,7 +80,9 @@ class Job:
     absent: frozenset[int] = frozenset()
 
 
-def build(world_size: int, tp: int, pp: int) -> Job:
+def build(
+    world_size: int, tp: int, pp: int, layers: int = LAYERS, microbatches: int = MICROBATCHES
+) -> Job:
     """Make a healthy job. ``world_size`` must be a multiple of tp x pp."""
     dp = world_size // (tp * pp)
     names = iter(range(1, 10**6))
@@ -94,7 +96,7 @@ def build(world_size: int, tp: int, pp: int) -> Job:
     job = Job(ranks=[], world=world)
     for number in range(world_size):
         own = of[number]
-        step = list(_step(number, own, world, tp, pp))
+        step = list(_step(number, own, world, tp, (layers, microbatches)))
         job.ranks.append(
             Rank(rank=number, groups=[world, *own.values()], step=step, program=step * STEPS)
         )
@@ -118,27 +120,30 @@ def _meshes(tp: int, dp: int, pp: int) -> dict[str, list[list[int]]]:
     }
 
 
-def _step(rank: int, own: dict[str, Group], world: Group, tp: int, pp: int) -> Iterator[Call]:
+def _step(
+    rank: int, own: dict[str, Group], world: Group, tp: int, sizes: tuple[int, int]
+) -> Iterator[Call]:
     """One training step: forward and backward of each microbatch, then the reductions."""
     tensor, data, pipe = own.values()
+    pp, (layers, microbatches) = len(pipe.ranks), sizes
     stage = pipe.ranks.index(rank)
     hidden = (2048, 1, 4096)
     whole = (2048 * tp, 1, 4096)
-    for _ in range(MICROBATCHES):
+    for _ in range(microbatches):
         if stage > 0:
             before = pipe.ranks[stage - 1]
             yield Call("recv", pipe, (hidden, hidden), "recv_forward", peer=before)
-        for _ in range(LAYERS):
+        for _ in range(layers):
             yield Call("_all_gather_base", tensor, (hidden, whole), "layer_gather")
             yield Call("_reduce_scatter_base", tensor, (whole, hidden), "layer_scatter")
         if stage < pp - 1:
             after = pipe.ranks[stage + 1]
             yield Call("send", pipe, (hidden, hidden), "send_forward", peer=after)
-    for _ in range(MICROBATCHES):
+    for _ in range(microbatches):
         if stage < pp - 1:
             after = pipe.ranks[stage + 1]
             yield Call("recv", pipe, (hidden, hidden), "recv_backward", peer=after)
-        for _ in range(LAYERS):
+        for _ in range(layers):
             yield Call("_all_gather_base", tensor, (hidden, whole), "grad_gather")
         if stage > 0:
             before = pipe.ranks[stage - 1]
@@ -380,6 +385,26 @@ def make(
     job.guilty = frozenset() if fault in BLAMELESS else frozenset(guilty)
     run(job)
     return job
+
+
+def make_at_random(seed: int) -> tuple[str, Job]:
+    """Build a job of random shape with a random fault of one random rank; name the fault."""
+    chance = random.Random(seed)
+    while True:
+        fault = chance.choice(sorted(FAULTS))
+        tp, pp, dp = chance.choice((1, 2, 4)), chance.choice((1, 2, 3, 4)), chance.randint(1, 4)
+        if not 2 <= tp * pp * dp <= 32 or (fault == "wrong-peer" and pp < 3):
+            continue
+        layers, microbatches = chance.randint(1, LAYERS), chance.randint(1, MICROBATCHES + 1)
+        job = build(tp * pp * dp, tp, pp, layers, microbatches)
+        guilty = chance.randrange(len(job.ranks))
+        try:
+            FAULTS[fault](job, [guilty], Where(chance.randrange(1 << 30)))
+        except IndexError:  # this rank makes no call with which that can be done
+            continue
+        job.guilty = frozenset() if fault in BLAMELESS else frozenset((guilty,))
+        run(job, chance.choice((1, 2, 5, RUN_AHEAD, 20)))
+        return fault, job
 
 
 # --- dumps -----------------------------------------------------------------------------------

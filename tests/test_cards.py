@@ -327,6 +327,25 @@ def test_of_two_cards_with_one_id_the_nearer_counts(tmp_path: Path) -> None:
     assert len(known([str(tmp_path / "config" / "whyhang" / "cards")]).gaps) == 0
 
 
+def test_names_of_other_signatures_are_checked(tmp_path: Path) -> None:
+    """A card that outranks or replaces what does not exist says so, with its line, and works."""
+    text = changed("runbook_url", 'outranks = [\n  "watchdog-timeuot"]\nrunbook_url')
+    text = changed("outranks = [\n", "override = true\noutranks = [\n", text)
+    written(tmp_path, text)
+
+    (card,) = known([str(tmp_path)]).cards
+
+    assert card.signature is not None
+    assert {(m.line, m.text.partition(",")[0]) for m in card.mistakes} == {
+        (
+            line_of(text, "\noverride") + 1,
+            'there is no signature "acmefs-quota" of whyhang to replace',
+        ),
+        (line_of(text, '\n  "watchdog') + 1, 'outranks names "watchdog-timeuot"'),
+    }
+    assert any('did you mean "watchdog-timeout"' in m.text for m in card.mistakes)
+
+
 def test_check_ends_with_one_if_there_is_a_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from whyhang.analyzer.cards.trial import Trial
 
 MAX_BYTES = 1 << 20
+FEW = 5  # words that can all be listed in a sentence
 
 _TEXT, _TEXTS, _FLAG, _NUMBER, _TABLE = (
     "a text in quotes",
@@ -83,7 +84,7 @@ class Card(Record):
     signature: Signature | None
     mistakes: tuple[Mistake, ...] = ()
     override: bool = False
-    id_line: int | None = None
+    lines: dict[Path, int] = {}  # noqa: RUF012 - msgspec copies it for each record
 
 
 def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
@@ -119,7 +120,7 @@ def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
         signature=_signature(values, trial, file) if usable else None,
         mistakes=tuple(mistakes),
         override=bool(values.get(("override",), False)),
-        id_line=lines.get(("id",)),
+        lines=lines,
     )
 
 
@@ -172,7 +173,7 @@ def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterat
         name = ".".join(map(str, path))
         if expected is None:
             known = [".".join(map(str, p)) for p in FIELDS]
-            text = f'unknown field "{name}"{_meant(name, known)}'
+            text = f'unknown field "{name}"{meant(name, known)}'
             yield Mistake(text=text, line=_line(lines, path))
         elif not _fits(value, expected):
             yield Mistake(text=f"{name} must be {expected}", line=_line(lines, path))
@@ -222,15 +223,15 @@ def _fits(value: object, expected: str) -> bool:
 
 
 def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    meant = _meant(value, choices)
-    if len(choices) < 5:
-        meant = f"; it is one of {', '.join(choices)}"
-    elif not meant:
-        meant = "; `whyhang cards new` lists them"
-    return f'unknown {name} "{value}"{meant}'
+    if len(choices) < FEW:
+        hint = f"; it is one of {', '.join(choices)}"
+    else:
+        hint = meant(value, choices) or "; `whyhang cards new` lists them"
+    return f'unknown {name} "{value}"{hint}'
 
 
-def _meant(word: str, known: tuple[str, ...] | list[str]) -> str:
+def meant(word: str, known: tuple[str, ...] | list[str]) -> str:
+    """Suggest the known word that a person may have meant, if one is near."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f'; did you mean "{near[0]}"?' if near else ""
 

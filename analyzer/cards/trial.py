@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -171,11 +172,15 @@ _ONE_LINE = "{} is one line of a log; it cannot hold a line break"
 
 def finds(pattern: regex.Pattern[str], line: str) -> bool:
     """Search a line as the log reader does: without what launchers put in front, then whole."""
-    texts = [part.text for part in take_apart(line, Voice())]
     try:
-        return any(pattern.search(text, timeout=SECONDS) for text in (*texts, line))
+        return any(pattern.search(text, timeout=SECONDS) for text in _texts_of(line))
     except TimeoutError:
         return False
+
+
+@functools.lru_cache(maxsize=256)
+def _texts_of(line: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*(part.text for part in take_apart(line, Voice())), line)))
 
 
 def _wrong_pattern(pattern: str, path: Path) -> Problem | None:

@@ -179,7 +179,8 @@ C10D: tuple[WaitRule, ...] = (
             "c10d::ProcessGroupNCCL::abortCommsFromMap "
             "c10d::ProcessGroupNCCL::waitForPendingWorks c10d::nccl2::ProcessGroupNCCL::shutdown "
             "c10d::nccl2::ProcessGroupNCCL::abort c10d::nccl2::ProcessGroupNCCL::finalize "
-            "ncclCommAbort ncclCommDestroy ncclCommFinalize"
+            "ncclCommAbort ncclCommDestroy ncclCommFinalize ncclCommRevoke commDestroySync "
+            "commReclaim commFinalize ncclProxyStop ncclProxyDestroy"
         ),
         native=True,
         says="shutting a communicator down",
@@ -196,7 +197,8 @@ C10D: tuple[WaitRule, ...] = (
             "c10d::nccl2::ProcessGroupNCCL::timeoutWatchdog c10d::ProcessGroupGloo::runLoop "
             "gloo::transport::tcp::Loop::run c10d::detail::LibUVStoreDaemon::run "
             "c10d::detail::TCPStoreMasterDaemon::run ncclProxyProgress ncclProxyService "
-            "ncclProxyServiceUDS ncclRasMain rasThreadMain"
+            "ncclProxyServiceUDS ncclRasMain rasThreadMain ncclProxyGetPostedOps progressOps "
+            "sendProxyProgress recvProxyProgress ncclIbAsyncThreadMain persistentSocketThread"
         ),
         native=True,
         says="a thread that watches or serves",
@@ -226,11 +228,40 @@ NCCL: tuple[WaitRule, ...] = (
             "ncclCommInit* ncclCommSplit* bootstrapInit bootstrapAllGather bootstrapRecv "
             "bootstrapRoot socketRingConnect initTransportsRank ncclTransportP2pSetup "
             "ncclTransportRingConnect ncclTransportTreeConnect ncclCollPreconnectFunc "
-            "ncclP2PPreconnectFunc ncclPreconnectFunc"
+            "ncclP2PPreconnectFunc ncclPreconnectFunc bootstrapSend bootstrapSplit "
+            "socketRingAllGather ncclTransportPatConnect ncclTransportCheckP2pType "
+            "ncclCommShrink ncclCommGrow"
         ),
         native=True,
         says=_SETS_UP,
         verified="symbols 2.1-2.15",
+    ),
+    WaitRule(
+        kind=WaitKind.NCCL_INIT,
+        functions=names(
+            "ncclProxyCallBlocking* ncclPollProxyResponse ncclProxyConnect "
+            "ncclProxyClientGetFd* ncclProxyClientQueryFd*"
+        ),
+        native=True,
+        says="connecting to a peer (waits for NCCL's proxy thread)",
+        verified="NCCL source",
+    ),
+    WaitRule(
+        kind=WaitKind.NCCL_INIT,
+        functions=names(
+            "ncclNvlsSetup ncclNvlsBufferSetup ncclNvlsTreeConnect ncclNvls* "
+            "cuMulticastBindMem cuMulticastBindAddr cuMulticastAddDevice cuMulticastCreate"
+        ),
+        native=True,
+        says="setting up NVLS multicast memory (Fabric Manager, NVSwitch)",
+        verified="NCCL source, CUDA interface",
+    ),
+    WaitRule(
+        kind=WaitKind.NCCL_INIT,
+        functions=names("ncclCuMemHostAlloc ncclCuMemHostEnable ncclCuMemAlloc ncclIpcSocket*"),
+        native=True,
+        says="exchanging memory handles with local ranks (cuMem)",
+        verified="NCCL source",
     ),
     *(
         WaitRule(
@@ -254,11 +285,28 @@ NCCL: tuple[WaitRule, ...] = (
     WaitRule(
         kind=WaitKind.COLLECTIVE,
         functions=names(
-            "ncclGroupEnd ncclGroupEndInternal groupLaunch ncclEnqueueCheck waitWorkFifoAvailable "
-            "ncclLocalOpAppend"
+            "ncclGroupEnd ncclGroupEndInternal groupLaunch ncclEnqueueCheck asyncJobLaunch "
+            "ncclLaunchPrepare uploadWork ncclProxyStart doLaunches"
         ),
         native=True,
         says="in the launch of an NCCL operation",
+        scope=Scope.MAYBE,
+        verified="NCCL source",
+    ),
+    WaitRule(
+        kind=WaitKind.COLLECTIVE,
+        functions=names("waitWorkFifoAvailable ncclLocalOpAppend"),
+        native=True,
+        layer=Layer.MECHANISM,
+        says="in NCCL's full queue (operations before this one do not finish)",
+        scope=Scope.MAYBE,
+        verified="NCCL source",
+    ),
+    WaitRule(
+        kind=WaitKind.COLLECTIVE,
+        functions=names("ncclLaunchKernel ncclStrongStreamLaunchKernel"),
+        native=True,
+        says="in the launch of an NCCL kernel",
         scope=Scope.MAYBE,
         verified="NCCL source",
     ),
@@ -286,7 +334,10 @@ NCCL: tuple[WaitRule, ...] = (
     ),
     WaitRule(
         kind=WaitKind.CUDA_SYNC,
-        functions=names("cuInit cuDevicePrimaryCtxRetain cuCtxCreate* cuModuleLoad*"),
+        functions=names(
+            "cuInit cuDevicePrimaryCtxRetain cuCtxCreate* cuModuleLoad* cuLibraryLoad* "
+            "cuModuleGetFunction* cuLibraryGetKernel* cuKernelGetFunction*"
+        ),
         native=True,
         says="setting up the GPU",
         scope=Scope.LOCAL,
@@ -295,6 +346,17 @@ NCCL: tuple[WaitRule, ...] = (
 )
 
 DRIVERS: tuple[WaitRule, ...] = (
+    WaitRule(
+        kind=WaitKind.NETWORK,
+        functions=names(
+            "ibv_modify_qp ibv_reg_mr* ibv_create_qp* ibv_create_cq* ibv_open_device "
+            "ibv_alloc_pd ibv_dereg_mr ibv_destroy_qp ibv_query_gid* rdma_*"
+        ),
+        native=True,
+        layer=Layer.MECHANISM,
+        says="in an InfiniBand call (driver or firmware)",
+        verified="libibverbs interface",
+    ),
     # These libraries come without symbols for what is inside them.
     WaitRule(
         kind=WaitKind.CUDA_SYNC,

@@ -241,8 +241,11 @@ def _place_of_purpose(reading: Reading, decided: Match) -> Place:
     op = next((op for op in map(_op, (decided, *family)) if op is not None), None)
     api = _op(spoken)
     says = _phrase(spoken)
-    if kind is not WaitKind.NCCL_INIT and any(m.rule.kind is WaitKind.NCCL_INIT for m in family):
-        says += f", {WaitKind.NCCL_INIT.value}"
+    inits = [m for m in family if m.rule.kind is WaitKind.NCCL_INIT]
+    if inits and kind is WaitKind.NCCL_INIT and decided.frame.native:
+        says = _phrase(inits[0])  # the innermost knows what of it takes so long
+    elif inits and kind is not WaitKind.NCCL_INIT:
+        says += f", {_phrase(inits[0])}"
     return Place(
         kind=kind,
         scope=decided.rule.scope or scope_of(kind),

@@ -45,9 +45,16 @@ class Block:
         self.release: Callable[[], None] = _nothing
         self._counted = start
         self._breaks = 0
+        self._total: int | None = None
+
+    def count(self) -> None:
+        """Count the lines, in a thread with time to spare; ``line_at(stop)`` then costs nothing."""
+        self._total = self.data.count(b"\n", self.start, self.stop)
 
     def line_at(self, offset: int) -> int:
         """Give the 1-based number of the line at an offset; cheap if the offsets rise."""
+        if offset == self.stop and self._total is not None:
+            return self.line + self._total
         if offset < self._counted:
             return self.line + self._breaks - self.data.count(b"\n", offset, self._counted)
         self._breaks += self.data.count(b"\n", self._counted, offset)

@@ -31,7 +31,7 @@ LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
 ESCAPE = b"\x1b"
-MAX_SPOKEN = 2000  # lines in which it is looked who speaks
+MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 

@@ -75,7 +75,7 @@ def _ahead(
     with ThreadPoolExecutor(threads, thread_name_prefix="whyhang-log") as pool:
 
         def submit(block: Block) -> None:
-            waiting.append((block, pool.submit(searcher.search_some, block, MAX_HITS)))
+            waiting.append((block, pool.submit(_search, searcher, block)))
 
         for block in begun:
             submit(block)
@@ -91,3 +91,9 @@ def _ahead(
                 busy += 1
                 found = searcher.search(block)
             yield block, found
+
+
+def _search(searcher: Searcher, block: Block) -> Searched | None:
+    """Search a block in a thread, and count its lines, which whoever takes it needs."""
+    block.count()
+    return searcher.search_some(block, MAX_HITS)

@@ -112,7 +112,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             if roots and found[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
                 found[cause] = replace(found[cause], culprit_ranks=finding.culprit_ranks)
-    order = _order if roots else _cause_order  # with no cause known, the surest effect leads
+    order = _order if roots else _effect_order
     effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
     cause_of_all = 0 if roots else None
     found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
@@ -128,6 +128,11 @@ def _cause_order(candidate: Candidate) -> tuple[float, float, int, str]:
         len(hit.members) or 10**6,
         candidate.signature.id,
     )
+
+
+def _effect_order(candidate: Candidate) -> tuple[bool, tuple[float, float, int, str]]:
+    """Let the surest effect lead where no cause is known; how a launcher ended it tells least."""
+    return (candidate.signature.gives_way, _cause_order(candidate))
 
 
 def _order(candidate: Candidate) -> tuple[float, str]:

@@ -344,3 +344,17 @@ def test_logs_that_end_before_the_first_step_are_not_called_healthy() -> None:
     assert report.verdict == "inconclusive"
     assert report.findings[0].next_steps
     assert diagnosed({None: text + "[rank0] step 10 loss 0.3\n"}).verdict == "healthy"
+
+
+def test_who_waited_in_vain_leads_where_no_cause_is_known() -> None:
+    """That the launcher then ended the job says less than that ranks timed out before."""
+    timeout = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation"
+    log = f"[rank0]: {timeout} to complete\n[rank1]: {timeout} to complete\n{table(0, 1)}"
+    log += "W0101 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 77 closing"
+
+    report = diagnosed({None: f"{log} signal SIGTERM\n"})
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "missing-rank-in-collective"
+    assert report.findings[0].culprit_ranks is None
+    assert "waited in vain" in report.headline

@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         "message."
     ),
     confidence=0.4,
+    gives_way=True,
     matches=(
         (
             "[n0042:23902] [[12704,0],0] ORTE_ERROR_LOG: Data unpack would read past end of "

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
     ),
     means="mpirun stopped the remaining processes; the first failure stands elsewhere.",
     confidence=0.8,
+    gives_way=True,
     matches=(
         "Primary job  terminated normally, but 1 process returned",
         "mpirun detected that one or more processes exited with non-zero status, thus causing",

@@ -22,6 +22,7 @@ SIGNATURE = Signature(
     ),
     means="The job was told to stop; this rank was only the first to be noticed.",
     confidence=0.8,
+    gives_way=True,
     next_steps=("Look at the batch system's log for a time limit, preemption or cancellation",),
     matches=(
         (

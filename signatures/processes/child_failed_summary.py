@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         "it or in its own file."
     ),
     confidence=0.3,
+    gives_way=True,
     next_steps=(
         "Read the output of the worker named under 'Root Cause'",
         "Decorate main with elastic's record to have its traceback in the table",

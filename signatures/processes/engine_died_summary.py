@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         "own output before."
     ),
     confidence=0.3,
+    gives_way=True,
     next_steps=("Read the first error of the engine's workers",),
     matches=(
         "RuntimeError: Engine core process EngineCore_DP1 died unexpectedly",

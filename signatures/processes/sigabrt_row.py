@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "that rank's log."
     ),
     confidence=0.5,
+    gives_way=True,
     next_steps=("Read the lines before the end in that rank's log",),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),
     matches=(

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "SIGTERM. None of them is a cause."
     ),
     confidence=0.8,
+    gives_way=True,
     next_steps=("Look for the first process that ended without SIGTERM",),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),
     matches=(

@@ -67,7 +67,8 @@ class Expectation(Record):
 
     ``also`` holds categories that would be right as well. ``location_line_contains`` is part
     of the source line on which the culprit stands. ``op`` is the collective that hangs, or
-    either of the two that met.
+    either of the two that met. ``from_logs`` holds categories that may be named, with other
+    ranks, where only what the job printed is at hand.
     """
 
     verdict: str
@@ -77,6 +78,7 @@ class Expectation(Record):
     location_function: str | None = None
     location_line_contains: str | None = None
     op: str | None = None
+    from_logs: tuple[str, ...] = ()
 
 
 class Sample(Record):

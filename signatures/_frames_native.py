@@ -148,17 +148,20 @@ C10D: tuple[WaitRule, ...] = (
         verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
-        kind=WaitKind.STORE,
+        kind=WaitKind.INIT,
         functions=("c10d::TCPStore::waitForWorkers",),
         native=True,
+        op="init_process_group",
         says="waiting for all workers to join the store",
         verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(
-        kind=WaitKind.STORE,
+        # Its maker waits here for as many clients as it was told to expect, a client for its maker.
+        kind=WaitKind.INIT,
         functions=("c10d::TCPStore::TCPStore",),
         native=True,
-        says="connecting to the store",
+        op="init_process_group",
+        says="joining the store",
         verified="run 2.13; symbols 1.13-2.15",
     ),
     WaitRule(

@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from whyhang.analyzer import keeper, scenario
 from whyhang.analyzer.expected import deviations
+from whyhang.analyzer.model import fold
 from whyhang.analyzer.report import Report
 
 SAMPLES = scenario.samples()
@@ -23,11 +26,14 @@ ATTACH_LIMIT = 90.0
 
 @pytest.mark.live
 @pytest.mark.parametrize("name", STARTABLE)
-def test_live_diagnosis(name: str) -> None:
+def test_live_diagnosis(
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """Pointed at the launcher of a running sample, whyhang says what is the matter with it.
 
     The exit code agrees with the verdict, the job is still there and unchanged afterwards,
-    and nothing of it is left once it is ended.
+    and nothing of it is left once it is ended. From what the job printed alone nothing is
+    said with confidence that is not so.
     """
     sample = SAMPLES[name]
     lack = scenario.missing(sample)
@@ -47,10 +53,66 @@ def test_live_diagnosis(name: str) -> None:
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     assert done.stdout, done.stderr.decode()
     report = msgspec.json.decode(done.stdout, type=Report)
+    (tmp_path / "job.log").write_text(output)
+    logs = from_log(tmp_path / "job.log")
+    for column, value in row_of(sample, report, logs).items():
+        record_property(column, value)
     assert deviations(sample, report) == [], f"{report.headline}\n{output[-2000:]}"
     assert done.returncode == EXIT_CODES[report.verdict]
     assert before == after
     assert not before & {pid for pid, _ in keeper.parents()}
+    assert not misnamed(sample, logs), logs.headline
+
+
+def from_log(path: Path) -> Report:
+    """Diagnose what the job printed, and nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-m", "whyhang", str(path), "--format", "json"],
+        capture_output=True,
+        timeout=ATTACH_LIMIT,
+        check=True,
+    )
+    return msgspec.json.decode(done.stdout, type=Report)
+
+
+def row_of(sample: scenario.Sample, report: Report, logs: Report) -> dict[str, str]:
+    """Put into words for the table what is true and what was said."""
+    truth, ranks = sample.expect.category, sample.expect.culprit_ranks
+    right = not deviations(sample, logs) or not open_question(logs)
+    logs_right = "WRONG" if misnamed(sample, logs) else "right" if right else ""
+    return {
+        "sample": sample.name,
+        "truth": f"{truth}{f' {fold(ranks)}' if ranks else ''}",
+        "live": said(report),
+        "live_right": "WRONG" if deviations(sample, report) else "right",
+        "logs": said(logs),
+        "logs_right": logs_right,
+    }
+
+
+def said(report: Report) -> str:
+    """Give the category and the ranks that a report names first."""
+    if open_question(report):
+        return report.verdict
+    first = report.findings[0]
+    return f"{first.category}{f' {fold(first.culprit_ranks)}' if first.culprit_ranks else ''}"
+
+
+def open_question(report: Report) -> bool:
+    """Tell whether a report leaves open what happened, or found nothing."""
+    return not report.findings or report.verdict in {"inconclusive", "healthy"}
+
+
+def misnamed(sample: scenario.Sample, report: Report) -> bool:
+    """Tell whether a report says with confidence what is not so, or blames the innocent."""
+    if open_question(report) or report.findings[0].confidence < 0.5:
+        return False
+    first, expect = report.findings[0], sample.expect
+    if first.category in expect.from_logs:
+        return False
+    named = set(first.culprit_ranks or ())
+    innocent = expect.culprit_ranks is not None and not named <= set(expect.culprit_ranks)
+    return innocent or first.category not in {expect.category, *expect.also}
 
 
 @pytest.mark.live

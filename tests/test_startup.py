@@ -5,7 +5,7 @@ from __future__ import annotations
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.describe import duration
-from whyhang.analyzer.model import Fact
+from whyhang.analyzer.model import Fact, Process, ThreadState, replace
 
 
 def looks(
@@ -63,13 +63,24 @@ def test_a_task_that_ended_is_missed_on_its_slurm_node() -> None:
 
 
 def test_a_rank_of_the_start_before_holds_up_those_that_were_restarted() -> None:
-    """Restart counts differ: the old one is named, and nobody while all are of one start."""
+    """Restart counts differ and the old rank is through its start: it will not come again."""
     old = looks(0, ELSEWHERE, environ={"TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": "2"})
+    threads = (ThreadState(tid=1, name="gloo_tcp_loop", state="S"),)
+    met = [replace(f, threads=threads) if isinstance(f, Process) else f for f in old]
     new = looks(1, INIT, environ={"TORCHELASTIC_RESTART_COUNT": "1", "WORLD_SIZE": "2"})
-    found = report_of([*old, *new]).findings[0]
+    found = report_of([*met, *new]).findings[0]
     assert (found.category, found.culprit_ranks) == ("elastic-restart", (0,))
-    same = looks(0, ELSEWHERE, environ={"TORCHELASTIC_RESTART_COUNT": "1", "WORLD_SIZE": "2"})
-    assert report_of([*same, *new]).findings[0].category == "init-missing-rank"
+    late = report_of([*old, *new]).findings[0]
+    assert (late.category, late.culprit_ranks) == ("init-missing-rank", (0,))
+
+
+def test_a_rank_that_trains_is_not_missing_at_the_start() -> None:
+    """Who has the threads of a backend was in init_process_group and is not late for it."""
+    threads = (ThreadState(tid=1, name="pt_gloo_runloop", state="S"),)
+    facts = looks(0, ELSEWHERE, environ={"WORLD_SIZE": "2"})
+    met = [replace(f, threads=threads) if isinstance(f, Process) else f for f in facts]
+    report = report_of([*met, *looks(1, INIT, environ={"WORLD_SIZE": "2"})])
+    assert "init-missing-rank" not in {f.signature for f in report.findings}
 
 
 def test_a_late_rank_is_slow_only_where_it_was_seen_to_go_on() -> None:

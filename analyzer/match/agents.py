@@ -132,17 +132,16 @@ def _round_quote(case: Case, agent: Agent) -> list[Evidence]:
 def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:
     """List the node numbers that are not there; only a static rendezvous gives numbers.
 
-    More connections than agents seen mean that nodes have come of which the number is not known.
+    Only its first node knows who is connected, and that by number only where all who are
+    connected were looked at: of a node whose log is not at hand it is not known.
     """
     first = agents[0]
     numbers = {agent.node_rank for agent in agents if agent.node_rank is not None}
-    joined = max(agent.joined or 0 for agent in agents)
-    if first.backend != "static" or first.max_nodes is None or not numbers:
+    joined = max((agent.joined for agent in agents if agent.joined is not None), default=None)
+    if first.backend != "static" or first.max_nodes is None or joined is None:
         return ()
     if joined > len(numbers):
         return ()
-    if 0 not in numbers:
-        return (0,)  # of the others it is not known whether they have come
     return tuple(node for node in range(first.max_nodes) if node not in numbers)
 
 

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
 from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.match.place import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -124,7 +126,9 @@ def differs(*keys: str) -> Differs:
 class Generations(Record):
     """Ranks that were started anew wait in their start for ranks that were not.
 
-    ``TORCHELASTIC_RESTART_COUNT`` differs between them; their keys in the store do, too.
+    ``TORCHELASTIC_RESTART_COUNT`` differs between them. Ranks of the old start that are through
+    init_process_group do not come to it again. Where they wait in it, too, nobody is to blame,
+    and it is less sure: some versions of torch give each start keys of its own, 2.13 does not.
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -138,7 +142,9 @@ class Generations(Record):
         }
         newest = max(counts.values(), default=0)
         new = tuple(n for n, count in counts.items() if count == newest and n in waits)
-        old = tuple(n for n, count in counts.items() if count < newest)
+        older = [n for n, count in counts.items() if count < newest]
+        stuck = any(number in waits for number in older)
+        old = tuple(n for n in older if n in waits or has_met(case.member(n)))
         if not new or not old:
             return ()
         stands = [case.stands[number] for number in old]
@@ -150,6 +156,8 @@ class Generations(Record):
             Hit(
                 members=old,
                 affected=new,
+                strength=0.7 if stuck else 1.0,
+                names_culprit=not stuck,
                 evidence=(
                     *(_said(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
                     *evidence_of(case, stands[0]),

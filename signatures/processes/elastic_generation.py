@@ -18,8 +18,8 @@ SIGNATURE = Signature(
     ),
     when=generations(),
     means=(
-        "TORCHELASTIC_RESTART_COUNT is {new} on {others} and {old} on {who}. Ranks of different "
-        "starts never meet: {others} {wait} in init_process_group, {who} {is} {does}{at}. Why the "
+        "TORCHELASTIC_RESTART_COUNT is {new} on {others} and {old} on {who}. {others} "
+        "{wait} in init_process_group, {who} {is} {does}{at} and does not come there. Why the "
         "restart began is in the log of the node that restarted first."
     ),
     confidence=0.95,

@@ -39,7 +39,8 @@ ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
     line_text = source_lines(job.excerpts)
-    stands = set_aside(job, [_stand(job, member, rules, line_text) for member in job.members])
+    each = [_stand(job, member, rules, line_text) for member in job.members]
+    stands = for_a_key(set_aside(job, each))
     tracks = ranked_tracks(job)
     waits = _waits_of_stacks(job, stands, tracks)
     ledger = judge(tracks, job.groups, job.world_size, waits=waits)
@@ -107,6 +108,30 @@ def set_aside(job: Job, stands: list[Stand]) -> tuple[Stand, ...]:
         and stand.standing not in IN_STEP
         and job.members[stand.member].rank is None
         and _entry(job.members[stand.member]) not in entries
+        else stand
+        for stand in stands
+    )
+
+
+def for_a_key(stands: tuple[Stand, ...]) -> tuple[Stand, ...]:
+    """Take a wait for a key of the store as a wait for a rank, where one is free to set it.
+
+    Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
+    waits for nobody may be the one that should set it.
+    """
+    keys = {s.member for s in stands if s.place is not None and s.place.kind is WaitKind.STORE}
+    free = {Standing.BLOCKED, Standing.RUNNING, Standing.STOPPED, Standing.MOVING}
+    if not any(s.standing in free and s.member not in keys for s in stands):
+        return stands
+    return tuple(
+        replace(
+            stand,
+            standing=Standing.WAITING,
+            earlier=tuple(
+                Standing.WAITING if was is Standing.BLOCKED else was for was in stand.earlier
+            ),
+        )
+        if stand.member in keys and stand.standing is Standing.BLOCKED
         else stand
         for stand in stands
     )

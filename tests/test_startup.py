@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from small_jobs import ELSEWHERE, INIT, dump, process, report_of
+from small_jobs import BARRIER, ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.describe import duration
 from whyhang.analyzer.model import Fact, Process, ThreadState, replace
@@ -104,3 +104,46 @@ def test_durations_are_said_as_people_say_them() -> None:
         "2 h",
         "2 days",
     ]
+
+
+WAITS_FOR_KEY = (
+    "synchronize (torch/distributed/elastic/utils/store.py:80)\nsetup (train.py:12)\n"
+    "<module> (train.py:60)\n"
+)
+NEW_GROUP = (
+    "new_group (torch/distributed/distributed_c10d.py:5000)\nsetup (train.py:14)\n"
+    "<module> (train.py:60)\n"
+)
+
+
+def ready(stacks: dict[int, str]) -> list[Fact]:
+    """Make two looks at ranks that stand still."""
+    environ = {"WORLD_SIZE": str(len(stacks))}
+    return [fact for rank, text in stacks.items() for fact in looks(rank, text, environ=environ)]
+
+
+def test_readers_of_a_key_are_not_blamed_while_a_rank_is_elsewhere() -> None:
+    """Whoever waits for nobody may be the one to set the key; its readers are its victims."""
+    report = report_of(ready({0: ELSEWHERE, 1: WAITS_FOR_KEY, 2: WAITS_FOR_KEY}))
+    first = report.findings[0]
+    assert (first.category, first.culprit_ranks) == ("store-key-never-set", (0,))
+    assert first.affected_ranks == (1, 2)
+
+
+def test_nobody_is_blamed_where_all_wait_for_a_key() -> None:
+    """All ranks read and none sets: which of them should have is not known."""
+    first = report_of(ready(dict.fromkeys(range(3), WAITS_FOR_KEY))).findings[0]
+    assert (first.category, first.culprit_ranks) == ("store-key-never-set", None)
+
+
+def test_a_rank_elsewhere_is_not_a_mismatch_of_groups() -> None:
+    """One is late for new_group, another is no member and has gone on to a barrier: innocent."""
+    report = report_of(ready({0: NEW_GROUP, 1: ELSEWHERE, 2: BARRIER}))
+    assert report.findings[0].culprit_ranks == (1,)
+    assert all(2 not in (finding.culprit_ranks or ()) for finding in report.findings)
+
+
+def test_all_ranks_in_new_group_create_different_groups() -> None:
+    """Nobody is missing and nobody is blamed; the order of the groups is what differs."""
+    first = report_of(ready(dict.fromkeys(range(3), NEW_GROUP))).findings[0]
+    assert (first.category, first.culprit_ranks) == ("group-creation-mismatch", None)

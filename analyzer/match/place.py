@@ -163,11 +163,17 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
         affected=affected,
         evidence=tuple(evidence),
         strength=strength,
-        names_culprit=not _too_many(case, members, waiters),
+        names_culprit=not _too_many(case, members, waiters) and not _all_for_keys(case, members),
         collective=call_of(case, waiters),
         location=location_of(case, stands[0]),
         fields=subject_fields(case, stands, affected),
     )
+
+
+def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
+    """Tell whether the whole job waits for keys of the store: who should set them is unknown."""
+    everyone = len(members) == len(case.stands) > 1
+    return everyone and all(WaitKind.STORE in kinds_of(case.stands[n]) for n in members)
 
 
 def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
@@ -259,7 +265,7 @@ class CreatesGroup(Record):
         """Blame those who do not take part, if they are known to be elsewhere."""
         meetings = {m.kind: m for m in case.picture.meetings}
         creating = meetings.get(WaitKind.GROUP)
-        if creating is None or case.picture.progress:
+        if creating is None or case.picture.progress or case.picture.roots:
             return ()
         inside = set(creating.members)
         outside = tuple(
@@ -269,7 +275,7 @@ class CreatesGroup(Record):
         )
         if not outside:
             return ()
-        few = _count(case, outside) <= _count(case, creating.members)
+        few = _count(case, outside) < _count(case, creating.members)
         blamed = outside if few else creating.members
         shown = [case.stands[outside[0]], case.stands[creating.members[0]]]
         fields = subject_fields(case, [case.stands[n] for n in blamed], creating.members)
@@ -279,6 +285,7 @@ class CreatesGroup(Record):
             Hit(
                 members=blamed,
                 affected=creating.members if few else outside,
+                names_culprit=few,  # of as many outside, some may be no members of that group
                 evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
                 collective=Collective(op=creating.op),
                 location=location_of(case, case.stands[blamed[0]]),
@@ -293,7 +300,12 @@ def creates_group() -> CreatesGroup:
 
 
 class AllTogether(Record):
-    """Every rank that should be there is in the same operation: the cause is below it."""
+    """Every rank that should be there is in the same operation: the cause is below it.
+
+    ``kinds`` limits it to operations of these kinds.
+    """
+
+    kinds: tuple[WaitKind, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
@@ -301,6 +313,8 @@ class AllTogether(Record):
         if picture.roots or picture.progress or len(picture.meetings) != 1 or case.job.gone:
             return ()
         meeting = picture.meetings[0]
+        if self.kinds and meeting.kind not in self.kinds:
+            return ()
         others = [s for s in case.stands if s.member not in set(meeting.members)]
         ranked = any(case.member(s.member).rank is not None for s in others)
         if len(meeting.members) < 2 or not all_seen(case) or ranked:
@@ -349,9 +363,9 @@ def _together(case: Case, meeting: Meeting) -> float:
     return strength * 0.75 if len(meeting.sites) > 1 else strength
 
 
-def all_together() -> AllTogether:
+def all_together(*kinds: WaitKind) -> AllTogether:
     """Ask whether every rank stands in one and the same operation."""
-    return AllTogether()
+    return AllTogether(kinds=kinds)
 
 
 class AllReceive(Record):

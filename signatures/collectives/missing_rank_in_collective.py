@@ -26,12 +26,12 @@ SIGNATURE = Signature(
     when=either(
         late(
             besides=(*KNOWN_LOCAL_CAUSES, WaitKind.WORK),
-            not_while_in=(WaitKind.INIT,),
+            not_while_in=(WaitKind.INIT, WaitKind.STORE),
         ),
         late(
             WaitKind.WORK,
             besides=KNOWN_LOCAL_CAUSES,
-            not_while_in=(WaitKind.INIT,),
+            not_while_in=(WaitKind.INIT, WaitKind.STORE),
             moves=RESTING,
         ),
         ledger(Verdict.NEVER_JOINED, Verdict.STALLED),

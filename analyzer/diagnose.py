@@ -281,7 +281,21 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
     if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
+    inside = any(spot.inside for spot in case.ledger.spots.values())
+    if inside and not ended and not _errors(case, candidates):
+        return "hung"  # calls stand open, and no line says that anything failed
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
+
+
+def _errors(case: Case, candidates: list[Candidate]) -> bool:
+    """Tell whether a line of a log was taken for a cause or a consequence."""
+    places = {(line.source.file, line.source.line) for line in case.job.lines}
+    return any(
+        (piece.source, piece.line) in places
+        for candidate in candidates
+        if candidate.signature.kind is not Kind.NOISE
+        for piece in candidate.hit.evidence
+    )
 
 
 def _all_move(case: Case, finding: Finding) -> bool:

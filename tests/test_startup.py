@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from log_docs import read_log
 from small_jobs import BARRIER, ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.describe import duration
 from whyhang.analyzer.model import Fact, Process, ThreadState, replace
+from whyhang.analyzer.report import Report
 
 
 def looks(
@@ -147,3 +149,60 @@ def test_all_ranks_in_new_group_create_different_groups() -> None:
     """Nobody is missing and nobody is blamed; the order of the groups is what differs."""
     first = report_of(ready(dict.fromkeys(range(3), NEW_GROUP))).findings[0]
     assert (first.category, first.culprit_ranks) == ("group-creation-mismatch", None)
+
+
+def nccl_log(rank: int, *last: str) -> str:
+    """Print what NCCL says of one rank up to its network, and then some more lines."""
+    who = f"node{rank // 2}:{100 + rank}:{170 + rank} [{rank % 2}] NCCL INFO "
+    lines = ["Bootstrap: Using eth0:10.0.0.1<0>", "Using network Socket", *last]
+    return "".join(f"{who}{line}\n" for line in lines)
+
+
+def comm(rank: int, event: str) -> str:
+    return f"ncclCommInitRank comm 0x55{rank}0 rank {rank} nranks 3 cudaDev 0 busId 1000 - {event}"
+
+
+def nccl_report(last: dict[int, tuple[str, ...]]) -> Report:
+    facts = [
+        fact
+        for rank, lines in last.items()
+        for fact in read_log(nccl_log(rank, *lines), name=f"rank{rank}.log")
+    ]
+    return report_of(facts)
+
+
+CHANNEL = "Channel 00/0 : 0[0] -> 1[1] [send] via P2P/IPC"
+
+
+def test_a_rank_that_never_began_nccls_setup_is_named() -> None:
+    """Two wait in the bootstrap; the third has not come to its first collective."""
+    begun = {rank: (comm(rank, "Init START"),) for rank in (0, 1)}
+    first = nccl_report({**begun, 2: ()}).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("nccl-start-incomplete", (2,))
+
+
+def test_a_rank_that_is_not_through_nccls_setup_is_named_with_its_phase() -> None:
+    """Complete on two of three; the third says which channel it connects."""
+    done = {r: (comm(r, "Init START"), comm(r, "Init COMPLETE")) for r in (0, 2)}
+    first = nccl_report({**done, 1: (comm(1, "Init START"), CHANNEL)}).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("nccl-start-incomplete", (1,))
+    assert "complete on 2 of 3" in first.title
+    assert "connecting its channels" in first.title
+
+
+def test_nobody_is_blamed_where_all_stand_in_one_phase_of_nccls_setup() -> None:
+    """The bootstrap points at the interfaces, channels from GPU to GPU at peer-to-peer access."""
+    start = nccl_report({rank: (comm(rank, "Init START"),) for rank in range(3)})
+    assert (start.verdict, start.findings[0].category) == ("hung", "nccl-network-interface")
+    assert start.findings[0].culprit_ranks is None
+    peer = nccl_report({rank: (comm(rank, "Init START"), CHANNEL) for rank in range(3)})
+    assert peer.findings[0].category == "nccl-p2p-or-acs"
+
+
+def test_a_setup_that_is_complete_or_has_led_to_steps_is_no_finding() -> None:
+    """Later communicators may be open when a log is cut; a job that trains is not starting."""
+    start = {rank: (comm(rank, "Init START"),) for rank in range(3)}
+    ended = {rank: (*lines, comm(rank, "Init COMPLETE")) for rank, lines in start.items()}
+    trains = {rank: (*lines, "step 12 loss 0.3") for rank, lines in start.items()}
+    for last in (ended, trains):
+        assert not [f for f in nccl_report(last).findings if f.signature.startswith("nccl-start")]

@@ -40,6 +40,7 @@ from whyhang.analyzer.match.meeting import (
     port_held,
     resolves_apart,
 )
+from whyhang.analyzer.match.nccl_start import nccl_start
 from whyhang.analyzer.match.place import (
     absent,
     all_receive,
@@ -121,6 +122,7 @@ __all__ = [
     "log",
     "meets_elsewhere",
     "moving",
+    "nccl_start",
     "never_launched",
     "not_connected",
     "parted",

@@ -6,8 +6,6 @@ from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.place import waiters_for
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.match.place import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence

@@ -1,0 +1,93 @@
+"""How far each process came in setting NCCL up: the last of its INFO lines that marks a phase.
+
+The order is that of NCCL 2.7 to 2.30 (``init.cc``, ``bootstrap.cc``, ``transport.cc``). What a
+process does next, after the line it printed last, is what it waits in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.model import Claim, Fact, Source, Who
+from whyhang.collectors.logs.found import FileView, Found, Handler
+
+if TYPE_CHECKING:
+    import regex
+
+INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
+NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
+STARTED = r"NCCL INFO .{0,200}- Init START"
+ARRIVED = r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion)"
+PLANNED = r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)"
+CONNECTING = (
+    r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"
+)
+CONNECTED = r"NCCL INFO Connected all (?:rings|trees)"
+COMPLETE = r"NCCL INFO .{0,200}- Init COMPLETE"
+
+PHASES: tuple[tuple[str, str], ...] = (
+    (INTERFACE, "interface"),
+    (NETWORK, "network"),
+    (STARTED, "bootstrap"),
+    (ARRIVED, "topology"),
+    (PLANNED, "channels"),
+    (CONNECTING, "connecting"),
+    (CONNECTED, "connected"),
+    (COMPLETE, "complete"),
+)
+"""Which line begins which phase, in order."""
+
+_NAMES = [name for _, name in PHASES]
+MAX_PROCESSES = 100_000
+
+
+class NcclStartReader:
+    """Collects the furthest phase of each process in its first communicator."""
+
+    def __init__(self, file: FileView) -> None:
+        self._file = file
+        self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
+
+    def watches(self) -> dict[str, Handler]:
+        """Give the patterns to look for, and what to call with each line found."""
+        return {pattern: self._handler(name) for pattern, name in PHASES}
+
+    def _handler(self, name: str) -> Handler:
+        def note(found: Found, match: regex.Match[str]) -> None:
+            self._note(name, found, match)
+
+        return note
+
+    def _note(self, name: str, found: Found, match: regex.Match[str]) -> None:
+        key = (found.who.host, found.who.pid, found.who.rank)
+        stage = self._furthest.get(key)
+        if stage is None:
+            if len(self._furthest) >= MAX_PROCESSES:
+                return
+            stage = self._furthest[key] = _Stage(found.who)
+        stage.told |= {k: v for k, v in match.groupdict().items() if v}
+        if _NAMES.index(name) >= stage.number:
+            stage.number, stage.text, stage.source = _NAMES.index(name), found.text, found.source
+
+    def facts(self) -> Iterator[Fact]:
+        """Give a claim for the phase of each process, its line as it stands, and its interface."""
+        for stage in self._furthest.values():
+            if stage.source is None or stage.number < 0:
+                continue
+            who = self._file.resolve(stage.who)
+            words = f"{_NAMES[stage.number]}\n{stage.told.get('via', '')}\n{stage.text}"
+            yield Claim(about="nccl-phase", value=words, who=who, source=stage.source)
+            if interface := stage.told.get("interface"):
+                yield Claim(about="nccl-interface", value=interface, who=who, source=stage.source)
+
+
+class _Stage:
+    """Where one process stands."""
+
+    def __init__(self, who: Who) -> None:
+        self.who = who
+        self.number = -1
+        self.text = ""
+        self.source: Source | None = None
+        self.told: dict[str, str] = {}

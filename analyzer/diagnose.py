@@ -347,6 +347,7 @@ def _headline(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> st
         return "The evidence does not say what the job waits for."
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
-    if verdict in {"hung", "failed"} and first.confidence < 0.5:
+    unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
+    if verdict in unsure and first.confidence < 0.5:
         return f"Possibly: {text}"
     return text

@@ -45,6 +45,9 @@ def _readers() -> tuple[Reader, ...]:
 
     return (
         OwnFiles(),
+        NvmlReader(),  # these have a file for themselves, and tell at once
+        XmlReader(),
+        CsvReader(),
         FlightRecorder(),
         RasReader(),
         pyspy.JSON,
@@ -55,9 +58,6 @@ def _readers() -> tuple[Reader, ...]:
         traceback.READER,
         handwritten.READER,
         StackPeers(),
-        NvmlReader(),
-        XmlReader(),
-        CsvReader(),
         TextReader(),
     )
 

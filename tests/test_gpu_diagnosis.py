@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 
 import pytest
 from gpu_docs import BUSES, gpus, listed, node, row, table, uuid, xml_gpu, xml_log
-from small_jobs import ALL_REDUCE, ELSEWHERE, case_of, dump, process, report_of, still
+from rich.console import Console
+from small_jobs import ALL_REDUCE, BROADCAST, ELSEWHERE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.model import (
     Claim,
@@ -20,6 +22,7 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.terminal import show
 
 ALL = dict.fromkeys(range(8), ALL_REDUCE)
 SPINS = {"busy": "100 %", "memory_busy": "0 %", "power": "118.20 W"}
@@ -140,6 +143,32 @@ def test_a_moment_between_is_no_finding() -> None:
     facts = [*first, *(replace(f, look=1) for f in second)]  # type: ignore[type-var]
 
     assert "gpu-never-launched" not in {f.signature for f in job(facts).findings}
+
+
+def test_of_a_broadcast_an_idle_gpu_tells_less() -> None:
+    """Its root may be done while the others are not: said, and less surely."""
+    in_broadcast = dict.fromkeys(range(8), BROADCAST)
+    sure = job(states({3: RESTS})).findings[0]
+    first = report_of([*still(in_broadcast), NCCL, *states({3: RESTS})]).findings[0]
+
+    assert first.signature == "gpu-never-launched"
+    assert first.confidence < sure.confidence - 0.2
+
+
+def test_the_rows_of_gpus_fit_the_terminal() -> None:
+    """Beside the ranks stands a short table of the GPUs that decide, in 80 columns."""
+    who = Who(host="node-with-a-long-name.cluster.example.org")
+    facts: list[Fact] = [replace(f, who=who) for f in states({3: RESTS})]  # type: ignore[type-var]
+    console = Console(file=io.StringIO(), width=80)
+    show(job(facts), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [line.rstrip() for line in text.splitlines()]
+    head = lines.index("GPUs")
+
+    assert max(len(line) for line in lines) <= 80
+    assert lines[head + 1].split() == ["ranks", "use", "power", "gpu"]
+    assert lines[head + 2].startswith("3        0 %    71 W   GPU 3 of node-with")
+    assert lines[head + 4].startswith("0-2,4-7  100 %  118 W  GPUs 0-2,4-7 of node-with")
 
 
 FAULTS = [

@@ -21,6 +21,9 @@ from whyhang.analyzer.signature import Hit
 SHOWN = 6
 """GPUs that are quoted."""
 
+AT_REST = 5
+"""Per cent of time with a kernel running up to which a GPU has nothing to do."""
+
 HELD = 1024.0
 """MiB from which memory counts as a program's."""
 
@@ -249,7 +252,7 @@ class SlowedDown(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; where the stacks show a standstill it is no cause."""
         devices = [d for d in case.job.gpus.devices if d.now("reasons") is not None]
-        slow = [d for d in devices if _brakes(d)]
+        slow = [d for d in devices if _brakes(d) and max(d.every("busy"), default=100) > AT_REST]
         if not slow or 2 * len(slow) > max(len(devices), 2):
             return ()
         stands = bool(waiters_for(case)) and case.picture.progress is False

@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import activity, call_of, evidence_of, location_of
 from whyhang.analyzer.gpus import Device
-from whyhang.analyzer.match.gpu import HELD, SHOWN, hit_on, names, quoted
+from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
 from whyhang.analyzer.match.place import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
 
-BUSY, IDLE = 90, 5
-"""Per cent of time with a kernel running."""
+BUSY = 90
+"""Per cent of time with a kernel running from which a GPU is busy."""
+
+ONE_SIDED = ("broadcast", "reduce", "scatter", "gather", "send", "isend")
+"""Operations of which a rank may be done while others are not: an idle GPU tells less."""
 
 SPINS = 0.55
 """Share of the power limit up to which a busy GPU is taken to wait rather than to compute."""
@@ -105,7 +108,7 @@ def _sort(device: Device) -> str:
     told = device.every("busy")
     if not told or device.now("mig"):
         return "others"
-    if max(told) <= IDLE:
+    if max(told) <= AT_REST:
         return "idle"
     if min(told) < BUSY:
         return "others"
@@ -165,7 +168,10 @@ class NeverLaunched(Record):
             return ()
         if not _seen(case) and not all(_surely_spins(device) for device in load.spinning):
             return ()
-        return (_launch_hit(case, load.idle, load.spinning, _strength(case, load)),)
+        strength = _strength(case, load)
+        if any(meeting.op in ONE_SIDED for meeting in case.picture.meetings):
+            strength *= 0.7
+        return (_launch_hit(case, load.idle, load.spinning, strength),)
 
 
 def never_launched() -> NeverLaunched:

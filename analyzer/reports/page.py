@@ -186,9 +186,9 @@ def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
     """Show the GPUs that decide something, beside the ranks that use them."""
     if not rows:
         return []
-    named = ("ranks", "gpu", "use", "power", "")
-    lines = [(fold(row.ranks), row.name, row.use, row.power, cut(row.says, 60)) for row in rows]
-    kept = [n for n in range(len(named)) if n == 1 or any(line[n] for line in lines)]
+    named = ("ranks", "use", "power", "gpu", "")
+    lines = [(fold(row.ranks), row.use, row.power, row.name, cut(row.says, 60)) for row in rows]
+    kept = [n for n in range(len(named)) if any(line[n] for line in lines)]
     return [
         Section(title="GPUs"),
         Table(

@@ -163,7 +163,7 @@ class Draft:
         text = values.told(text)
         if text is None:
             return
-        if values.is_trouble(text):
+        if not text[0].isdigit() and values.is_trouble(text):
             self.trouble(f"{name}: {text}" if name else text, lost=values.is_lost(text))
             return
         value = self._value(field, text, unit)

@@ -24,7 +24,7 @@ MAX_GPU = 4 << 20
 """Bytes of one GPU; with a hundred processes it has about 50 KiB."""
 
 _ROOT = b"<nvidia_smi_log"
-_GPU = re.compile(rb"<gpu\s+id\s*=\s*[\"']([^\"'<>]{0,80})[\"']\s*>|<gpu>")
+_GPU = re.compile(rb"<gpu(?:\s+id\s*=\s*[\"']([^\"'<>]{0,80})[\"'])?\s*>")
 _END = b"</gpu>"
 _CLOSE = b"</nvidia_smi_log>"
 _HEAD = {

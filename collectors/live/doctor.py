@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from whyhang.analyzer.model import Record
+from whyhang.collectors.gpu import probe
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.stacks import pyspy
 
@@ -236,13 +237,19 @@ def gpus() -> Check:
             cost="the state of the GPUs is not known",
             remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
         )
+    code, said = _run([sys.executable, "-I", probe.__file__])
+    count = said.count('{"index":')
+    if code == 0 and count:
+        return Check(what="GPUs", ok=True, found=f"NVML tells of {count}")
     device = Path("/dev/nvidia0").exists()
     return Check(
         what="GPUs",
         ok=False,
-        found="no nvidia-smi or rocm-smi" + (", though /dev/nvidia0 is there" if device else ""),
+        found="no NVML, no nvidia-smi, no rocm-smi"
+        + (", though /dev/nvidia0 is there" if device else ""),
         cost="the state of the GPUs is not known, if there are any",
-        remedy="install the tools of the driver, or mount them into the container",
+        remedy="install the tools of the driver; containers get them with "
+        "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     )
 
 

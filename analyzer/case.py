@@ -12,6 +12,7 @@ from whyhang.analyzer.model import (
     Claim,
     Excerpt,
     Exit,
+    FileView,
     Gap,
     Group,
     LogLine,
@@ -98,6 +99,7 @@ class Job(Record):
     exits: tuple[Exit, ...] = ()
     claims: tuple[Claim, ...] = ()
     stores: tuple[StoreView, ...] = ()
+    files: tuple[FileView, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     agents: tuple[Agent, ...] = ()
     gaps: tuple[Gap, ...] = ()

@@ -21,6 +21,7 @@ from whyhang.analyzer.model import (
     Excerpt,
     Exit,
     Fact,
+    FileView,
     Gap,
     Gpu,
     Group,
@@ -179,6 +180,7 @@ class _Sorted:
         self.exits: list[Exit] = []
         self.claims: list[Claim] = []
         self.stores: list[StoreView] = []
+        self.files: list[FileView] = []
         self.excerpts: list[Excerpt] = []
         self.agents: list[Agent] = []
         self.gaps: list[Gap] = []
@@ -201,6 +203,8 @@ class _Sorted:
                     self.claims.append(fact)
                 case StoreView():
                     self.stores.append(fact)
+                case FileView():
+                    self.files.append(fact)
                 case Excerpt():
                     self.excerpts.append(fact)
                 case Agent():
@@ -289,6 +293,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         exits=tuple(facts.exits),
         claims=tuple(facts.claims),
         stores=tuple(facts.stores),
+        files=tuple(facts.files),
         excerpts=tuple(facts.excerpts),
         agents=tuple(facts.agents),
         gaps=(*facts.gaps, *gpus.gaps),

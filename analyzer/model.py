@@ -362,6 +362,29 @@ class StoreView(Record):
     seconds: float | None = None
 
 
+class FileView(Record):
+    """The file that ranks meet through, as the processes ``asked_by`` see it.
+
+    ``why`` says what kept it from being opened. ``processes`` is how many it has counted,
+    ``repeated`` are keys that were set more than once: a rank sets its address once a start.
+    """
+
+    who: Who
+    source: Source
+    path: str
+    asked_by: tuple[int, ...]
+    folder_exists: bool
+    exists: bool
+    why: str = ""
+    device: int | None = None
+    inode: int | None = None
+    size: int | None = None
+    modified_at: float | None = None
+    processes: int | None = None
+    keys: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
+
+
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 
@@ -511,6 +534,7 @@ Fact: TypeAlias = (
     | Exit
     | Claim
     | StoreView
+    | FileView
     | Excerpt
     | Agent
     | Gpu

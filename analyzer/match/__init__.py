@@ -17,6 +17,7 @@ from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
+from whyhang.analyzer.match.file_store import file_apart, file_missing, file_stale
 from whyhang.analyzer.match.gpu import (
     Fault,
     driver_hangs,
@@ -110,7 +111,10 @@ __all__ = [
     "driver_hangs",
     "either",
     "faulty",
+    "file_apart",
     "file_lock",
+    "file_missing",
+    "file_stale",
     "generations",
     "held_by_nobody",
     "late",

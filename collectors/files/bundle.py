@@ -25,6 +25,7 @@ from whyhang.analyzer.model import (
     Claim,
     Excerpt,
     Fact,
+    FileView,
     Gap,
     Process,
     Record,
@@ -167,9 +168,10 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-_TYPES: dict[str, type[Process | StoreView | Excerpt | Claim | Gap]] = {
+_TYPES: dict[str, type[Process | StoreView | FileView | Excerpt | Claim | Gap]] = {
     "processes": Process,
     "stores": StoreView,
+    "file_stores": FileView,
     "excerpts": Excerpt,
     "claims": Claim,
     "gaps": Gap,
@@ -211,7 +213,7 @@ class OwnFiles:
 
 
 def _sourced(fact: Fact, document: Document, line: int | None) -> Fact:
-    if isinstance(fact, Process | Claim | StoreView):
+    if isinstance(fact, Process | Claim | StoreView | FileView):
         return replace(fact, source=document.source(line))
     return fact
 

@@ -9,6 +9,7 @@ from whyhang import __version__
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
+    FileView,
     Gap,
     Process,
     Record,
@@ -62,6 +63,7 @@ class Taken(Record):
     touched: tuple[str, ...]
     records: tuple[Recorded, ...] = ()
     stores: tuple[StoreView, ...] = ()
+    files: tuple[FileView, ...] = ()
     printed: tuple[Printed, ...] = ()
     claims: tuple[Claim, ...] = ()
     fingerprints: tuple[Claim, ...] = ()
@@ -114,6 +116,7 @@ def bundle_of(taken: Taken) -> Bundle:
         )
     for kind, facts in (
         ("stores", taken.stores),
+        ("file_stores", taken.files),
         ("excerpts", taken.excerpts),
         ("claims", (*_claims(taken), *taken.fingerprints)),
         ("gaps", tuple(_fold_gaps(taken.gaps))),

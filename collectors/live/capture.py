@@ -17,6 +17,7 @@ from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
 from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
+from whyhang.collectors.live.file_store import FileReading
 from whyhang.collectors.live.gpus import EXTRA, GpuWatch
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
@@ -98,6 +99,7 @@ class Capture:
         self._spots: list[spots.Spot] = []
         self._reading: Reading | None = None
         self._stores: list[StoreView] = []
+        self._files: FileReading | None = None
         self._gaps: list[Gap] = []
         self._printed: list[Printed] = []
         self._fingerprints: list[Claim] = []
@@ -142,6 +144,7 @@ class Capture:
             self._settle(look)
         if number == 0:  # beside the pause between the looks
             self._ask_for_spots(look)
+            self._files = FileReading(self.host, self.job, self._spots, self.hostname)
             found = meeting_places(self.host, self.job, look.processes, self._spots)
             members = [member.pid for member in self.job.members]
             self._reading = (
@@ -213,6 +216,7 @@ class Capture:
                 ),
                 records=newest(self._records),
                 stores=tuple(self._stores),
+                files=self._files.finish() if self._files is not None else (),
                 printed=tuple(self._printed),
                 claims=tuple(self._claims),
                 fingerprints=tuple(self._fingerprints),

@@ -3,7 +3,7 @@
 set -u
 train="$(dirname "$0")/train.py"
 export MASTER_ADDR=127.0.0.1 MASTER_PORT="$2" WORLD_SIZE=2
-RANK=0 LOCAL_RANK=0 setsid "$1" "$train" >last.log 2>&1 &
+RANK=0 LOCAL_RANK=0 setsid "$1" "$train" >>last.log 2>&1 &
 RANK=1 LOCAL_RANK=1 "$1" "$train" >>last.log 2>&1 &
 last=$!
 until [ "$(grep -c 'has joined' last.log)" = 2 ]; do sleep 0.2; done

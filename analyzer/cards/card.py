@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
+from whyhang.analyzer.cards.toml import tomllib
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.signature import Kind, Signature
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     from whyhang.analyzer.cards.trial import Trial
 
-MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence
 
 _TEXT, _TEXTS, _FLAG, _NUMBER, _TABLE = (

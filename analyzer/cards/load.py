@@ -12,16 +12,20 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from whyhang.analyzer.cards.card import Card, Mistake, meant, read_card
 from whyhang.analyzer.cards.settings import configuration, runbooks
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Gap, Record, Source, replace
+from whyhang.analyzer.model import Gap, Record, Source
 from whyhang.analyzer.signature import Signature
 
+if TYPE_CHECKING:
+    from whyhang.analyzer.cards.card import Card
+
 GROUP = "whyhang.cards"
+MAX_BYTES = 1 << 20  # of a card
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all
 
 
@@ -53,17 +57,8 @@ def known(folders: Sequence[str] = ()) -> Known:
     from whyhang import signatures  # noqa: PLC0415 - not for `--help`
 
     shipped = signatures.load()
-    found: list[Card] = []
     gaps: list[Gap] = []
-    for shown, path in _files(folders, gaps):
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            gaps.append(_gap(shown, f"it cannot be read ({error.strerror})"))
-            continue
-        found.append(read_card(shown, data))
-    cards = settled(found, shipped)
-    gaps += [_of_mistakes(card) for card in cards if card.mistakes]
+    cards = _read(list(_files(folders, gaps)), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
     links, more = runbooks()
     gaps += more
@@ -75,65 +70,23 @@ def known(folders: Sequence[str] = ()) -> Known:
     )
 
 
-def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, ...]:
-    """Hold cards against each other and against the shipped signatures.
+def _read(
+    files: Sequence[tuple[str, Path]], shipped: Sequence[Signature], gaps: list[Gap]
+) -> tuple[Card, ...]:
+    if not files:  # mostly; and what reads them takes a while to import
+        return ()
+    from whyhang.analyzer.cards.card import read_card  # noqa: PLC0415
+    from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
 
-    A card is left out if its id is taken, by a card before it or by a shipped signature.
-    """
-    builtin = {signature.id for signature in shipped}
-    every = builtin | {card.signature.id for card in cards if card.signature is not None}
-    owner: dict[str, str] = {}
-    found = []
-    for card in cards:
-        if card.signature is None:
-            found.append(card)
-            continue
-        name = card.signature.id
-        more = [*_clash(card, name, owner, builtin), *_strangers(card, card.signature, every)]
-        spoilt = any(mistake.spoils for mistake in more)
-        if not spoilt:
-            owner[name] = card.file
-        found.append(
-            replace(
-                card,
-                signature=None if spoilt else card.signature,
-                mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
-            )
-        )
-    return tuple(found)
-
-
-def _clash(
-    card: Card, name: str, owner: Mapping[str, str], builtin: Collection[str]
-) -> Iterator[Mistake]:
-    line = card.lines.get(("id",))
-    if name in owner:
-        yield Mistake(
-            text=f'the id "{name}" is that of {owner[name]}, which comes first', line=line
-        )
-    elif name in builtin and not card.override:
-        yield Mistake(
-            text=f'the id "{name}" is that of a signature of whyhang; '
-            "choose another, or say override = true to replace it",
-            line=line,
-        )
-    elif card.override and name not in builtin:
-        yield Mistake(
-            text=f'there is no signature "{name}" of whyhang to replace{meant(name, [*builtin])}',
-            line=card.lines.get(("override",)),
-            spoils=False,
-        )
-
-
-def _strangers(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
-    """Name the ids in ``outranks`` that are nobody's."""
-    for number, name in enumerate(signature.outranks):
-        if name not in every:
-            yield Mistake(
-                text=f'outranks names "{name}", which is no signature{meant(name, [*every])}',
-                line=card.lines.get(("outranks", number)),
-                spoils=False,
-            )
+    found: list[Card] = []
+    for shown, path in files:
+        try:
+            found.append(read_card(shown, content(path)))
+        except OSError as error:
+            gaps.append(_gap(shown, f"it cannot be read ({error.strerror})"))
+    cards = settled(found, shipped)
+    gaps += [_of_mistakes(card) for card in cards if card.mistakes]
+    return cards
 
 
 def _files(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
@@ -162,6 +115,12 @@ def _everywhere(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, 
                 yield f"{package}:{path.relative_to(folder)}", path
 
 
+def content(path: Path) -> bytes:
+    """Read a card, or the start of what is much too large for one. Raises ``OSError``."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
 def cards_in(path: Path) -> list[Path]:
     """List the card files in a folder and below, or the file itself."""
     if path.is_file():
@@ -172,7 +131,7 @@ def cards_in(path: Path) -> list[Path]:
         found += [
             Path(folder) / name
             for name in sorted(names)
-            if name.endswith(".toml") and not name.startswith(".")
+            if name.endswith(".toml") and not name.startswith(".") and Path(folder, name).is_file()
         ]
     return found
 

@@ -8,12 +8,8 @@ skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/e
 from __future__ import annotations
 
 import re
-import sys
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from whyhang.analyzer.cards.toml import tomllib
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""

@@ -11,16 +11,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Source, replace
 from whyhang.analyzer.signature import Signature
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class Runbooks(Record):
@@ -55,6 +49,8 @@ def runbooks() -> tuple[Runbooks, list[Gap]]:
     path = home / "config.toml" if home is not None else None
     if path is None or not path.is_file():
         return Runbooks(links={}), []
+    from whyhang.analyzer.cards.toml import tomllib  # noqa: PLC0415 - mostly there is no file
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("runbooks", {})
     except (OSError, ValueError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors

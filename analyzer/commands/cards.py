@@ -87,7 +87,8 @@ def _check(names: Sequence[str]) -> int:
     """Test each card by itself, and their ids against each other and those of whyhang."""
     from whyhang import signatures  # noqa: PLC0415 - not for `--help`
     from whyhang.analyzer.cards.card import read_card  # noqa: PLC0415
-    from whyhang.analyzer.cards.load import cards_in, settled  # noqa: PLC0415
+    from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
+    from whyhang.analyzer.cards.load import cards_in  # noqa: PLC0415
 
     if not names:
         raise TargetError("there is no card to check", "Give files or folders of cards.")
@@ -112,8 +113,10 @@ def _check(names: Sequence[str]) -> int:
 
 
 def _content(path: Path) -> bytes:
+    from whyhang.analyzer.cards.load import content  # noqa: PLC0415 - not for `--help`
+
     try:
-        return path.read_bytes()
+        return content(path)
     except OSError as error:
         raise TargetError(f"{path} cannot be read ({error.strerror})") from error
 

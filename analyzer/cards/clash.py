@@ -1,0 +1,70 @@
+"""Hold cards against each other and against the signatures that ship with whyhang."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from whyhang.analyzer.cards.card import Card, Mistake, meant
+from whyhang.analyzer.model import replace
+from whyhang.analyzer.signature import Signature
+
+
+def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, ...]:
+    """Hold cards against each other and against the shipped signatures.
+
+    A card is left out if its id is taken, by a card before it or by a shipped signature.
+    """
+    builtin = {signature.id for signature in shipped}
+    every = builtin | {card.signature.id for card in cards if card.signature is not None}
+    owner: dict[str, str] = {}
+    found = []
+    for card in cards:
+        if card.signature is None:
+            found.append(card)
+            continue
+        name = card.signature.id
+        more = [*_clash(card, name, owner, builtin), *_strangers(card, card.signature, every)]
+        spoilt = any(mistake.spoils for mistake in more)
+        if not spoilt:
+            owner[name] = card.file
+        found.append(
+            replace(
+                card,
+                signature=None if spoilt else card.signature,
+                mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
+            )
+        )
+    return tuple(found)
+
+
+def _clash(
+    card: Card, name: str, owner: Mapping[str, str], builtin: Collection[str]
+) -> Iterator[Mistake]:
+    line = card.lines.get(("id",))
+    if name in owner:
+        yield Mistake(
+            text=f'the id "{name}" is that of {owner[name]}, which comes first', line=line
+        )
+    elif name in builtin and not card.override:
+        yield Mistake(
+            text=f'the id "{name}" is that of a signature of whyhang; '
+            "choose another, or say override = true to replace it",
+            line=line,
+        )
+    elif card.override and name not in builtin:
+        yield Mistake(
+            text=f'there is no signature "{name}" of whyhang to replace{meant(name, [*builtin])}',
+            line=card.lines.get(("override",)),
+            spoils=False,
+        )
+
+
+def _strangers(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
+    """Name the ids in ``outranks`` that are nobody's."""
+    for number, name in enumerate(signature.outranks):
+        if name not in every:
+            yield Mistake(
+                text=f'outranks names "{name}", which is no signature{meant(name, [*every])}',
+                line=card.lines.get(("outranks", number)),
+                spoils=False,
+            )

@@ -1,0 +1,12 @@
+"""The TOML parser: of the standard library, or for Python 3.10 the package it came from."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["tomllib"]

@@ -163,7 +163,9 @@ def test_a_pattern_that_takes_too_long_is_told() -> None:
         (b'id = "x"\npatterns = ["a \\d+"]\n', 2, "single quotes"),
         (b'id = "x"\n# \xff\n', 2, "UTF-8"),
         (b"a = " + b"[" * 20000, 1, "TOML|nested"),
-        (b"", 1, "missing"),
+        (b"", 1, "no card"),
+        (b"[tool.ruff]\nline-length = 100\n", 1, "no card"),
+        (b'id = "x"', 1, "missing"),
     ],
 )
 def test_what_is_no_card_is_told(data: bytes, line: int, words: str) -> None:

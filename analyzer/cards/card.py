@@ -137,7 +137,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         line = data.count(b"\n", 0, error.start) + 1
         raise _UnreadableError("it is not UTF-8", line) from None
     try:
-        return tomllib.loads(text), places(text)
+        table, lines = tomllib.loads(text), places(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _AT_LINE.search(message)
@@ -148,6 +148,9 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         ) from None
     except RecursionError:
         raise _UnreadableError("it is nested too deeply", 1) from None
+    if not {"id", "patterns"} & table.keys():
+        raise _UnreadableError("it is no card: it has neither an id nor patterns", 1)
+    return table, lines
 
 
 def _toml_hint(text: str, line: int) -> str:

@@ -78,13 +78,8 @@ def _read(
     from whyhang.analyzer.cards.card import read_card  # noqa: PLC0415
     from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
 
-    found: list[Card] = []
-    for shown, path in files:
-        try:
-            found.append(read_card(shown, content(path)))
-        except OSError as error:
-            gaps.append(_gap(shown, f"it cannot be read ({error.strerror})"))
-    cards = settled(found, shipped)
+    texts = [(shown, _content(shown, path, gaps)) for shown, path in files]
+    cards = settled([read_card(name, data) for name, data in texts if data is not None], shipped)
     gaps += [_of_mistakes(card) for card in cards if card.mistakes]
     return cards
 
@@ -113,6 +108,14 @@ def _everywhere(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, 
         for package, folder in _packages(gaps):
             for path in cards_in(folder):
                 yield f"{package}:{path.relative_to(folder)}", path
+
+
+def _content(shown: str, path: Path, gaps: list[Gap]) -> bytes | None:
+    try:
+        return content(path)
+    except OSError as error:
+        gaps.append(_gap(shown, f"it cannot be read ({error.strerror})"))
+        return None
 
 
 def content(path: Path) -> bytes:

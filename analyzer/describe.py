@@ -208,10 +208,15 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "since": _since(case, stands),
         "others": others,
         "call": call,
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} in {call}"
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_in(call)}"
         if affected
         else "",
     }
+
+
+def _in(call: str) -> str:
+    """Join a call to "wait": "in all_reduce", "for a key of the store"."""
+    return call.removeprefix("waiting ") if call.startswith("waiting for ") else f"in {call}"
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:

@@ -22,11 +22,19 @@ SIGNATURE = Signature(
         "only part of the job that waits for no other rank ({does}{at}); if it is to set the key, "
         "it has not come there."
     ),
-    confidence=0.85,
+    confidence=0.91,
     remedies=(
         "Look at {where}: what keeps {who} there, and where would it set the key?",
         "If no rank sets that key at all, look for another spelling or a branch without it.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: does it come to the set?",),
-    outranks=("missing-rank-in-collective", "rank-spinning"),
+    outranks=(
+        "missing-rank-in-collective",
+        "rank-spinning",
+        "rank-stopped",
+        "dataloader-blocked",
+        "storage-io-blocked",
+        "network-io-blocked",
+        "slow-not-hung",
+    ),
 )

@@ -245,6 +245,21 @@ def gpu_facts(folder: Path) -> list[Fact]:
     return [fact for fact in read([folder], readers=READERS) if isinstance(fact, Gpu)]
 
 
+def test_arguments_of_other_programs_are_redacted(
+    fake: Callable[[str], None], tmp_path: Path
+) -> None:
+    """nvidia-smi names whole command lines; what looks like a secret in them stays here."""
+    fake(good(tmp_path))
+    made = tmp_path / "q.xml"
+    text = made.read_text().replace("/usr/bin/python3", "python3 --token=hunter2")
+    made.write_text(text)
+    bundle, _ = taken(tmp_path)
+    kept = b"".join(data for name, data in bundle.files.items() if "gpus." in name)
+
+    assert b"--token=" in kept
+    assert b"hunter2" not in kept
+
+
 def test_garbage_costs_nothing_else(fake: Callable[[str], None], tmp_path: Path) -> None:
     """What no reader knows is a gap; the stacks are there all the same."""
     fake("*) echo '<gpu hello'; echo world;;")

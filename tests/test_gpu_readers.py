@@ -485,6 +485,8 @@ def test_dcgmi_dmon() -> None:
 
     assert (one.index, one.busy, one.power, one.temperature) == (0, 100, 118.3, 33)
     assert (two.busy, two.power) == (0, None)
+    (older,) = gpus("# Entity  GPUTL  POWER\n# Id      %      W\n   GPU 0   97   400\n")
+    assert (older.busy, older.power) == (97, 400)
 
 
 def test_dcgmi_diag() -> None:
@@ -499,6 +501,16 @@ def test_dcgmi_diag() -> None:
     )
 
     assert (gpu.index, gpu.trouble) == (2, "dcgmi diag failed: PCIe")
+
+    hurt, failed = gpus(
+        "| Diagnostic                | Result                                         |\n"
+        "| Error                     | GPU 3 has uncorrectable memory errors and row  |\n"
+        "|                           |  remappings are pending                        |\n"
+        "| GPU Memory                | Pass - GPUs: 1, 2                              |\n"
+        "|                           | Fail - GPU: 5                                  |\n"
+    )
+    assert (hurt.index, failed.index) == (3, 5)
+    assert failed.trouble == "dcgmi diag failed: GPU Memory"
 
 
 ERRORS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
@@ -522,6 +534,45 @@ def test_nvlink_states_and_errors() -> None:
     one, two = gpus(ERRORS)
     assert [link.errors for link in one.links or ()] == [7]
     assert [link.errors for link in two.links or ()] == [1]
+
+
+def test_links_under_a_heading_without_uuid() -> None:
+    """Some drivers name the GPU alone; a line like it with no links below is none."""
+    (gpu,) = gpus("GPU 0: NVIDIA GB300\n\t Link 0: Replay Errors: 0\n\t Link 0: CRC Errors: 3\n")
+    assert (gpu.index, gpu.uuid, [k.errors for k in gpu.links or ()]) == (0, None, [3])
+    assert not gpus("x Link 0: y\nGPU 0: NVIDIA GB300\nand so on\n")
+
+
+def test_dcgmi_nvlink_errors() -> None:
+    """The counters of each link are added up; the shape rests on outputs recorded publicly."""
+    rule = "+-----------------------------+------------------------------------------------+\n"
+    rows = ("Link 0", "", "-> CRC FLIT Error", "0", "-> Replay Error", "4", "Link 1", "")
+    rows = (*rows, "-> Recovery Error", "0")
+    body = "".join(f"| {a:27} | {b:46} |\n" for a, b in zip(rows[::2], rows[1::2], strict=True))
+    head = f"| {'NVLINK Error Counts':76} |\n| {'GPU 5':76} |\n"
+    (gpu,) = gpus(rule + head + rule + body + rule)
+
+    assert (gpu.index, [(k.number, k.errors) for k in gpu.links or ()]) == (5, [(0, 4), (1, 0)])
+    assert "Link 0 -> Replay Error 4" in gpu.quote
+
+
+def test_gpustat() -> None:
+    """Gpustat names the host in its first line, and load, memory and pids of each GPU."""
+    one, two = gpus(
+        "tiger-i20g7  Sun Oct 27 22:56:31 2019  418.67\n"
+        "[0] Tesla P100-PCIE-16GB | 48'C,  55 %,  70 / 250 W | 15757 / 16280 MB | "
+        "ann:python/4711(15747M) bob:python/12(3M)\n"
+        "[1] Tesla P100-PCIE-16GB | 37'C,   9 % |     3 / 16280 MB |\n"
+    )
+
+    assert (one.who.host, one.index, one.busy, one.power, one.power_limit) == (
+        *("tiger-i20g7", 0, 55, 70, 250),
+    )
+    assert [(p.pid, p.name, p.memory) for p in one.processes or ()] == [
+        (4711, "python", 15747),
+        (12, "python", 3),
+    ]
+    assert (two.index, two.memory_used, two.processes) == (1, 3, None)
 
 
 def test_list_of_gpus() -> None:
@@ -548,6 +599,9 @@ def test_topology() -> None:
     one, two = gpus(TOPOLOGY)
 
     assert (one.peers, two.peers, two.index) == (("X", "NV18"), ("NV18", "X"), 1)
+
+    plain = gpus("        GPU0\tGPU1\nGPU0\tX\tNV12\nGPU1\tNV12\tX\nCPU Affinity\n")
+    assert [gpu.peers for gpu in plain] == [("X", "NV12"), ("NV12", "X")]
 
 
 def test_rocm_names_gpus_and_their_use() -> None:
@@ -581,6 +635,7 @@ def test_hosts_by_prefix() -> None:
         "Linux node7 5.15.0-91-generic #101-Ubuntu SMP x86_64 GNU/Linux",
         "hostname: node7",
         "### host=node7 ###",
+        "===== node7 | before | 2026-08-13T07:53:30Z =====",
         "==> logs/node7/smi.txt <==",
         "---------------\nnode7\n---------------",
     ],

@@ -30,7 +30,10 @@ _SAYS = re.compile(
 )
 _RULED = re.compile(
     r"(?P<rule>[=#*>-])(?P=rule)+\s*(?:on |from |node |host )?"
-    rf"(?P<host>{_NAME})\s*:?\s*(?:[=#*<-]{{2,}})?$"
+    rf"(?P<host>{_NAME})\s*(?:\|.*|:?\s*(?:[=#*<-]{{2,}})?)$"
+)
+_GPUSTAT = re.compile(
+    rf"(?P<host>{_NAME})\s+[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ [\d:]{{8}} \d{{4}}"
 )
 _CLUSH = re.compile(r"-{6,}$")
 _TAIL = re.compile(r"==> (?P<path>\S+) <==$")
@@ -105,7 +108,7 @@ def host_in(line: str, lines: list[str], number: int) -> str | None:
         return _host(found["host"])
     if first == "=" and (found := _TAIL.match(line)):
         return naming.from_path(found["path"]).host
-    for pattern in (_UNAME, _PROMPT, _SAYS):
+    for pattern in (_UNAME, _PROMPT, _SAYS, _GPUSTAT):
         if (found := pattern.match(line)) is not None:
             return _host(found["host"])
     ruled = 1 < number < len(lines) and _CLUSH.match(lines[number - 2]) is not None

@@ -8,6 +8,8 @@ from whyhang.analyzer.model import Gpu, GpuSlice, NvLink, Who, replace
 from whyhang.collectors.gpu.lines import Counter, Line, Piece
 
 _GPU = re.compile(r"\s*GPU (?P<index>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]+)\)\s*$")
+# Newer drivers and -i leave the UUID out; then the links below tell what it is.
+_BARE = re.compile(r"\s*GPU (?P<index>\d+): (?P<name>[A-Za-z][\w .-]*?)\s*$")
 _SPEED = re.compile(r"\s*Link (?P<link>\d+): +(?P<state><inactive>|[\d.]+ GB/s)\s*$")
 _ERRORS = re.compile(
     r"\s*Link (?P<link>\d+): +(?P<what>[A-Za-z][\w ()/.-]*?)(?: Lane \d+)?: +(?P<count>\d+)\s*$"
@@ -23,14 +25,25 @@ _MIG = re.compile(r"\s+MIG .*?Device\s+(?P<device>\d+): \(UUID: (?P<uuid>MIG-[\w
 _ALL_INACTIVE = "all links are inActive"
 _DCGM_GPU = re.compile(r"\s*gpuId (?P<index>\d+):\s*$")
 _DCGM_LINKS = re.compile(r"\s*(?:[UDX_]\s+){1,35}[UDX_]\s*$|\s*[UDX_]\s*$")
-_TOPOLOGY = re.compile(r"\s*(?:GPU\d+\s+)+(?:\S+\s+)*(?:CPU Affinity|NUMA Affinity|$)")
+_TOPOLOGY = re.compile(
+    r"\s*(?:GPU\d+\s+)+(?:\S+\s+)*?(?:CPU Affinity|NUMA Affinity)|\s*GPU\d+(?:\s+GPU\d+)+\s*$"
+)
+_COUNTS_HEAD = re.compile(r"\|\s*GPU (?P<index>\d+)\s*\|")
+_COUNTS_LINK = re.compile(r"\|\s*Link (?P<link>\d+)\s*\|")
+_COUNTS_ROW = re.compile(r"\|\s*-> (?P<what>[A-Za-z ]+?)\s*\|\s*(?P<count>\d+)\s*\|")
 _ROW = re.compile(r"\s*GPU(?P<index>\d+)\s+(?P<cells>.*)$")
 _CELL = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|NV\d+|N/A")
 
 
-def is_gpu(text: str) -> bool:
-    """Tell whether a line is a GPU's heading in ``nvidia-smi -L`` and ``nvlink``."""
-    return "(UUID: GPU-" in text and _GPU.match(text) is not None
+def is_gpu(text: str, after: str) -> bool:
+    """Tell whether a line, and the one behind it, head a GPU in ``-L`` or ``nvlink``."""
+    return _heading(text, after) is not None
+
+
+def _heading(text: str, after: str) -> re.Match[str] | None:
+    if "(UUID: GPU-" in text:
+        return _GPU.match(text)
+    return _BARE.match(text) if after.lstrip().startswith("Link ") else None
 
 
 def parse_links(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
@@ -39,7 +52,7 @@ def parse_links(piece: Piece, start: int, counter: Counter) -> tuple[int, list[G
     position = start
     kinds: set[str] = set()
     while position < len(piece.lines):
-        head = _GPU.match(piece.lines[position].text)
+        head = _heading(piece.lines[position].text, after(piece, position))
         if head is None:
             break
         line = piece.lines[position]
@@ -65,7 +78,7 @@ def parse_links(piece: Piece, start: int, counter: Counter) -> tuple[int, list[G
                 taken_at=piece.taken_at,
                 index=int(head["index"]),
                 name=head["name"],
-                uuid=head["uuid"],
+                uuid=head.groupdict().get("uuid"),
                 slices=tuple(slices),
                 links=tuple(links.values()) or None,
                 quote=quote,
@@ -74,6 +87,11 @@ def parse_links(piece: Piece, start: int, counter: Counter) -> tuple[int, list[G
     errors = any(link.errors is not None for gpu in found for link in gpu.links or ())
     look = counter.next((piece.host, *sorted(kinds), errors))
     return max(position, start + 1), [replace(gpu, look=look) for gpu in found]
+
+
+def after(piece: Piece, position: int) -> str:
+    """Give the line behind a position, or nothing."""
+    return piece.lines[position + 1].text if position + 1 < len(piece.lines) else ""
 
 
 def _telling(quote: str, text: str) -> str:
@@ -129,6 +147,49 @@ def parse_dcgm(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gp
             index=index,
             links=links,
             quote=f"gpuId {index}: {' '.join(row.text.split())}",
+        )
+    ]
+
+
+def is_counts(text: str) -> bool:
+    """Tell whether a line begins the table of ``dcgmi nvlink -e``."""
+    return text.startswith("|") and "NVLINK Error Counts" in text
+
+
+def parse_counts(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
+    """Read the error counters of the links of one GPU, as dcgmi prints them."""
+    index: int | None = None
+    links: dict[int, NvLink] = {}
+    number, position = 0, start + 1
+    bad: list[str] = []
+    while position < len(piece.lines):
+        text = piece.lines[position].text.strip()
+        if (head := _COUNTS_HEAD.match(text)) is not None:
+            if index is not None:
+                break
+            index = int(head["index"])
+        elif (link := _COUNTS_LINK.match(text)) is not None:
+            number = int(link["link"])
+        elif (row := _COUNTS_ROW.match(text)) is not None:
+            known = links.get(number, NvLink(number=number))
+            links[number] = replace(known, errors=(known.errors or 0) + int(row["count"]))
+            if row["count"] != "0":
+                bad.append(f"Link {number} -> {row['what']} {row['count']}")
+        elif text[:1] not in {"|", "+"} or "NVLINK Error Counts" in text:
+            break
+        position += 1
+    if index is None or not links:
+        return position, []
+    return position, [
+        Gpu(
+            who=Who(host=piece.host),
+            source=piece.source(piece.lines[start]),
+            tool="dcgmi nvlink -e",
+            look=counter.next((piece.host, "dcgmi nvlink -e", index)),
+            taken_at=piece.taken_at,
+            index=index,
+            links=tuple(links.values()),
+            quote=f"NVLINK Error Counts GPU {index} {'; '.join(bad[:4])}".strip(),
         )
     ]
 

@@ -39,6 +39,10 @@ _DCGM = {
 }
 
 
+_OTHERS = frozenset({"#", "id", "gpu-i", "gpu-ci", "switch", "link", "cpu"})
+"""How rows of dcgmi dmon begin that are no GPU's."""
+
+
 def is_dmon(text: str) -> bool:
     """Tell whether a line is a header of nvidia-smi dmon or pmon."""
     words = text.lstrip("# ").split()
@@ -155,7 +159,15 @@ def parse_dcgm(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gp
             )
             look = counter.next((piece.host, "dcgmi dmon", gpu.index))
             found.append(replace(gpu, look=look, taken_at=piece.taken_at))
-        elif words and words[0].lower() not in {"id", "gpu-i", "gpu-ci", "switch", "link", "cpu"}:
+        elif words and words[0].lower() not in {
+            "#",
+            "id",
+            "gpu-i",
+            "gpu-ci",
+            "switch",
+            "link",
+            "cpu",
+        }:
             break
         position += 1
     return max(position, start + 1), found

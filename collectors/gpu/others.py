@@ -1,16 +1,23 @@
-"""dcgmi diag, and rocm-smi as far as it names GPUs and what they do."""
+"""dcgmi diag, gpustat, and rocm-smi as far as it names GPUs and what they do."""
 
 from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.model import Gpu, Who, replace
+from whyhang.analyzer.model import Gpu, GpuProcess, Who, replace
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Counter, Line, Piece
+from whyhang.collectors.gpu.lines import Counter, Line, Piece, time_before
 
 _DIAG_ROW = re.compile(r"\|\s*(?P<test>[^|]*?)\s*\|\s*(?P<result>[^|]*?)\s*\|\s*$")
 _FAIL = re.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]+))?")
+_ERROR = re.compile(r"GPU (?P<gpu>\d+) ")
+_GPUSTAT = re.compile(
+    r"\[(?P<index>\d+)\] (?P<name>[^|]+?)\s*\|\s*(?P<temp>\d+).C,\s*(?P<busy>\d+|\?+) %"
+    r"(?:,\s*(?P<power>\d+)(?: / (?P<limit>\d+))? W)?\s*\|\s*(?P<used>\d+) / (?P<total>\d+) MB"
+    r"(?:\s*\|(?P<users>.*))?$"
+)
+_GPUSTAT_USER = re.compile(r"(?P<name>[^\s/()]*)/(?P<pid>\d+)\((?P<memory>\d+M|\?+M)\)")
 _ONE_GPU = re.compile(r"GPU(?P<gpu>\d+): Fail")
 _ROCM_HEAD = re.compile(r"(?:GPU|Device)\s.*\bGPU%\s*$")
 _ROCM_VALUE = re.compile(r"GPU\[(?P<index>\d+)\]\s*: (?P<what>[^:]+): (?P<value>.+?)\s*$")
@@ -43,7 +50,7 @@ def parse_diag(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gp
         row = _DIAG_ROW.match(text)
         if row is not None:
             test = row["test"] or test
-            for index in _failed(row["result"]):
+            for index in _failed(test, row["result"]):
                 _, tests = failed.setdefault(index, (line, []))
                 tests.append(test)
         position += 1
@@ -63,13 +70,52 @@ def parse_diag(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gp
     ]
 
 
-def _failed(result: str) -> list[int]:
+def _failed(test: str, result: str) -> list[int]:
+    if test == "Error" and (error := _ERROR.match(result)) is not None:
+        return [int(error["gpu"])]
     one = _ONE_GPU.search(result)
     if one is not None:
         return [int(one["gpu"])]
     many = _FAIL.match(result)
     listed = many["gpus"] if many is not None else None
     return [int(word) for word in (listed or "").replace(",", " ").split()]
+
+
+def is_gpustat(text: str) -> bool:
+    """Tell whether a line is one of gpustat's."""
+    return text.startswith("[") and _GPUSTAT.match(text) is not None
+
+
+def parse_gpustat(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
+    """Read gpustat: "[0] Tesla P100 | 48'C, 55 % | 15757 / 16280 MB | user:python/123(10M)"."""
+    found: list[Gpu] = []
+    position = start
+    look = counter.next((piece.host, "gpustat"))
+    while position < len(piece.lines):
+        line = piece.lines[position]
+        row = _GPUSTAT.match(line.text.strip())
+        if row is None:
+            break
+        draft = Draft(index=int(row["index"]), name=row["name"])
+        for field, name in (("temperature", "temp"), ("busy", "busy"), ("power", "power")):
+            draft.put(field, row[name])
+        draft.put("power_limit", row["limit"])
+        draft.put("memory_used", row["used"])
+        draft.put("memory_total", row["total"])
+        users = _GPUSTAT_USER.finditer(row["users"] or "")
+        for user in users:
+            draft.processes = draft.processes or []
+            memory = values.number(user["memory"].rstrip("M"))
+            name = user["name"].rpartition(":")[2]
+            draft.processes.append(
+                GpuProcess(
+                    pid=int(user["pid"]), name=user["name"].rpartition(":")[2], memory=memory
+                )
+            )
+        gpu = draft.finish(Who(host=piece.host), piece.source(line), "gpustat", line.text.strip())
+        found.append(replace(gpu, look=look, taken_at=time_before(piece, start)))
+        position += 1
+    return position, found
 
 
 def is_rocm(text: str) -> bool:

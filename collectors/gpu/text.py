@@ -20,8 +20,9 @@ MAX_BYTES = 32 << 20
 MARKS = (
     *(b"NVIDIA-SMI ", b"==NVSMI LOG==", b"Unable to determine the device handle for"),
     *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"#Entity", b"# Entity", b"gpuId ", b"CPU Affinity"),
-    *(b"Time gpu", b"Time        gpu", b"| Diagnostic  ", b"GPU%", b"GPU use (%)"),
-    *(b"utilization.gpu", b"gpu_uuid", b"memory.used", b"\nGPU-", b"nvidia-bug-report"),
+    *(b"Time gpu", b"Time        gpu", b"| Diagnostic  ", b"GPU%", b"GPU use (%)", b"\tGPU1"),
+    *(b"NVLINK Error Counts", b" Link 0: ", b"'C, ", b"\xb0C, ", b"nvidia-bug-report"),
+    *(b"utilization.gpu", b"gpu_uuid", b"memory.used", b"\nGPU-"),
 )
 """One of these is in every text that is read here."""
 
@@ -69,7 +70,7 @@ def _all_read(piece: Piece) -> bool:
     position, found = 0, 0
     while position < len(piece.lines):
         text = piece.lines[position].text.strip()
-        parser = _parser(piece.lines[position].text) if text else None
+        parser = _parser(piece, position) if text else None
         if parser is not None:
             behind, gpus = parser(piece, position, counter)
             found += len(gpus)
@@ -89,7 +90,7 @@ def _facts(piece: Piece, counter: Counter) -> Iterator[Gpu]:
             yield from table.lost(piece, position, counter)
             position += 1
             continue
-        parser = _parser(text) if text else None
+        parser = _parser(piece, position) if text else None
         if parser is None:
             position += 1
             continue
@@ -98,13 +99,18 @@ def _facts(piece: Piece, counter: Counter) -> Iterator[Gpu]:
         position = max(behind, position + 1)
 
 
-def _parser(text: str) -> _Parser | None:  # noqa: C901 - one case per beginning
+def _parser(piece: Piece, position: int) -> _Parser | None:  # noqa: C901 - one case per beginning
     """Give the reader of what begins with this line."""
+    text = piece.lines[position].text
     first = text[0]
     if first == "|":
         if "NVIDIA-SMI" in text and table.HEAD.search(text):
             return table.parse
+        if links.is_counts(text):
+            return links.parse_counts
         return others.parse_diag if others.is_diag(text) else None
+    if first == "[":
+        return others.parse_gpustat if others.is_gpustat(text.strip()) else None
     if first == "#":
         if monitor.is_dmon(text):
             return monitor.parse_dmon
@@ -113,7 +119,7 @@ def _parser(text: str) -> _Parser | None:  # noqa: C901 - one case per beginning
         return query_text.parse if query_text.START in text else None
     stripped = text.strip()
     if stripped.startswith("GPU"):
-        if links.is_gpu(text):
+        if links.is_gpu(text, links.after(piece, position)):
             return links.parse_links
         if others.is_rocm(stripped):
             return others.parse_rocm

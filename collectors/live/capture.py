@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, StoreView, replace
+from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
@@ -277,7 +278,7 @@ class Capture:
             Printed(
                 name=output.name,
                 kind="gpu-failed" if output.failed else "gpu",
-                data=output.data,
+                data=redact_bytes(output.data),  # it names other programs, with their arguments
                 look=output.look,
                 taken_at=output.taken_at,
             )

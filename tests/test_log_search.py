@@ -184,6 +184,25 @@ def test_look_around_and_back_references_are_found_in_a_storm(engine: str) -> No
     assert [line.text for line in found] == needles.splitlines()
 
 
+@pytest.mark.parametrize("engine", ["auto", "words"])
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (r"(?<=x )\d+", "x 12"),
+        (r"(?<=lost )\d+", "lost 12"),
+        (r"(?=.*fatal)\d+", "3 is fatal"),
+        (r"(\d)\1\1", "555"),
+        (r"rank(?! 0)", "rank 1"),
+        (r"(?<!a)b(?=c)", "bc"),
+    ],
+)
+def test_look_around_is_found_whatever_stands_beside_it(
+    pattern: str, line: str, engine: str
+) -> None:
+    """Dropping look-around for the search never drops a line, with a word in it or without."""
+    assert [found.text for found in lines(f"nothing\n{line}\n", pattern, engine=engine)] == [line]
+
+
 def test_words_behind_a_place_are_looked_for() -> None:
     """A pattern that is vague without its look-behind is searched for by the words in it."""
     pattern = r"(?<=quota lost )\d+"

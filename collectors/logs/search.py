@@ -189,13 +189,22 @@ def words_of(pattern: str, least: int = LEAST_WORD) -> tuple[frozenset[bytes], b
 def cannot_search(pattern: str) -> str | None:
     """Say why logs cannot be searched for a pattern; None if they can."""
     try:
-        words_of(pattern, least=1)
+        words_of(pattern)
     except UntranslatableError as no_word:
         try:
             hyperscan_form(pattern)
         except UntranslatableError:
             return str(no_word)
     return None
+
+
+def _has_word(pattern: str) -> bool:
+    """Tell whether there is a word to look for instead of the pattern."""
+    try:
+        words_of(pattern)
+    except UntranslatableError:
+        return False
+    return True
 
 
 def longest_plain_run(pattern: str) -> list[str]:
@@ -347,7 +356,7 @@ def _expressions(
 def _loosened(pattern: str, *, suspicious: bool) -> tuple[bytes, bool] | None:
     with contextlib.suppress(UntranslatableError):
         code, caseless = hyperscan_form(pattern)
-        if not is_vague(pattern) and (not suspicious or compiles(code)):
+        if not (is_vague(pattern) and _has_word(pattern)) and (not suspicious or compiles(code)):
             return code, caseless
     return None
 

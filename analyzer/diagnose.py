@@ -154,6 +154,9 @@ def _outranked_by(
             _before(other, restart) and not _before(candidate, restart) for restart in restarts
         ):
             return other
+        dies = candidate.signature.category == "rank-died" and not candidate.signature.gives_way
+        if dies and other.signature.gives_way and _came_first(other, candidate):
+            return other  # a rank that was left behind may well crash
         if not candidate.signature.gives_way or other.signature.gives_way:
             continue
         no_answer = other.signature.category == "unknown"

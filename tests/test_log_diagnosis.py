@@ -211,6 +211,32 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "horovod-missing-ranks",
         (1, 3),
     ),
+    "the one that had come to its end when the others lost it": (
+        {None: "rank 1: loop finished\n" + f"rank 0: {RESET}\n"},
+        "rank-finished-early",
+        (1,),
+    ),
+    "the one whose words stop in the middle, where all write to one log": (
+        {
+            None: "".join(f"[rank{n}]: step 9\n" for n in range(3))
+            + f"[rank0]: {RESET}\n[rank2]: {RESET}\n"
+        },
+        "rank-went-silent",
+        (1,),
+    ),
+    "the rank that a table of failures shows, if nothing but that is left": (
+        {None: table(5, code=3)},
+        "failure-row-exit-code",
+        (5,),
+    ),
+    "the one that raised first, and not who crashed after it": (
+        {
+            None: raised("KeyError: 'x'", rank=2)
+            + "[rank1]: Fatal Python error: Segmentation fault\n"
+        },
+        "uncaught-exception",
+        (2,),
+    ),
     "the task that raised, between the lines of srun itself": (
         {
             None: "0: step 1\n1: step 1\n2: step 1\n"

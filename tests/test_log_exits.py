@@ -88,6 +88,12 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
         (f"{SRUN}Out Of Memory", (5, "node3", None), (9, None)),
         ("srun: error: Node failure on node37", (None, "node37", None), (9, None)),
         (MPIRUN, (3, "n1", 12345), (9, None)),
+        (
+            "x45c1s3b0n0.hsn.lab: rank 17 died from signal 11 and dumped core",
+            (17, "x45c1s3b0n0", None),
+            (11, None),
+        ),
+        ("x45c1s3b0n0.hsn.lab: rank 2 exited with code 3", (2, "x45c1s3b0n0", None), (None, 3)),
         ("  Process name: [[12345,1],3]\n  Exit code:    7", (3, None, None), (None, 7)),
         ("  Process name: [prterun-h-12@1,3]\n  Exit code:    7", (3, None, None), (None, 7)),
         (

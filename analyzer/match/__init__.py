@@ -16,7 +16,7 @@ from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
-from whyhang.analyzer.match.exit import quiet_logs, raised, went_silent
+from whyhang.analyzer.match.exit import failed_rows, quiet_logs, raised, went_silent
 from whyhang.analyzer.match.file_store import file_apart, file_missing, file_stale
 from whyhang.analyzer.match.gpu import (
     Fault,
@@ -110,6 +110,7 @@ __all__ = [
     "differs",
     "driver_hangs",
     "either",
+    "failed_rows",
     "faulty",
     "file_apart",
     "file_lock",

@@ -53,6 +53,21 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     return tuple(sorted(ended)) if ended and copies >= len(ended) else ()
 
 
+def first_to_fail(case: Case) -> tuple[int, ...]:
+    """Say which ranks a launcher's table shows to have failed first, or all at once.
+
+    Nobody, where ranks brought each other down: then an exit code proves nothing.
+    """
+    ended = failed(case)
+    if not ended or _brought_down(case.job.lines):
+        return ()
+    times = [exit_.time for exit_ in ended.values()]
+    if len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times):
+        return tuple(sorted(ended))
+    told = {int(c.value) for c in case.job.claims if c.about == "root_cause_rank"}
+    return tuple(sorted(told & ended.keys()))
+
+
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     """Find the ranks of a launcher's table that failed as these did, and with them."""
     if not spoken <= ended.keys() or _brought_down(case.job.lines):

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.match.ended import LOST_PEER, failed, raised_by
+from whyhang.analyzer.match.ended import LOST_PEER, failed, first_to_fail, raised_by
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Evidence, Location
@@ -151,18 +151,23 @@ def _location(fields: dict[str, str]) -> Location | None:
 
 
 class WentSilent(Record):
-    """Some ranks' logs tell of a lost peer, and other ranks' logs simply stop.
+    """Some ranks tell of a lost peer, and other ranks' words simply end.
 
-    A rank counts only if its own log is there and holds no telling line at all.
+    A rank counts only if what it said is there and holds no telling line at all. ``finished``:
+    ask instead for ranks whose last words are of an orderly end.
     """
+
+    finished: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks that said nothing of trouble."""
         told = [line for line in case.job.lines if LOST_PEER.search(line.text)]
         survivors = {line.who.rank for line in told if line.who.rank is not None}
-        ends = {c.who.rank: c for c in case.job.claims if c.about == "log-end"}
+        ends = {c.who.rank: c for c in case.job.claims if c.about in ("log-end", "last-words")}
         silent = sorted(rank for rank in ends if rank is not None and rank not in _speakers(case))
         if not silent or not survivors or len(silent) > len(ends) // 2:
+            return ()
+        if all(FINISHED.search(ends[rank].value) for rank in silent) is not self.finished:
             return ()
         members = [case.job.member_of(Who(rank=rank)) for rank in silent]
         quotes = [
@@ -180,9 +185,17 @@ class WentSilent(Record):
         )
 
 
-def went_silent() -> WentSilent:
-    """Ask for ranks whose log stops while others report a lost peer; see ``WentSilent``."""
-    return WentSilent()
+FINISHED = re.compile(
+    r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
+    r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
+    re.IGNORECASE,
+)
+"""Words of a rank that came to the end of its program."""
+
+
+def went_silent(*, finished: bool = False) -> WentSilent:
+    """Ask for ranks whose words stop while others report a lost peer; see ``WentSilent``."""
+    return WentSilent(finished=finished)
 
 
 BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
@@ -235,3 +248,41 @@ def _has_begun(case: Case) -> bool:
 def quiet_logs(*, started: bool = True) -> QuietLogs:
     """Ask whether the logs that were read tell of nothing wrong; see ``QuietLogs``."""
     return QuietLogs(started=started)
+
+
+class FailedRows(Record):
+    """A launcher's table shows ranks that ended by themselves with an error code."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for those that failed first."""
+        ranks = first_to_fail(case)
+        if not ranks:
+            return ()
+        rows = failed(case)
+        found = [case.job.member_of(Who(rank=rank)) for rank in ranks]
+        codes = sorted({rows[rank].exitcode or 0 for rank in ranks})
+        quotes = [
+            Evidence(
+                source=rows[rank].source.file,
+                line=rows[rank].source.line,
+                rank=rank,
+                quote=rows[rank].quote,
+            )
+            for rank in ranks[:MAX_QUOTES]
+        ]
+        return (
+            Hit(
+                members=tuple(member.id for member in found if member is not None),
+                ranks=tuple(r for r, m in zip(ranks, found, strict=True) if m is None),
+                evidence=tuple(quotes),
+                fields={
+                    "who": ranks_in_words(ranks),
+                    "code": ", ".join(str(code) for code in codes),
+                },
+            ),
+        )
+
+
+def failed_rows() -> FailedRows:
+    """Ask for ranks that a launcher's table shows to have failed; see ``FailedRows``."""
+    return FailedRows()

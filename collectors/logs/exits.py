@@ -35,6 +35,10 @@ MPIRUN = (
     r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
     r"exited on signal (?P<signal>\d+)"
 )
+PALS = (
+    r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
+    r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))"
+)
 MPI_NAME = r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]"
 MPI_ABORT = (
     r"(?:MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?P<comm>MPI_COMM_WORLD)?"
@@ -95,6 +99,7 @@ class ExitReader:
             SRUN: self.on_srun,
             SRUN_NODE: self.on_host,
             MPIRUN: self.on_mpirun,
+            PALS: self.on_pals,
             MPI_NAME: self.on_mpi_name,
             MPI_ABORT: self.on_mpi_abort,
             HYDRA: self.on_hydra,
@@ -202,6 +207,13 @@ class ExitReader:
             rank=int(match["rank"]), trust=Trust.CONTENT, pid=pid, host=short_host(match["host"])
         )
         self._add(found, who, -int(match["signal"]))
+
+    def on_pals(self, found: Found, match: regex.Match[str]) -> None:
+        """Note a process that the launcher of Cray systems saw end."""
+        code = -int(match["signal"]) if match["signal"] else int(match["code"])
+        who = Who(rank=int(match["rank"]), trust=Trust.CONTENT, host=short_host(match["host"]))
+        if code:
+            self._add(found, who, code)
 
     def on_mpi_name(self, found: Found, match: regex.Match[str]) -> None:
         """Note a process that Open MPI's launcher saw end with an exit code."""

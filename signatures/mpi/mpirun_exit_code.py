@@ -18,6 +18,7 @@ SIGNATURE = Signature(
     when=log(
         r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]",
         r"Process name: \[\S+@\d+,(?P<rank>\d+)\]",
+        r"^(?P<node>[\w.-]+): rank (?P<rank>\d+) exited with code [1-9]\d*",
         blames=Blames.NAMED,
     ),
     means="This rank ended with an error and mpirun stopped the rest.",
@@ -25,6 +26,7 @@ SIGNATURE = Signature(
     remedies=("Read what this rank printed last: its own error is the cause.",),
     next_steps=("mpirun --tag-output (or --output tag) tells whose line is whose",),
     matches=(
+        "x3005c0s7b0n0.hsn.example.org: rank 2 exited with code 1",
         "  Process name: [[62823,1],2]",
         "   Process name: [prterun-node7-20133@1,2]",
     ),

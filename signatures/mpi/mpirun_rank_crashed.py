@@ -20,6 +20,10 @@ SIGNATURE = Signature(
             r"noticed that (?:process|job) rank (?P<rank>\d+) with PID \d+ on node "
             r'"?(?P<node>[^\s"]+)"? exited on signal (?P<signal>3|4|5|6|7|8|11|13|16|24|25|31)\b'
         ),
+        (
+            r"^(?P<node>[\w.-]+): rank (?P<rank>\d+) died from signal "
+            r"(?P<signal>3|4|5|6|7|8|11|13|16|24|25|31)\b"
+        ),
         blames=Blames.NAMED,
     ),
     means="This rank was ended by a signal, and mpirun stopped the rest.",
@@ -33,6 +37,7 @@ SIGNATURE = Signature(
         "dmesg -T | grep segfault on that node",
     ),
     matches=(
+        "x4502c1s3b0n0.hsn.example.org: rank 17 died from signal 11 and dumped core",
         (
             "mpirun noticed that process rank 3 with PID 20133 on node n0042 exited on signal "
             "11 (Segmentation fault)."

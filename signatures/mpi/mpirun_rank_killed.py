@@ -19,6 +19,7 @@ SIGNATURE = Signature(
             r"noticed that (?:process|job) rank (?P<rank>\d+) with PID \d+ on node "
             r'"?(?P<node>[^\s"]+)"? exited on signal 9\b'
         ),
+        r"^(?P<node>[\w.-]+): rank (?P<rank>\d+) died from signal 9\b",
         blames=Blames.NAMED,
     ),
     means=(
@@ -37,6 +38,7 @@ SIGNATURE = Signature(
         "sacct -j JOB -o jobid,state,maxrss,reqmem, or kubectl describe pod",
     ),
     matches=(
+        "x4502c1s3b0n0.hsn.example.org: rank 17 died from signal 9",
         (
             "mpirun noticed that process rank 3 with PID 20133 on node n0042 exited on signal "
             "9 (Killed)."

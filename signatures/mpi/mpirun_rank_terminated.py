@@ -19,12 +19,14 @@ SIGNATURE = Signature(
             r"noticed that (?:process|job) rank (?P<rank>\d+) with PID \d+ on node "
             r'"?(?P<node>[^\s"]+)"? exited on signal (?:15|1|2)\b'
         ),
+        r"^(?P<node>[\w.-]+): rank (?P<rank>\d+) died from signal (?:15|1|2)\b",
     ),
     means="The job was told to stop; this rank was only the first to be noticed.",
     confidence=0.8,
     gives_way=True,
     next_steps=("Look at the batch system's log for a time limit, preemption or cancellation",),
     matches=(
+        "x4502c1s3b0n0.hsn.example.org: rank 17 died from signal 15",
         (
             "mpirun noticed that process rank 3 with PID 20133 on node n0042 exited on signal "
             "15 (Terminated)."

@@ -59,7 +59,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=gap_lines(case),
-        notes=(*notes, *fingerprints.notes(case)),
+        notes=(*notes, *fingerprints.notes(case, _told(findings))),
         tool_version=__version__,
     )
 
@@ -75,6 +75,12 @@ def _overcome(case: Case, candidate: Candidate) -> bool:
     }
     pieces = candidate.hit.evidence
     return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
+
+
+def _told(findings: Iterable[Finding]) -> str:
+    """Join what the findings say, so that notes need not say it again."""
+    quotes = (piece.quote for finding in findings for piece in finding.evidence)
+    return "\n".join((*(finding.explanation for finding in findings), *quotes))
 
 
 def _without_last_resorts(candidates: list[Candidate]) -> list[Candidate]:

@@ -18,6 +18,11 @@ PREFIX = "fingerprint:"
 _ALSO = {"nccl_version": "nccl", "torch_version": "torch"}
 _FEW = 3
 
+FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
+"""Variables that mostly are the same on all ranks."""
+
+MOST_SETTINGS = 8
+
 QUIET = ("driver", "cuda", "torch", "nccl")
 """Keys whose differences are told in a note where no signature speaks of them."""
 
@@ -98,17 +103,31 @@ def leading(parts: int) -> Callable[[str], str]:
     return shorten
 
 
-def notes(case: Case) -> tuple[str, ...]:
-    """Say in one line in what ranks differ that seldom matters."""
+def notes(case: Case, told_already: str = "") -> tuple[str, ...]:
+    """Say in one line in what ranks differ that seldom matters, and that no finding speaks of."""
     keys = {c.about.removeprefix(PREFIX) for c in case.job.claims if c.about.startswith(PREFIX)}
     found = [
         told
         for key in sorted(keys & {*QUIET, "libnccl.so", "librccl.so", "libtorch_cuda.so"})
         if (told := difference(case, key, _identity)) is not None
     ]
+    found += [each for each in _settings(case) if each.key not in told_already][:MOST_SETTINGS]
     if not found:
         return ()
     return (f"Ranks differ in: {'; '.join(_words(case, each) for each in found)}.",)
+
+
+def _settings(case: Case) -> list[Difference]:
+    """List the settings in the environment that differ; not those that each rank has for itself."""
+    keys = {
+        key
+        for member in case.job.members
+        for process in member.processes[-1:]
+        for key in process.environ
+        if key.startswith(FAMILIES)
+    }
+    told = [each for key in sorted(keys) if (each := difference(case, key)) is not None]
+    return [each for each in told if len(each.most) > 1 or len(each.odd) == 1]
 
 
 def _identity(text: str) -> str:

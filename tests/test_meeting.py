@@ -318,3 +318,19 @@ def test_several_hosts_need_root_and_say_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert lack is not None
     assert "root" in str(lack)
+
+
+def test_a_setting_of_torch_on_one_rank_is_named_and_others_are_a_note() -> None:
+    """DETAIL builds a second group; another interface may be right on another host."""
+    facts: list[Fact] = []
+    for rank in range(3):
+        environ = {"WORLD_SIZE": "3", "GLOO_SOCKET_IFNAME": "eth1" if rank == 1 else "eth0"}
+        if rank == 2:
+            environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+        for look in (0, 1):
+            facts += [process(rank, look=look, environ=environ), dump(rank, INIT, look=look)]
+
+    report = report_of(facts)
+
+    assert first(report) == ("torch-settings-differ", (2,))
+    assert "GLOO_SOCKET_IFNAME (eth1 on rank 1, eth0 on ranks 0,2)" in " ".join(report.notes)

@@ -33,7 +33,10 @@ SIGNATURE = Signature(
         "Give each job a port of its own: --master-port, or --rdzv-endpoint HOST:0 with c10d.",
         "Under Slurm start one torchrun per node (--ntasks-per-node=1).",
     ),
-    next_steps=("ss -ltnp | grep PORT on the master host",),
+    next_steps=(
+        "ss -ltnp | grep PORT  # on the master host: who holds it?",
+        "ps -o pid,lstart,args -p PID  # of the holder: is it an old rank of the same script?",
+    ),
     links=("https://pytorch.org/docs/stable/elastic/run.html",),
     matches=(
         "RuntimeError: Address already in use",

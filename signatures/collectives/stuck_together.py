@@ -24,6 +24,11 @@ SIGNATURE = Signature(
         "Rule out a shape or group mismatch with a flight-recorder dump.",
     ),
     next_steps=(
+        (
+            "If it is the first collective on NCCL, try one switch at a time; the one that helps "
+            "names the cause: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_IB_DISABLE=1, "
+            "NCCL_NVLS_ENABLE=0, NCCL_CUMEM_ENABLE=0."
+        ),
         "nvidia-smi; dmesg -T | grep -iE 'NVRM|Xid|mlx5|oom'  # on every host",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         "NCCL_P2P_DISABLE=1 (and NCCL_NET_GDR_LEVEL=LOC) to get going.",
     ),
     next_steps=(
+        "Run again with NCCL_P2P_DISABLE=1: it works if this is it.",
         "lspci -vvv | grep ACSCtl: SrcValid+ means that ACS redirects",
         "cat /proc/cmdline",
     ),

@@ -33,6 +33,7 @@ SIGNATURE = Signature(
         "Open all TCP ports between the nodes of the job.",
     ),
     next_steps=(
+        "Run again with NCCL_SOCKET_IFNAME=NAME of a shared interface.",
         "Compare the 'Bootstrap: Using' lines of all hosts: are they in one subnet?",
         "ping and nc -vz to that address from this host",
     ),

@@ -30,7 +30,10 @@ SIGNATURE = Signature(
         ),
         "Or restrict NCCL_IB_HCA to cards that every rank can open.",
     ),
-    next_steps=("ls -l /dev/infiniband and ibv_devinfo inside the container of this rank",),
+    next_steps=(
+        "Run again with NCCL_IB_DISABLE=1: it works if this is it.",
+        "ls -l /dev/infiniband and ibv_devinfo inside the container of this rank",
+    ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(
         "node3:99:140 [1] transport/net_ib.cc:400 NCCL WARN NET/IB : Unable to open device mlx5_2",

@@ -34,6 +34,7 @@ SIGNATURE = Signature(
         "Leave the card out with NCCL_IB_HCA=^NAME on all hosts if it must go on.",
     ),
     next_steps=(
+        "Run again with NCCL_IB_DISABLE=1: it works if this is it.",
         "ibstat NAME; rdma link; dmesg -T | grep -i 'link down'",
         "ethtool -S or perfquery for link_downed and symbol errors",
     ),

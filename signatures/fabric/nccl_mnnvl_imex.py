@@ -32,6 +32,7 @@ SIGNATURE = Signature(
         "NCCL_MNNVL_ENABLE=0 to get going.",
     ),
     next_steps=(
+        "Run again with NCCL_MNNVL_ENABLE=0: it works if this is it.",
         "nvidia-imex-ctl -N on every host",
         "ls -l /dev/nvidia-caps-imex-channels inside the container",
     ),

@@ -33,6 +33,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
+        "Run again with NCCL_NVLS_ENABLE=0: it works if this is it.",
         "systemctl status nvidia-fabricmanager; tail /var/log/fabricmanager.log",
         "nvidia-smi -q | grep -A4 Fabric",
     ),

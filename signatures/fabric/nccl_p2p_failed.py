@@ -34,6 +34,7 @@ SIGNATURE = Signature(
         "Upgrade NCCL and torch, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False.",
     ),
     next_steps=(
+        "Run again with NCCL_P2P_DISABLE=1: it works if this is it.",
         "nvidia-smi topo -p2p r; nvidia-smi topo -m",
         "Run p2pBandwidthLatencyTest (CUDA samples) on that host",
     ),

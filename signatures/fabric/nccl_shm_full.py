@@ -34,7 +34,10 @@ SIGNATURE = Signature(
         "Remove left-overs of dead jobs: /dev/shm/nccl-* and /dev/shm/torch_*.",
         "NCCL_SHM_DISABLE=1 gets going, slower.",
     ),
-    next_steps=("df -h /dev/shm; ls -l /dev/shm inside the container",),
+    next_steps=(
+        "Run again with NCCL_SHM_DISABLE=1: it works if this is it.",
+        "df -h /dev/shm; ls -l /dev/shm inside the container",
+    ),
     links=(
         "https://github.com/NVIDIA/nccl/issues/290",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",

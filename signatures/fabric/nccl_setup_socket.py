@@ -1,0 +1,30 @@
+"""Ranks went silent while NCCL connected hosts over sockets.
+
+The last lines say "via NET/Socket": the ranks have met, and their data connections do not come
+about. They may use other interfaces than the meeting did, some of which other hosts cannot reach,
+or ports that a firewall closes.
+
+With the interface named the same job starts: that proves it.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, setting_up
+
+SIGNATURE = Signature(
+    id="nccl-setup-socket",
+    category="nccl-network-interface",
+    kind=Kind.CAUSE,
+    title="NCCL hangs while it connects hosts over sockets",
+    when=setting_up("connecting", via="NET", net=("Socket",)),
+    means=("The last lines of the ranks tell of connections over sockets. They do not come about."),
+    confidence=0.6,
+    remedies=(
+        "Give NCCL the one interface that all hosts share, on every rank.",
+        "Open all ports above 1024 between the hosts.",
+    ),
+    next_steps=(
+        "Run again with NCCL_SOCKET_IFNAME=NAME of one interface: it starts if this is it.",
+        "grep 'NET/Socket : Using' in every rank's log",
+    ),
+    links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    outranks=("stuck-together",),
+)

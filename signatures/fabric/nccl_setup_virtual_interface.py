@@ -1,0 +1,33 @@
+"""NCCL's ranks try to meet over an interface that only exists within its host.
+
+Without NCCL_SOCKET_IFNAME the first interface that is up is taken, and that may be the bridge of
+a container runtime (docker0, cni0, virbr0, veth…). Ranks of other hosts cannot reach such an
+address: everyone begins the communicator, and they never meet.
+
+If only some ranks took such an interface, these are named.
+"""
+
+from whyhang.analyzer.match import Kind, Signature, setting_up
+
+SIGNATURE = Signature(
+    id="nccl-setup-virtual-interface",
+    category="nccl-network-interface",
+    kind=Kind.CAUSE,
+    title="NCCL tries to meet over {interface} ({address}), which other hosts cannot reach",
+    when=setting_up(
+        "start",
+        interface=("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman"),
+    ),
+    means=(
+        "{count} of {all} ranks that wait in NCCL's bootstrap offer the address of a virtual "
+        "interface, which leads nowhere from other hosts."
+    ),
+    confidence=0.75,
+    remedies=("Set NCCL_SOCKET_IFNAME to the interface that all hosts share (or ^docker,veth).",),
+    next_steps=(
+        "Run again with NCCL_SOCKET_IFNAME=NAME of that interface: it starts if this is it.",
+        "ip -br addr on two of the hosts",
+    ),
+    links=("https://github.com/NVIDIA/nccl/issues/913",),
+    outranks=("nccl-setup-bootstrap", "stuck-together"),
+)

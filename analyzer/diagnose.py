@@ -287,9 +287,7 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    # A log that stops while a communicator is set up is of a job that stands there.
-    loud = [line for line in case.job.lines if line.matched != ("nccl-phase",)]
-    if seen_live or not loud:
+    if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
     inside = any(spot.inside for spot in case.ledger.spots.values())

@@ -54,7 +54,6 @@ from whyhang.analyzer.match.place import (
     parted,
 )
 from whyhang.analyzer.match.ras import ras
-from whyhang.analyzer.match.setup import setting_up
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
@@ -139,7 +138,6 @@ __all__ = [
     "resolves_apart",
     "same_rank",
     "set_up",
-    "setting_up",
     "shared_by_ranks",
     "silent_in_log",
     "slowed_down",

@@ -28,12 +28,14 @@ class NcclStart(Record):
 
     ``apart``: only where some ranks are further than others, or only where all are at one phase.
     ``phases`` limits the latter to these phases, ``via`` to those whose last channel was of such
-    a transport.
+    a transport ("P2P", "NET/IB"). ``interface``: some of them meet over one whose name begins so;
+    where others do not, these are named.
     """
 
     apart: bool
     phases: tuple[str, ...] = ()
     via: str = ""
+    interface: tuple[str, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; it names ranks that have not begun, or the few that are not through."""
@@ -89,9 +91,11 @@ class NcclStart(Record):
     ) -> tuple[Hit, ...]:
         if self.phases and name not in self.phases:
             return ()
-        vias = {via.partition("/")[0] for _, via, _ in stages.values()}
-        if self.via and vias != {self.via}:
+        if self.via and not all(via.startswith(self.via) for _, via, _ in stages.values()):
             return ()
+        vias = {via.partition("/")[0] for _, via, _ in stages.values()}
+        if self.interface:
+            return self._over(case, stages)
         whole = case.job.world_size is None or len(stages) >= case.job.world_size
         return (
             Hit(
@@ -108,10 +112,55 @@ class NcclStart(Record):
             ),
         )
 
+    def _over(self, case: Case, stages: dict[int, tuple[str, str, Claim]]) -> tuple[Hit, ...]:
+        """Tell of ranks that mean to meet over an interface of such a name."""
+        told = {rank: claim for rank, claim in _interfaces(case).items() if rank in stages}
+        odd = {rank: c for rank, c in told.items() if c.value.startswith(self.interface)}
+        if not odd:
+            return ()
+        first = next(iter(odd.values()))
+        name, _, address = first.value.partition(":")
+        return (
+            Hit(
+                members=tuple(m.id for m in case.job.members if m.rank in odd),
+                ranks=tuple(sorted(odd)),
+                affected=tuple(m.id for m in case.job.members if m.rank in stages),
+                names_culprit=len(odd) < len(told),
+                evidence=tuple(
+                    Evidence(
+                        source=claim.source.file,
+                        line=claim.source.line,
+                        rank=rank,
+                        quote=f"Bootstrap: Using {claim.value}",
+                    )
+                    for rank, claim in list(odd.items())[:MAX_QUOTES]
+                ),
+                fields={
+                    "who": ranks_in_words(odd),
+                    "interface": name,
+                    "address": address.partition("<")[0],
+                },
+            ),
+        )
 
-def nccl_start(*phases: str, apart: bool = False, via: str = "") -> NcclStart:
+
+def _interfaces(case: Case) -> dict[int, Claim]:
+    """Give for each rank what it said of the interface over which it means to meet."""
+    found: dict[int, Claim] = {}
+    for claim in case.job.claims:
+        if claim.about == "nccl-interface":
+            member = case.job.member_of(claim.who)
+            rank = member.rank if member is not None else claim.who.rank
+            if rank is not None:
+                found[rank] = claim
+    return found
+
+
+def nccl_start(
+    *phases: str, apart: bool = False, via: str = "", interface: tuple[str, ...] = ()
+) -> NcclStart:
     """Ask where NCCL's set-up stands; see ``NcclStart``."""
-    return NcclStart(apart=apart, phases=phases, via=via)
+    return NcclStart(apart=apart, phases=phases, via=via, interface=interface)
 
 
 def _many(words: str) -> str:

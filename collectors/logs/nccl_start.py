@@ -23,6 +23,7 @@ PLANNED = r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)
 CONNECTING = (
     r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"
 )
+MULTICAST = r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)"
 CONNECTED = r"NCCL INFO Connected all (?:rings|trees)"
 COMPLETE = r"NCCL INFO .{0,200}- Init COMPLETE"
 
@@ -33,6 +34,7 @@ PHASES: tuple[tuple[str, str], ...] = (
     (ARRIVED, "topology"),
     (PLANNED, "channels"),
     (CONNECTING, "connecting"),
+    (MULTICAST, "connecting"),
     (CONNECTED, "connected"),
     (COMPLETE, "complete"),
 )
@@ -80,6 +82,9 @@ class NcclStartReader:
             yield Claim(about="nccl-phase", value=words, who=who, source=stage.source)
             if interface := stage.told.get("interface"):
                 yield Claim(about="nccl-interface", value=interface, who=who, source=stage.source)
+                family = "IPv6" if interface.count(":") > 1 else "IPv4"
+                about = "fingerprint:address-family"  # compared over ranks
+                yield Claim(about=about, value=family, who=who, source=stage.source)
 
 
 class _Stage:

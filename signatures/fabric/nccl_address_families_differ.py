@@ -21,5 +21,5 @@ SIGNATURE = Signature(
         "Run again with NCCL_SOCKET_FAMILY=AF_INET: it starts if this is it.",
         "ip -br addr on a host of each kind",
     ),
-    outranks=("nccl-setup-bootstrap", "stuck-together"),
+    outranks=("nccl-start-bootstrap", "stuck-together"),
 )

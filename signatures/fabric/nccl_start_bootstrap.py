@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         "Open the ephemeral TCP ports between the hosts.",
     ),
     next_steps=(
+        "Run again with NCCL_SOCKET_IFNAME=NAME of a shared interface: it starts if this is it.",
         "grep -h 'Bootstrap *: Using' LOGS  # one interface and one family of addresses?",
         "nc -vz ADDRESS_OF_RANK_0 PORT  # from another host",
     ),

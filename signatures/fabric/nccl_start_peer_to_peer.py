@@ -19,7 +19,10 @@ SIGNATURE = Signature(
         "Try NCCL_P2P_DISABLE=1: if the job then runs, peer-to-peer access is what fails.",
         "Turn ACS off on the PCI bridges and the IOMMU to pass-through, or ask who runs the host.",
     ),
-    next_steps=("sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",),
+    next_steps=(
+        "Run again with NCCL_P2P_DISABLE=1: it starts if this is it.",
+        "sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",
+    ),
     gives_way=True,
     outranks=("stuck-together",),
 )

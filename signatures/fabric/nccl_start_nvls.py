@@ -7,18 +7,18 @@ restarted under jobs, the call does not come back.
 With NVLS off the same job starts: that proves it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, setting_up
+from whyhang.analyzer.match import Kind, Signature, nccl_start
 
 SIGNATURE = Signature(
-    id="nccl-setup-nvls",
+    id="nccl-start-nvls",
     category="nvlink-error",
     kind=Kind.CAUSE,
     title="NCCL hangs while it sets up NVLink multicast (NVLS)",
-    when=setting_up("nvls"),
+    when=nccl_start("connecting", via="NVLS"),
     means=(
         "The last lines of the ranks tell of multicast memory in the NVSwitches. It is not bound."
     ),
-    confidence=0.7,
+    confidence=0.55,
     remedies=(
         "Restart the Fabric Manager with no job on the host, or reset its GPUs.",
         "Until then run with NCCL_NVLS_ENABLE=0.",
@@ -28,5 +28,6 @@ SIGNATURE = Signature(
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    gives_way=True,
     outranks=("stuck-together",),
 )

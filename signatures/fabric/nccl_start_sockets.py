@@ -7,16 +7,16 @@ or ports that a firewall closes.
 With the interface named the same job starts: that proves it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, setting_up
+from whyhang.analyzer.match import Kind, Signature, nccl_start
 
 SIGNATURE = Signature(
-    id="nccl-setup-socket",
+    id="nccl-start-sockets",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
     title="NCCL hangs while it connects hosts over sockets",
-    when=setting_up("connecting", via="NET", net=("Socket",)),
+    when=nccl_start("connecting", via="NET/Socket"),
     means=("The last lines of the ranks tell of connections over sockets. They do not come about."),
-    confidence=0.6,
+    confidence=0.55,
     remedies=(
         "Give NCCL the one interface that all hosts share, on every rank.",
         "Open all ports above 1024 between the hosts.",
@@ -26,5 +26,6 @@ SIGNATURE = Signature(
         "grep 'NET/Socket : Using' in every rank's log",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    gives_way=True,
     outranks=("stuck-together",),
 )

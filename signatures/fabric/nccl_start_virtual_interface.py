@@ -7,20 +7,20 @@ address: everyone begins the communicator, and they never meet.
 If only some ranks took such an interface, these are named.
 """
 
-from whyhang.analyzer.match import Kind, Signature, setting_up
+from whyhang.analyzer.match import Kind, Signature, nccl_start
 
 SIGNATURE = Signature(
-    id="nccl-setup-virtual-interface",
+    id="nccl-start-virtual-interface",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
     title="NCCL tries to meet over {interface} ({address}), which other hosts cannot reach",
-    when=setting_up(
-        "start",
+    when=nccl_start(
+        "bootstrap",
         interface=("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman"),
     ),
     means=(
-        "{count} of {all} ranks that wait in NCCL's bootstrap offer the address of a virtual "
-        "interface, which leads nowhere from other hosts."
+        "{who} waits in NCCL's bootstrap with the address of a virtual interface, which leads "
+        "nowhere from other hosts."
     ),
     confidence=0.75,
     remedies=("Set NCCL_SOCKET_IFNAME to the interface that all hosts share (or ^docker,veth).",),
@@ -29,5 +29,6 @@ SIGNATURE = Signature(
         "ip -br addr on two of the hosts",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/913",),
-    outranks=("nccl-setup-bootstrap", "stuck-together"),
+    gives_way=True,
+    outranks=("nccl-start-bootstrap", "stuck-together"),
 )

@@ -7,22 +7,18 @@ the card (GPUDirect) keep them from coming up.
 With InfiniBand off the same job starts over sockets: that proves it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, setting_up
+from whyhang.analyzer.match import Kind, Signature, nccl_start
 
 SIGNATURE = Signature(
-    id="nccl-setup-ib",
+    id="nccl-start-infiniband",
     category="nccl-ib-error",
     kind=Kind.CAUSE,
     title="NCCL hangs while it connects hosts over InfiniBand or RoCE",
-    when=setting_up(
-        "connecting",
-        via="NET",
-        net=("IB",),
-    ),
+    when=nccl_start("connecting", via="NET/IB"),
     means=(
         "The last lines of the ranks tell of connections over InfiniBand. They do not come about."
     ),
-    confidence=0.6,
+    confidence=0.55,
     remedies=(
         "Bring the port up, or name the cards that work (NCCL_IB_HCA; for RoCE NCCL_IB_GID_INDEX).",
     ),
@@ -32,5 +28,6 @@ SIGNATURE = Signature(
         "ibstat; rdma link; ib_write_bw between two of the hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    gives_way=True,
     outranks=("stuck-together",),
 )

@@ -6,14 +6,14 @@ in a container), or not the same for both ranks: two containers with one host na
 With shared memory off the same job starts over the network: that proves it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, setting_up
+from whyhang.analyzer.match import Kind, Signature, nccl_start
 
 SIGNATURE = Signature(
-    id="nccl-setup-shm",
+    id="nccl-start-shared-memory",
     category="shm-too-small",
     kind=Kind.CAUSE,
     title="NCCL hangs while it connects ranks of one host through /dev/shm",
-    when=setting_up("connecting", via="SHM"),
+    when=nccl_start("connecting", via="SHM"),
     means=(
         "The last lines of the ranks tell of connections through shared memory. "
         "They do not come about."
@@ -28,5 +28,6 @@ SIGNATURE = Signature(
         "df -h /dev/shm; ls -l /dev/shm inside the container of each rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+    gives_way=True,
     outranks=("stuck-together",),
 )

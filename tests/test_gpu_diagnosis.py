@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from gpu_docs import BUSES, gpus, listed, node, row, table, uuid, xml_gpu, xml_log
 from rich.console import Console
 from small_jobs import ALL_REDUCE, BROADCAST, ELSEWHERE, case_of, dump, process, report_of, still
 
+from whyhang.analyzer.commands.diagnose import Diagnose, report_on
 from whyhang.analyzer.model import (
     Claim,
     Fact,
@@ -399,6 +402,71 @@ def test_files_without_a_host_are_told_apart_by_uuid() -> None:
 
     assert len(devices) == 16
     assert devices[0].every("busy") == [100, 0]
+
+
+STACK = """Process {pid}: python train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:3100)
+    wrapper (torch/distributed/c10d_logger.py:83)
+    train (train.py:40)
+    <module> (train.py:60)
+"""
+
+
+def hosts(folder: Path, *, broken: Mapping[int, Mapping[str, str]]) -> None:
+    """Write what was collected by hand on two hosts: stacks, and nvidia-smi twice on each."""
+    for number, host in enumerate(("node1", "node2")):
+        changed = broken if number else {}
+        for look in (1, 2):
+            text = node(changed, host=host, first_pid=1000 * (number + 1), **SPINS)
+            (folder / f"{host}.nvidia-smi.{look}.xml").write_text(text)
+        for n in range(8):
+            path = folder / f"{host}.rank{8 * number + n}.pyspy.txt"
+            path.write_text(STACK.format(pid=1000 * (number + 1) + n))
+
+
+def test_a_folder_of_two_hosts(tmp_path: Path) -> None:
+    """Files of any name, of several hosts, read as every user hands them in."""
+    hosts(tmp_path, broken={3: RESTS})
+    report = report_on([], [str(tmp_path)], options())
+
+    assert report.verdict == "hung"
+    assert report.findings[0].signature == "gpu-never-launched"
+    assert report.findings[0].culprit_ranks == (11,)
+    assert "GPU 3 of node2" in report.findings[0].title
+
+
+def test_an_xid_and_the_state_it_left_are_one_cause(tmp_path: Path) -> None:
+    """The kernel says what happened, the state says which rank: one cause, with its effects."""
+    hosts(tmp_path, broken={3: {"mode": "GPU is lost"}})
+    (tmp_path / "node2.dmesg.txt").write_text(
+        "[ 1234.567890] NVRM: Xid (PCI:0000:61:00): 79, pid=2003, name=python3, "
+        "GPU has fallen off the bus.\n"
+    )
+    report = report_on([], [str(tmp_path)], options())
+    first = report.findings[0]
+
+    assert first.category == "gpu-fell-off-bus"
+    assert first.culprit_ranks == (11,)
+    assert all(f.caused_by == 0 for f in report.findings[1:])
+
+
+def test_a_folder_of_healthy_hosts(tmp_path: Path) -> None:
+    """State alone, of machines at rest, in every shape: nothing is found."""
+    (tmp_path / "node1.xml").write_text(node(host="node1", **RESTS))
+    (tmp_path / "node2.txt").write_text(table("\n".join(row(n, "0%", " 71W") for n in range(8))))
+    report = report_on([], [str(tmp_path)], options())
+
+    assert (report.findings, report.verdict) == ((), "inconclusive")
+
+
+def options() -> argparse.Namespace:
+    """Give the options of a plain call."""
+    parser = argparse.ArgumentParser()
+    Diagnose().add_arguments(parser)
+    return parser.parse_args(["x"])
 
 
 def test_a_driver_that_hangs_is_evidence() -> None:

@@ -296,6 +296,8 @@ class Shared(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per GPU; surer where another GPU of the host has no rank."""
         gpus, hits = case.job.gpus, []
+        if case.picture.progress:
+            return ()  # it is allowed there, or harmless
         for device in gpus.devices:
             members = [n for n in device.members if gpus.how[n] < len(HOW) - 1]
             if len(members) < 2 or len({case.member(n).rank for n in members}) < 2:
@@ -347,7 +349,7 @@ class HeldByNobody(Record):
             and not d.now("mig")
             and (d.now("memory_used") or 0) > max(HELD, 0.02 * (d.now("memory_total") or 0))
         ]
-        if not found:
+        if not found or case.picture.progress:
             return ()
         held = sum(d.now("memory_used") for d in found) / 1024
         return (

@@ -64,6 +64,12 @@ SIGNATURE = Signature(
         "cuda-launch-failure",
         "cuda-unknown-error",
         "gpu-requires-reset",
+        "gpu-ecc-uncorrected",
+        "gpu-to-be-reset",
+        "gpu-unreadable",
+        "gpu-memory-repair",
+        "gpu-never-launched",
+        "gpus-spin-together",
         "launcher-exit-code",
     ),
 )

@@ -62,6 +62,12 @@ SIGNATURE = Signature(
         "gpu-requires-reset",
         "cuda-unknown-error",
         "cuda-launch-failure",
+        "gpu-out-of-reach",
+        "gpu-unreadable",
+        "gpu-to-be-reset",
+        "gpu-driver-hangs",
+        "gpu-never-launched",
+        "gpus-spin-together",
         "launcher-exit-code",
     ),
 )

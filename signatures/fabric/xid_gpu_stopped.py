@@ -48,6 +48,10 @@ SIGNATURE = Signature(
         "gpu-err-in-nvidia-smi",
         "cuda-launch-failure",
         "cuda-unknown-error",
+        "gpu-unreadable",
+        "gpu-to-be-reset",
+        "gpu-never-launched",
+        "gpus-spin-together",
         "launcher-exit-code",
     ),
 )

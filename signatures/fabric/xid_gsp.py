@@ -56,6 +56,11 @@ SIGNATURE = Signature(
         "cuda-unknown-error",
         "hung-task",
         "kernel-hung-task-nvidia",
+        "gpu-unreadable",
+        "gpu-to-be-reset",
+        "gpu-driver-hangs",
+        "gpu-never-launched",
+        "gpus-spin-together",
         "launcher-exit-code",
     ),
 )

@@ -44,5 +44,13 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 174, test",),
-    outranks=("gpu-requires-reset", "launcher-exit-code"),
+    outranks=(
+        "gpu-requires-reset",
+        "gpu-nvlink-down",
+        "gpu-nvlink-errors",
+        "gpu-to-be-reset",
+        "gpu-not-in-fabric",
+        "gpus-spin-together",
+        "launcher-exit-code",
+    ),
 )

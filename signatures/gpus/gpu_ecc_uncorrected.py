@@ -27,5 +27,5 @@ SIGNATURE = Signature(
         "dmesg -T | grep -E 'Xid.*: (48|63|64|94|95|140|171|172),'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=("launcher-exit-code",),
+    outranks=("launcher-exit-code", "gpu-never-launched", "gpus-spin-together", "stuck-together"),
 )

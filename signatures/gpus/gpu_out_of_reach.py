@@ -39,5 +39,6 @@ SIGNATURE = Signature(
         "launcher-exit-code",
         "stuck-together",
         "gpu-never-launched",
+        "gpus-spin-together",
     ),
 )

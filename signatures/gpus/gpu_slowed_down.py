@@ -16,5 +16,5 @@ SIGNATURE = Signature(
     confidence=0.66,
     remedies=("Look at cooling, airflow and power supplies of {hosts}.",),
     next_steps=("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}  # on {hosts}",),
-    gives_way=True,
+    outranks=("slow-not-hung",),
 )

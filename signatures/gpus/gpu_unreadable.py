@@ -23,5 +23,11 @@ SIGNATURE = Signature(
         "nvidia-smi -q -i {index}  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=("gpu-err-in-nvidia-smi", "launcher-exit-code", "stuck-together"),
+    outranks=(
+        "gpu-err-in-nvidia-smi",
+        "launcher-exit-code",
+        "stuck-together",
+        "gpu-never-launched",
+        "gpus-spin-together",
+    ),
 )

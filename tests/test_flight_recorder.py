@@ -251,6 +251,19 @@ def test_overwritten_records_are_counted() -> None:
     assert tracks(pickled(header(), [entry(n) for n in range(10)]))[0].lost == 0
 
 
+def test_a_ring_too_small_for_what_is_under_way_tells_no_place() -> None:
+    """Where unfinished calls were overwritten, the oldest that is left holds nothing up."""
+    top = header(pg_status={"0": status(60, 20)})
+
+    found = facts(pickled(top, [open_entry(n) for n in range(40, 60)]))
+
+    assert not [fact for fact in found if isinstance(fact, Track)]
+    assert "ring was too small" in gaps(found)[0].why
+    top = header(pg_status={"0": status(60, 40)})  # all that are active, and no other
+    (track,) = tracks(pickled(top, [open_entry(n) for n in range(40, 60)]))
+    assert track.completed == 40
+
+
 def test_a_dump_of_active_calls_says_nothing_of_lost_ones() -> None:
     """Some jobs leave completed calls out; then the gaps are not losses."""
     assert tracks(pickled(header(), [open_entry(500), open_entry(507)]))[0].lost == 0

@@ -73,6 +73,17 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
     yield from doubts
     yield from groups.values()
     yield from _claims(dump.top, known, place)
+    if _overwritten(dump, known, groups):
+        yield Gap(
+            what=f"flight recorder dump {place.source.file}",
+            why="its ring was too small for what was under way: calls that are not finished "
+            "were overwritten by later ones",
+            cost="the call that holds this rank up is not known from it",
+            remedy="Set a larger TORCH_FR_BUFFER_SIZE for the next run",
+            who=who,
+            source=place.source,
+        )
+        return
     tracks = list(_tracks(dump, known, groups, place))
     yield from tracks
     if not tracks:
@@ -138,6 +149,33 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
         started=max(started, default=None),
         completed=min(unfinished) - 1 if unfinished else enqueued,
         calls=worth_keeping(issued, KEPT_COMPLETED if track.detail else KEPT_AT_MOST),
+    )
+
+
+def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) -> bool:
+    """Tell whether a wrapped ring lost calls that are not finished: then its oldest is none.
+
+    ``pg_status`` counts them. Where a group has both, it may count collectives or sends, and
+    over gloo it counts neither.
+    """
+    first = next(iter(rows([dump.first])), None)
+    if first is None or not first.order or all(row.name.library == "gloo" for row in known):
+        return False
+    shown: dict[str, set[tuple[bool, int | None]]] = defaultdict(set)
+    kinds: dict[str, set[bool]] = defaultdict(set)
+    for row in known:
+        launch = (row.p2p, row.p2p_seq if row.p2p else row.seq)
+        kinds[row.group[0]].add(row.p2p)
+        if row.state is CallState.COMPLETED:
+            shown[row.group[0]].discard(launch)  # the end of a batch
+        else:
+            shown[row.group[0]].add(launch)
+    return any(
+        len(kinds[name]) == 1
+        and status.enqueued is not None
+        and status.completed is not None
+        and status.enqueued - status.completed > len(shown[name])
+        for name, status in _statuses(dump.top, known, groups).items()
     )
 
 

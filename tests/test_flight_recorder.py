@@ -114,6 +114,8 @@ def test_an_empty_file_with_a_recorders_name_is_a_gap(name: str) -> None:
         ("comm_traces/rank_12", 12),
         ("trace_12.json", 12),
         ("prefix-of-our-own12", 12),
+        ("gpu-a0.cluster.local.trace_12.pkl", 12),
+        ("job7.fr_dump_12.host3.pickle", 12),
     ],
 )
 def test_the_rank_is_in_the_name(path: str, rank: int) -> None:

@@ -53,6 +53,8 @@ def _all_completed(scene: Scene) -> tuple[Finding, ...]:
     standings = [s for table in scene.book.tables for s in table.standings.values() if s.known]
     if all(standing.completed is None for standing in standings):
         return ()  # nothing tells of an end
+    if any(table.absent for table in scene.book.tables if not table.inferred):
+        return ()  # the open call of a rank that left no record may be the one that matters
     ranks = sorted(scene.book.present)
     quotes = scene.quotes(ranks[:3])
     return (

@@ -14,6 +14,7 @@ from typing import cast
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
+from whyhang.analyzer.match.claim import claimed
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import failed_rows, quiet_logs, raised, went_silent
@@ -104,6 +105,7 @@ __all__ = [
     "at_ease",
     "blocked_in",
     "both",
+    "claimed",
     "creates_group",
     "cut_off",
     "different_groups",

@@ -126,10 +126,29 @@ def gap_lines(case: Case) -> tuple[str, ...]:
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
-    lines += _folded(case.job.gaps)
+    lines += [*_folded(case.job.gaps), *_overwritten(case)]
     if len(lines) > MAX_GAPS:
         lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
     return tuple(lines)
+
+
+def _overwritten(case: Case) -> list[str]:
+    """Say how many records the recorders' rings have lost."""
+    lost: dict[int, int] = {}
+    for track in case.job.tracks:
+        if track.lost and track.who.rank is not None:
+            lost[track.who.rank] = max(track.lost, lost.get(track.who.rank, 0))
+    if not lost:
+        return []
+    few, many = min(lost.values()), max(lost.values())
+    count = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+    return [
+        (
+            f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
+            f"earlier records {'of each ' if len(lost) > 1 else ''}were overwritten. "
+            "A larger TORCH_FR_BUFFER_SIZE keeps more."
+        )
+    ]
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:

@@ -32,7 +32,10 @@ _NAMED = re.compile(
     r"(?:trace|dump)[^/]*\d)[^/]*$",
     re.IGNORECASE,
 )
-_TRAILING_NUMBER = re.compile(r"(\d{1,6})(?:\.[A-Za-z]\w*)*$")
+_RANK_IN_NAME = (
+    re.compile(r"(?:trace|dump)[-_.]?(\d{1,6})(?:\.[A-Za-z]\w*)*$"),
+    re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,12})*$"),
+)
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _KEYS = (b"pg_config", b"profiling_name", b"collective_seq_id", b"record_id")
 _COST = "where this rank stands is not known from its recorder"
@@ -156,7 +159,8 @@ def _who(document: Document) -> Who:
     """Take the rank from the name, in which a recorder's dump always has it last."""
     who = document.who
     if who.rank is None:
-        found = _TRAILING_NUMBER.search(document.path)
+        name = document.path.rpartition("/")[2]
+        found = next((match for form in _RANK_IN_NAME if (match := form.search(name))), None)
         return who if found is None else replace(who, rank=int(found[1]), trust=Trust.FILE_NAME)
     return replace(who, trust=max(who.trust, Trust.FILE_NAME))
 

@@ -155,28 +155,32 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
 def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) -> bool:
     """Tell whether a wrapped ring lost calls that are not finished: then its oldest is none.
 
-    ``pg_status`` counts them. Where a group has both, it may count collectives or sends, and
-    over gloo it counts neither.
+    ``pg_status`` tells up to which number calls are finished. Where a group has both, it may
+    count collectives or sends, and over gloo it counts neither.
     """
     first = next(iter(rows([dump.first])), None)
-    if first is None or not first.order or all(row.name.library == "gloo" for row in known):
+    if not dump.whole or first is None or not first.order:
         return False
-    shown: dict[str, set[tuple[bool, int | None]]] = defaultdict(set)
+    if all(row.name.library == "gloo" for row in known):
+        return False
+    numbers: dict[str, set[int | None]] = defaultdict(set)
+    waiting: dict[str, set[int | None]] = defaultdict(set)
     kinds: dict[str, set[bool]] = defaultdict(set)
     for row in known:
-        launch = (row.p2p, row.p2p_seq if row.p2p else row.seq)
-        kinds[row.group[0]].add(row.p2p)
+        name, number_ = row.group[0], row.p2p_seq if row.p2p else row.seq
+        kinds[name].add(row.p2p)
+        numbers[name].add(number_)
         if row.state is CallState.COMPLETED:
-            shown[row.group[0]].discard(launch)  # the end of a batch
+            waiting[name].discard(number_)  # the end of a batch
         else:
-            shown[row.group[0]].add(launch)
-    return any(
-        len(kinds[name]) == 1
-        and status.enqueued is not None
-        and status.completed is not None
-        and status.enqueued - status.completed > len(shown[name])
-        for name, status in _statuses(dump.top, known, groups).items()
-    )
+            waiting[name].add(number_)
+    for name, status in _statuses(dump.top, known, groups).items():
+        oldest = min((n for n in waiting[name] if n is not None), default=None)
+        if len(kinds[name]) != 1 or oldest is None or status.completed is None:
+            continue
+        if oldest > status.completed + 1 and oldest - 1 not in numbers[name]:
+            return True
+    return False
 
 
 def _with_status(track: Track, status: Status | None) -> Track:

@@ -1,0 +1,40 @@
+"""A recorder dump that asks for code is a finding of its own, and blames nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fr_docs import entry, header, open_entry, pickled
+
+from whyhang.analyzer.cli import main
+
+
+def test_a_dump_that_asks_for_code_is_a_finding_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stands behind the cause of the hang, which the other dumps tell."""
+    top = header(("0", "default_pg", (0, 1, 2, 3)))
+    for rank in range(3):
+        calls = [entry(n) for n in range(80, 90)] + [open_entry(90)] * (rank != 2)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickled(top, calls))
+    (tmp_path / "nccl_trace_rank_3").write_bytes(
+        b"\x80\x02cposix\nsystem\nX\x02\x00\x00\x00ls\x85R."
+    )
+
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+
+    first, second = report["findings"]
+    assert (first["category"], first["culprit_ranks"]) == ("missing-rank-in-collective", [2])
+    assert second["signature"] == "unsafe-recorder-dump"
+    assert (second["culprit_ranks"], second["caused_by"]) == (None, None)
+    assert second["evidence"][0]["quote"] == "posix.system"
+    lost = [gap for gap in report["gaps"] if "were overwritten" in gap]
+    assert lost == [
+        (
+            "The recorders of ranks 0-2 keep their last calls only: 80 earlier records of each were "
+            "overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
+        )
+    ]

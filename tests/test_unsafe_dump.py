@@ -31,10 +31,7 @@ def test_a_dump_that_asks_for_code_is_a_finding_of_its_own(
     assert second["signature"] == "unsafe-recorder-dump"
     assert (second["culprit_ranks"], second["caused_by"]) == (None, None)
     assert second["evidence"][0]["quote"] == "posix.system"
-    lost = [gap for gap in report["gaps"] if "were overwritten" in gap]
-    assert lost == [
-        (
-            "The recorders of ranks 0-2 keep their last calls only: 80 earlier records of each were "
-            "overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
-        )
-    ]
+    (lost,) = [gap for gap in report["gaps"] if "were overwritten" in gap]
+    assert lost.startswith(
+        "The recorders of ranks 0-2 keep their last calls only: 80 earlier records of each were"
+    )

@@ -15,6 +15,8 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
 
 MAX_SOURCES = 6
+SHIFTED = {Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER}
+"""Mismatches of which the records before tell how they came about."""
 
 
 class Ledger(Record):
@@ -128,11 +130,15 @@ def _last(finding: Finding) -> str:
 def _sides(finding: Finding) -> str:
     if not finding.sides:
         return finding.says
-    return " and ".join(
+    sides = " and ".join(
         f"{ranks_in_words(side.ranks)} {side.says}"
         + (f" ({_site(side.site)})" if side.site else "")
         for side in finding.sides
     )
+    if finding.verdict not in SHIFTED:
+        return sides
+    how_they_parted = finding.says.partition(": the calls after")[0]
+    return f"{how_they_parted[:1].lower()}{how_they_parted[1:]}; {sides}"
 
 
 def _site(frame: Frame | None) -> str:

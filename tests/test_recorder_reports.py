@@ -1,4 +1,4 @@
-"""A recorder dump that asks for code is a finding of its own, and blames nobody."""
+"""What a report says of recorder dumps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fr_docs import entry, header, open_entry, pickled
+from fr_docs import REPOSITORY, entry, header, open_entry, pickled
 
 from whyhang.analyzer.cli import main
 
@@ -35,3 +35,14 @@ def test_a_dump_that_asks_for_code_is_a_finding_of_its_own(
     assert lost.startswith(
         "The recorders of ranks 0-2 keep their last calls only: 80 earlier records of each were"
     )
+
+
+@pytest.mark.repo
+def test_a_skipped_call_is_named_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """That ranks differ is half of it; the records before tell how they came to."""
+    bundle = REPOSITORY / "samples" / "fr-skipped-collective" / "bundle.tar.zst"
+
+    assert main([str(bundle), "--format", "json"]) == 0
+    headline = json.loads(capsys.readouterr().out)["headline"]
+    assert "rank 1 skipped broadcast #17 of default_pg at" in headline
+    assert "train.py:28 (share_threshold); ranks 0,2-3 broadcast" in headline

@@ -14,7 +14,6 @@ from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger.book import Book
 from whyhang.analyzer.ledger.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.ledger.history import order_of
-from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.model import Call, CallState, Frame, Record
 
 MAX_STUDIED = 16
@@ -75,24 +74,21 @@ def pair_waits(book: Book, found: Iterable[Pairing]) -> tuple[Wait, ...]:
     return tuple(wait for own in by_rank.values() for wait in _waits(book, own))
 
 
-def wrong_peers(book: Book, found: Sequence[Pairing]) -> tuple[int, ...]:
+def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple[int, ...]:
     """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
 
     A rank that left its own habit at this line of code is wrong. If ranks send by one rule
-    ("to the next rank") and a few do not, those few are. So is who left the routine of its
-    program. Else a rank is that sends to one who listens to another, who listens to another
-    (and so on) who listens to it.
+    ("to the next rank") and a few do not, those few are. Else a rank is that sends to one who
+    listens to another, who listens to another (and so on) who listens to it. Only records of
+    ranks ``within`` are read for it.
     """
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
     caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
-    studied = sorted(caught)[:MAX_STUDIED]
+    studied = sorted(caught & within)[:MAX_STUDIED]
     for odd in ({r for r in studied if left_habit(book, r)}, _odd_distances(book, found)):
         wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
-    left = who_left(book, studied)
-    if left:
-        return left
     listens_to = {p.head.rank: p.peer for p in lonely if p.call.op == "recv"}
     wrong = {
         pairing.head.rank

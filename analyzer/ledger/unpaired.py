@@ -10,6 +10,7 @@ from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import site_of
 from whyhang.analyzer.ledger.p2p import Pairing, deaf_to_sender, wrong_peers
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
+from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.ledger.scene import Scene, merged, sources
 
 MAX_SHOWN = 4
@@ -21,9 +22,17 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     if not lonely:
         return None
     caught = {rank for cycle in cycles for rank in cycle.members}
-    wrong = wrong_peers(scene.book, scene.pairings) or deaf_to_sender(
+    # Whole recorders are read for this, so only of ranks that may be the end of it; one that
+    # has not come to a collective either is, and no peer of it is wrong.
+    late = frozenset[int]().union(*(meeting.missing for meeting in scene.meetings))
+    ends = caught | {root.member for root in scene.roots if root.member not in late}
+    studied = caught | {rank for p in lonely if p.peer in ends for rank in (p.head.rank, p.peer)}
+    wrong = wrong_peers(scene.book, scene.pairings, studied) or deaf_to_sender(
         scene.book, scene.pairings, caught
     )
+    if not wrong:
+        lost = (p for p in lonely if p.head.rank in caught)
+        wrong = who_left(scene.book, sorted({rank for p in lost for rank in (p.head.rank, p.peer)}))
     culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:

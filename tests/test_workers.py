@@ -24,7 +24,7 @@ RANKS = 12
 def several(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three workers share even a few files."""
     monkeypatch.setattr(workers, "CHUNK", 2)
-    monkeypatch.setattr(folder, "worth_it", lambda count: 3 if count else 1)
+    monkeypatch.setattr(workers, "worth_it", lambda count: 3 if count else 1)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_workers_read_what_one_process_reads(
         with tarfile.open(path, "w:gz") as archive:
             archive.add(dumps, arcname="dumps")
     shared = read(path)
-    monkeypatch.setattr(folder, "worth_it", lambda _: 1)
+    monkeypatch.setattr(workers, "worth_it", lambda _: 1)
 
     assert shared == read(path)
     assert len({gap.why for gap in shared if isinstance(gap, Gap)}) == 3

@@ -18,7 +18,6 @@ from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming
-from whyhang.collectors.files.workers import in_order, worth_it
 
 if TYPE_CHECKING:
     from whyhang.collectors.files.archive import Item, Store
@@ -139,13 +138,15 @@ class _Files:
         meanwhile: Callable[[], object],
     ) -> Iterator[Fact]:
         """Read every file; those of a kind that comes by the thousand in several processes."""
+        from whyhang.collectors.files import workers  # noqa: PLC0415 - a live look must not wait
+
         apart = self._apart()
-        workers = worth_it(len(apart))
-        if workers < 2:
+        team = workers.worth_it(len(apart))
+        if team < 2:
             apart = []
         by_others = frozenset(apart)
         keep = (self._store,)
-        with closing(in_order(self._all_of, apart, workers, keep, meanwhile)) as shared:
+        with closing(workers.in_order(self._all_of, apart, team, keep, meanwhile)) as shared:
             size = 0
             for done, number in enumerate(self._order):
                 item = self._items[number]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from log_docs import document, lines, read_log
 
-from whyhang.analyzer.model import Gap, LogLine
+from whyhang.analyzer.model import Claim, Gap, LogLine
 from whyhang.collectors.logs import cache as log_cache
 from whyhang.collectors.logs import patience
 from whyhang.collectors.logs import search as log_search
@@ -242,3 +242,31 @@ def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gap.source.line is not None
     assert [f.matched for f in facts if isinstance(f, LogLine)] == [("loss nan",)]
     assert [f.matched for f in lines(text, pattern)] == [(pattern,)]
+
+
+def test_a_sampled_pattern_is_told_once_and_placed_on_demand() -> None:
+    """What stands in each third line costs one hit a block; its first and last places are found."""
+    pattern = r"frequent words (?P<n>\d+)"
+    found, _ = searcher([pattern, "rare words"], [], sampled={pattern})
+    block = _block("frequent words 1\n" * 50 + "rare words\n" + "frequent words 2\n" * 50)
+
+    hits, _ = found.search(block)
+    places = found.places(block, 0, 6)
+
+    assert [number for _, number in hits].count(0) == 1
+    assert found.sampled == {0}
+    text = bytes(block.data)
+    lines_found = sorted(text.count(b"\n", 0, end) for end, _ in places)
+    assert lines_found == [0, 1, 2, 98, 99, 100]
+    assert len(found.places(block, 0, 1000)) == 100
+
+
+def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None:
+    """Of a million channel lines the last one of a file still says how far NCCL came."""
+    line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
+    text = line.format(1) * 60_000 + line.format(2) + line.format(1) * 60_000 + line.format(3)
+
+    claims = [fact for fact in read_log(text) if isinstance(fact, Claim)]
+
+    pids = {claim.who.pid for claim in claims if claim.about == "nccl-phase"}
+    assert {1, 3} <= pids

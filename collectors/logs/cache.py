@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import hyperscan
 
-FORMAT = 2  # to be raised when the translation of patterns changes
+FORMAT = 3  # to be raised when the translation of patterns changes
 KEEP = 8  # databases; older ones are deleted
 
 

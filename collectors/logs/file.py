@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
 STORM_FIRST, STORM_LAST = 32, 8  # of each block
+SAMPLE = 4  # hits of a sampled pattern in each block of a storm
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
@@ -183,7 +184,7 @@ class FileScan:
         for mark in marks:
             self.bulk[mark].feed(block)
         if hits:
-            self._hits(block, hits)
+            self._hits(block, self._placed(block, hits))
 
     def _hits(self, block: Block, hits: Sequence[Hit]) -> None:
         """Take the lines apart in which something was found, in order, each once."""
@@ -201,6 +202,17 @@ class FileScan:
             wanted.add(number)
         if wanted:
             self._line(block, start, end, wanted)
+
+    def _placed(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Find the places of patterns that are reported once: all at first, later the last few."""
+        sampled = {number for _, number in hits} & self.searcher.sampled
+        if not sampled:
+            return hits
+        placed = [hit for hit in hits if hit[1] not in sampled]
+        for number in sampled:
+            most = 2 * STORM if self.hits[number] <= STORM else SAMPLE
+            placed += self.searcher.places(block, number, most)
+        return placed
 
     def _thinned(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Of a pattern that is found everywhere, look at the first and last few of the block."""

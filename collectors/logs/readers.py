@@ -13,7 +13,7 @@ from whyhang.collectors.logs.fingerprint import MismatchReader
 from whyhang.collectors.logs.found import FileView, LineReader
 from whyhang.collectors.logs.job import JobReader
 from whyhang.collectors.logs.nccl import NcclReader
-from whyhang.collectors.logs.nccl_start import NcclStartReader
+from whyhang.collectors.logs.nccl_start import CONNECTING, NcclStartReader
 from whyhang.collectors.logs.python import TracebackReader
 from whyhang.collectors.logs.watchdog import WatchdogReader
 
@@ -33,6 +33,11 @@ def line_readers(file: FileView) -> tuple[LineReader, ...]:
         MismatchReader(file),
         TracebackReader(file),
     )
+
+
+def sampled_patterns() -> frozenset[str]:
+    """List the patterns that find lines of which a log may hold millions, and few matter."""
+    return frozenset({CONNECTING})
 
 
 def own_patterns() -> frozenset[str]:

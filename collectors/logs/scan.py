@@ -18,7 +18,7 @@ from whyhang.collectors.logs.error_file import unfold
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.found import FileView
 from whyhang.collectors.logs.patience import Patience
-from whyhang.collectors.logs.readers import own_patterns
+from whyhang.collectors.logs.readers import own_patterns, sampled_patterns
 from whyhang.collectors.logs.search import Searcher, searcher
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class LogReader:
     def read(self, document: Document) -> Iterator[Fact]:
         """Scan one file. What cannot be read to its end yields what was read, and a gap."""
         if self._searcher is None:
-            self._searcher, self._gaps = searcher(self._patterns, MARKS, engine=self._engine)
+            self._searcher, self._gaps = searcher(
+                self._patterns, MARKS, sampled=sampled_patterns(), engine=self._engine
+            )
         yield from self._gaps
         self._gaps = ()  # said once is enough
         document = unfold(document)

@@ -44,6 +44,10 @@ class Searcher(Protocol):
     """Finds many patterns at once. ``threaded``: several blocks can be searched side by side."""
 
     threaded: bool
+    sampled: frozenset[int]  # patterns that are reported once per block: ask for their places
+
+    def places(self, block: Block, number: int, most: int) -> list[Hit]:
+        """Find a sampled pattern in a block, in the first and last lines where it is too often."""
 
     def search(self, block: Block) -> Searched:
         """Search the lines of a block."""
@@ -59,18 +63,23 @@ class Searcher(Protocol):
 
 
 def searcher(
-    patterns: Sequence[str], marks: Sequence[bytes], *, engine: str = "auto"
+    patterns: Sequence[str],
+    marks: Sequence[bytes],
+    *,
+    sampled: Collection[str] = (),
+    engine: str = "auto",
 ) -> tuple[Searcher, tuple[Gap, ...]]:
     """Make a searcher for patterns and marks, and say what it cannot do.
 
-    ``engine`` is "auto", or "words" to do without Hyperscan. Patterns that even the fallback
-    cannot look for are named in a gap and never found.
+    ``sampled`` are patterns that may stand in a third of all lines, where telling each would
+    cost more than the search. ``engine`` is "auto", or "words" to do without Hyperscan. Patterns
+    that even the fallback cannot look for are named in a gap and never found.
     """
     if engine == "auto":
         try:
             import hyperscan  # noqa: F401, PLC0415 - heavy, and may be missing
 
-            return hyperscan_searcher(patterns, marks)
+            return hyperscan_searcher(patterns, marks, sampled)
         except ImportError:
             pass
     words = WordSearcher(patterns, marks)
@@ -100,6 +109,7 @@ class WordSearcher:
     """Searches with the standard library for words that matches must contain."""
 
     threaded = False
+    sampled: frozenset[int] = frozenset()
 
     def __init__(self, patterns: Sequence[str], marks: Sequence[bytes]) -> None:
         self.marks = tuple(marks)
@@ -131,6 +141,10 @@ class WordSearcher:
         """Search a block, but give up at more than ``most`` hits."""
         found = self.search(block)
         return found if len(found[0]) <= most else None
+
+    def places(self, block: Block, number: int, most: int) -> list[Hit]:  # noqa: ARG002
+        """Words are always told in full."""
+        return []
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:  # noqa: ARG002 - an interface
         """Words cannot be looked for more exactly."""
@@ -222,14 +236,35 @@ class HyperscanSearcher:
     threaded = True
 
     def __init__(
-        self, database: hyperscan.Database, patterns: Sequence[str], marks: Sequence[bytes] = ()
+        self,
+        database: hyperscan.Database,
+        patterns: Sequence[str],
+        marks: Sequence[bytes] = (),
+        sampled: Collection[str] = (),
     ) -> None:
+        self.sampled = frozenset(n for n, pattern in enumerate(patterns) if pattern in sampled)
         self._database = database
         self._patterns = patterns
         self._marks = marks
         self._forgotten: set[int] = set()
         self._own = threading.local()
         self._exact: dict[int, HyperscanSearcher | None] = {}
+
+    def places(self, block: Block, number: int, most: int) -> list[Hit]:
+        """Find the word of a sampled pattern: half of ``most`` from each end of the block."""
+        words, _ = words_of(self._patterns[number])
+        found: list[Hit] = []
+        for word in (word[:WORD_PART] for word in words):
+            at, start, stop = block.start - 1, block.start, block.stop
+            while len(found) < most // 2 and (at := block.data.find(word, at + 1, stop)) >= 0:
+                found.append((at + len(word) - start, number))
+            first = at + 1 if at >= 0 else stop
+            for _ in range(most // 2):
+                stop = block.data.rfind(word, first, stop)
+                if stop < 0:
+                    break
+                found.append((stop + len(word) - start, number))
+        return found
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Search for a whole pattern, where the first search only looked for a word of it."""
@@ -241,7 +276,12 @@ class HyperscanSearcher:
     def forget(self, number: int) -> None:
         """Look for one pattern no longer: its hits would cost time in every block."""
         self._forgotten.add(number)
-        self._database, _ = _database(self._patterns, self._marks, without=self._forgotten)
+        self._database, _ = _database(
+            self._patterns,
+            self._marks,
+            without=self._forgotten,
+            sampled={self._patterns[number] for number in self.sampled},
+        )
 
     def search(self, block: Block) -> Searched:
         """Look for everything in one pass."""
@@ -278,7 +318,7 @@ class HyperscanSearcher:
 
 
 def hyperscan_searcher(
-    patterns: Sequence[str], marks: Sequence[bytes]
+    patterns: Sequence[str], marks: Sequence[bytes], sampled: Collection[str] = ()
 ) -> tuple[Searcher, tuple[Gap, ...]]:
     """Compile all patterns into one database, or take the one compiled last time.
 
@@ -288,30 +328,39 @@ def hyperscan_searcher(
 
     from whyhang.collectors.logs import cache as log_cache  # noqa: PLC0415
 
-    name = log_cache.name(str(getattr(hyperscan, "__version__", "")), patterns, marks)
+    name = log_cache.name(str(getattr(hyperscan, "__version__", "")), [*patterns, *sampled], marks)
     database = log_cache.load(name)
     if database is not None:
-        return HyperscanSearcher(database, patterns, marks), ()
-    database, lost = _database(patterns, marks)
+        return HyperscanSearcher(database, patterns, marks, sampled), ()
+    database, lost = _database(patterns, marks, sampled=sampled)
     if not lost:
         log_cache.save(name, database)
-    return HyperscanSearcher(database, patterns, marks), unsearchable(lost)
+    return HyperscanSearcher(database, patterns, marks, sampled), unsearchable(lost)
 
 
 def _database(
-    patterns: Sequence[str], marks: Sequence[bytes], *, without: Collection[int] = ()
+    patterns: Sequence[str],
+    marks: Sequence[bytes],
+    *,
+    without: Collection[int] = (),
+    sampled: Collection[str] = (),
 ) -> tuple[hyperscan.Database, list[tuple[str, str]]]:
     """Compile all patterns but some; give those that cannot be looked for, and why."""
     import hyperscan  # noqa: PLC0415
 
     try:
-        return _compiled(patterns, marks, without, suspicious=False)
+        return _compiled(patterns, marks, without, sampled, suspicious=False)
     except hyperscan.HyperscanError:
-        return _compiled(patterns, marks, without, suspicious=True)
+        return _compiled(patterns, marks, without, sampled, suspicious=True)
 
 
 def _compiled(
-    patterns: Sequence[str], marks: Sequence[bytes], without: Collection[int], *, suspicious: bool
+    patterns: Sequence[str],
+    marks: Sequence[bytes],
+    without: Collection[int],
+    sampled: Collection[str],
+    *,
+    suspicious: bool,
 ) -> tuple[hyperscan.Database, list[tuple[str, str]]]:
     """Compile all; ``suspicious`` tries each pattern by itself, which takes three times as long."""
     import hyperscan  # noqa: PLC0415
@@ -325,7 +374,8 @@ def _compiled(
             continue
         for code, caseless in _expressions(pattern, lost, suspicious=suspicious):
             codes.append(code)
-            flags.append(hyperscan.HS_FLAG_CASELESS if caseless else 0)
+            once = hyperscan.HS_FLAG_SINGLEMATCH if pattern in sampled else 0
+            flags.append((hyperscan.HS_FLAG_CASELESS if caseless else 0) | once)
             numbers.append(number + len(marks))
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(expressions=codes, ids=numbers, elements=len(codes), flags=flags)

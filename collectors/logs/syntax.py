@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.model import Record, replace
 
+COMMON = "NCCL INFO "  # stands in most lines of some logs: no word to look for
 MAX_COUNT = 16  # larger counted repeats make Hyperscan's automata huge
 _QUANTIFIERS = "*+?{"
 _SPACES = r"[ \t\r\f\v]"
@@ -460,4 +461,4 @@ def _runs(node: Sequence) -> list[frozenset[str]]:
 
 
 def _worth(words: frozenset[str]) -> int:
-    return min(len(word) for word in words)
+    return min(len(word.removeprefix(COMMON)) for word in words)

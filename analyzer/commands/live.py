@@ -132,7 +132,8 @@ def _capture(
     taken = capture(pid, look, progress.say, meanwhile=_warm_up())
     read = _read(taken.bundle(), cards)
     case = _aligned(read)
-    if options.looks > 1 and case.picture.progress and case.picture.roots:
+    unclear = case.picture.progress or _late_one_runs(case)
+    if options.looks > 1 and unclear and case.picture.roots:
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = _aligned(read)
@@ -189,6 +190,22 @@ def _in_pairs(case: Case) -> list[int]:
         for number in meeting.members
     ]
     return [pid for pid in pids if pid is not None]
+
+
+def _late_one_runs(case: Case) -> bool:
+    """Tell whether a rank that all wait for at the start runs, though two looks saw one place."""
+    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.motion import Moved  # noqa: PLC0415
+    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415
+
+    starting = bool(case.picture.meetings) and all(
+        meeting.kind is WaitKind.INIT for meeting in case.picture.meetings
+    )
+    late = [case.stands[number] for number in case.picture.roots]
+    return starting and any(
+        s.motion.moved in {Moved.IN_PLACE, Moved.STIRRED} and s.standing is not Standing.MOVING
+        for s in late
+    )
 
 
 def _undecided(case: Case) -> list[int]:

@@ -280,6 +280,7 @@ class CreatesGroup(Record):
         shown = [case.stands[outside[0]], case.stands[creating.members[0]]]
         fields = subject_fields(case, [case.stands[n] for n in blamed], creating.members)
         fields["inside"] = case.names(creating.members)
+        fields["create"] = "creates" if _count(case, creating.members) == 1 else "create"
         fields["outside"] = case.names(outside)
         return (
             Hit(

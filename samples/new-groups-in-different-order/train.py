@@ -1,19 +1,18 @@
-"""Trains with a grid of two by two ranks: sums over rows and over columns."""
+"""Trains a chain of three stages: each pair of neighbours has a process group of its own."""
 
 import logging
 
 import torch
 import torch.distributed as dist
 
-log = logging.getLogger("grid")
-ROWS = ([0, 1], [2, 3])
-COLUMNS = ([0, 2], [1, 3])
+log = logging.getLogger("chain")
+PAIRS = ([0, 1], [1, 2])
 
 
-def grid_groups(rank: int) -> list[dist.ProcessGroup]:
-    """Create the groups this rank belongs to first, as a cache of groups would."""
-    lists = sorted((*ROWS, *COLUMNS), key=lambda ranks: rank not in ranks)
-    return [dist.new_group(ranks) for ranks in lists]
+def links(rank: int) -> list[dist.ProcessGroup]:
+    """Create the groups, the one to the next stage first."""
+    pairs = sorted(PAIRS, key=lambda pair: pair[0] != rank)
+    return [dist.new_group(pair) for pair in pairs]
 
 
 def main() -> None:
@@ -21,11 +20,12 @@ def main() -> None:
     rank = dist.get_rank()
     logging.basicConfig(level=logging.INFO, format=f"[rank{rank}] %(message)s")
     log.info("creating groups")
-    groups = grid_groups(rank)
+    groups = links(rank)
     total = torch.ones(4)
     for step in range(1000):
-        for group in groups[:2]:
-            dist.all_reduce(total, group=group)
+        for pair, group in zip(PAIRS, groups, strict=True):
+            if rank in pair:
+                dist.all_reduce(total, group=group)
         log.info("step %d", step)
     dist.destroy_process_group()
 

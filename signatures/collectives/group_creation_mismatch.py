@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="group-creation-mismatch",
     category="group-creation-mismatch",
     kind=Kind.CAUSE,
-    title="{inside} create a process group without {outside}",
+    title="{inside} {create} a process group without {outside}",
     when=creates_group(),
     means=(
         "{inside} wait inside the creation of a process group; {outside} wait in another "

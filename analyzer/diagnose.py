@@ -11,7 +11,7 @@ from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
 from whyhang.analyzer.model import Record, replace
-from whyhang.analyzer.report import Finding, Report, Verdict
+from whyhang.analyzer.report import Evidence, Finding, Report, Verdict
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import parting, stack_groups
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
@@ -237,6 +237,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     where = parting(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         explanation += f" The paths part in {where}."
+    pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
+    if pressing:
+        explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
     return Finding(
         signature=signature.id,
         category=category,
@@ -247,12 +250,30 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         affected_ranks=case.ranks(hit.affected),
         collective=hit.collective,
         location=hit.location,
-        evidence=hit.evidence,
+        evidence=(*hit.evidence, *pressing),
         remedies=tuple(text.format_map(words) for text in signature.remedies),
         next_steps=tuple(text.format_map(words) for text in signature.next_steps),
         runbook_url=signature.runbook,
         subjects=tuple(case.member(number).name for number in hit.members),
     )
+
+
+HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
+"""Categories that say a rank is late, which a shortage of CPU or memory may explain."""
+
+
+def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
+    """Quote what was near its limit for the ranks of a hit, or for their host."""
+    members = [case.member(number) for number in hit.members]
+    return [
+        Evidence(source=claim.source.file, line=claim.source.line, quote=claim.value)
+        for claim in case.job.claims
+        if claim.about == "pressure"
+        and any(
+            claim.who.host == member.host and claim.who.pid in {None, member.pid}
+            for member in members
+        )
+    ][:MAX_EFFECTS]
 
 
 def _sentence(text: str) -> str:

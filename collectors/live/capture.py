@@ -26,6 +26,7 @@ from whyhang.collectors.live.kernel import kernel_log
 from whyhang.collectors.live.libraries import Fingerprints
 from whyhang.collectors.live.look import Dump, Look, worth_reading
 from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.pressure import Pressure
 from whyhang.collectors.live.processes import who
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.live.ras import RasQuestion
@@ -111,6 +112,7 @@ class Capture:
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
         ras = RasQuestion(self.host, self.job, self.options.looks, self.options.interval)
+        pressure = Pressure(self.host.proc, self.job.members)
         for number in range(self.options.looks):
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
@@ -121,7 +123,10 @@ class Capture:
         self._finish_gpus(max(0.0, until - time.monotonic()))
         self._read_kernel_log()
         ranks = [member for member in self.job.members if member.role is Role.RANK]
-        self._fingerprints = list(Fingerprints(self.host, self.hostname).claims(ranks))
+        self._fingerprints = [
+            *Fingerprints(self.host, self.hostname).claims(ranks),
+            *pressure.claims(self.hostname),
+        ]
 
     def look_more(self, count: int) -> None:
         """Take further looks, where the first ones left open whether the job moves."""

@@ -1,0 +1,90 @@
+"""What holds a rank back from below is read from its control groups and said where it matters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from small_jobs import ELSEWHERE, INIT, dump, process, report_of
+
+from whyhang.analyzer.model import Claim, Role, Source, Who
+from whyhang.collectors.live.members import Member
+from whyhang.collectors.live.pressure import Pressure
+from whyhang.collectors.live.procfs import Proc
+
+RANK = (Member(pid=7, ppid=1, role=Role.RANK),)
+
+
+def write(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def said(
+    tmp_path: Path, cgroup: str, group: Path, later: dict[str, str], **first: str
+) -> list[str]:
+    """Read twice and give what is said; host figures are those of an idle one."""
+    write(tmp_path / "proc" / "7", cgroup=cgroup)
+    write(
+        tmp_path / "proc", loadavg="0.1 0 0 1/1 1\n", meminfo="MemTotal: 9 kB\nMemAvailable: 8 kB\n"
+    )
+    write(group, **first)
+    pressure = Pressure(Proc(str(tmp_path / "proc")), RANK, str(tmp_path / "cgroup"))
+    write(group, **later)
+    return [claim.value for claim in pressure.claims("n1")]
+
+
+def test_a_quota_that_stops_a_rank_between_the_looks_is_said(tmp_path: Path) -> None:
+    """Both versions of control groups count; what was stopped before the looks does not."""
+    stat = "nr_periods {}\nnr_throttled {}\n"
+    for number, (line, place) in enumerate(
+        (("0::/job/a\n", "job"), ("3:cpu,cpuacct:/job\n", "cpu,cpuacct/job"))
+    ):
+        root = tmp_path / str(number)
+        group = root / "cgroup" / place
+        first = {"cpu__stat": stat.format(100, 90)}
+        later = {"cpu__stat": stat.format(120, 109)}
+        assert said(root, line, group, later, **first) == [
+            "its CPU quota stopped it in 19 of 20 periods between the looks"
+        ]
+        assert said(root, line, group, first, **first) == []
+
+
+def test_memory_near_its_limit_and_kills_are_said(tmp_path: Path) -> None:
+    """The word max is no limit; an unreadable or missing file says nothing."""
+    group = tmp_path / "cgroup" / "job"
+    words = said(
+        tmp_path,
+        "0::/job\n",
+        group,
+        {},
+        memory__current=str(2 << 30),
+        memory__max=str(2 << 30),
+        memory__events="oom 3\noom_kill 2\n",
+    )
+    assert words == [
+        "its control group uses 100% of its 2.0 GiB",
+        "the kernel has killed 2 processes of its control group for memory",
+    ]
+    write(group, memory__max="max", memory__events="oom_kill 0\n")
+    assert said(tmp_path, "0::/job\n", group, {}) == []
+    assert said(tmp_path, "0::/gone\nnonsense\n", group, {}) == []
+
+
+def test_a_shortage_stands_with_the_late_rank_only() -> None:
+    """What holds the culprit back is added to its finding; another rank's shortage is not."""
+    environ = {"WORLD_SIZE": "2"}
+    facts = [
+        process(0, environ=environ),
+        dump(0, ELSEWHERE),
+        process(1, environ=environ),
+        dump(1, INIT),
+        *(
+            Claim(about="pressure", value=f"short {pid}", who=Who(pid=pid), source=Source(file="x"))
+            for pid in (1000, 1001)
+        ),
+    ]
+    found = report_of(facts).findings[0]
+    assert found.culprit_ranks == (0,)
+    assert "short 1000" in found.explanation
+    assert "short 1001" not in found.explanation

@@ -143,6 +143,11 @@ GLOO_LATE = (
     "{} RuntimeError: [unbound_buffer.cc:81] Timed out waiting 5000ms for recv operation "
     "to complete\n"
 )
+LATE = (
+    "[rank{0}]:[E1206 18:44:16.9 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+    "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+)
 INIT = "{0}:{1}:9 [0] NCCL INFO comm 0x5{1} rank {1} nranks 4 cudaDev 0 busId 1e0 - Init COMPLETE\n"
 NODES = "".join(INIT.format(f"gpu{1 + rank // 2}", rank) for rank in range(4))
 REFUSED = (
@@ -210,6 +215,28 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         {None: "[1,0]<stderr>:" + STALLED + "[1,0]<stderr>:avg_loss [missing ranks: 1, 3]\n"},
         "horovod-missing-ranks",
         (1, 3),
+    ),
+    "the one whose own log has no time-out, while all others ran into one": (
+        {0: LATE.format(0), 1: LATE.format(1), 2: "step 7 loss 0.5\n", 3: LATE.format(3)},
+        "rank-log-without-timeout",
+        (2,),
+    ),
+    "nobody, where the others' lines may only be cut off": (
+        {None: "[rank2]: step 7 loss 0.5\n" + "".join(LATE.format(n) for n in (0, 1, 3))},
+        "watchdog-timeout",
+        None,
+    ),
+    "the rank of the process that raised, as other lines of that process tell": (
+        {
+            None: "(RayTrainWorker pid=7, ip=10.0.0.1) [rank1] step 1\n"
+            "(RayTrainWorker pid=6, ip=10.0.0.1) [rank0] step 1\n"
+            + "".join(
+                f"(RayTrainWorker pid=7, ip=10.0.0.1) {line}\n"
+                for line in raised("ValueError: bad").splitlines()
+            )
+        },
+        "uncaught-exception",
+        (1,),
     ),
     "the one that had come to its end when the others lost it": (
         {None: "rank 1: loop finished\n" + f"rank 0: {RESET}\n"},

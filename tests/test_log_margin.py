@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -30,6 +31,7 @@ MARGINS: dict[str, Callable[[int, str], str]] = {
     "a clock": lambda n, line: f"[2024-01-01 10:00:0{n}] {line}",
     "a logger's header": lambda n, line: f"2024-01-01 10:00:0{n},123 - root - ERROR - {line}",
     "a host": lambda _, line: f"ip-10-0-0-12: {line}",
+    "an object of a log service": lambda n, line: json.dumps({"level": "info", "message": line}),
     "two of them": lambda n, line: f"> [{n + 1743}] {line}",
 }
 

@@ -6,7 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.ended import LOST_PEER
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import Claim, Record, Who
+from whyhang.analyzer.model import Claim, LogLine, Record, Who
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 
@@ -16,17 +16,20 @@ MAX_QUOTES = 6
 class WentOn(Record):
     """Ranks say that they waited in vain; others speak in the logs and say no such thing.
 
-    ``patterns`` are lines of those who waited. Only few may be missing among them: the only
-    other rank of two, or half as many as waited.
+    ``patterns`` are lines of those who waited, by default those of the NCCL watchdog. Only few
+    may be missing among them: the only other rank of two, or half as many as waited.
+    ``own_logs``: only ranks that have a log of their own count, whose silence is no cut in an
+    excerpt.
     """
 
     patterns: tuple[str, ...]
+    own_logs: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks that did not wait."""
-        lines = case.job.lines_with(self.patterns)
+        lines = case.job.lines_with(self.patterns) if self.patterns else _timed_out(case)
         waited = {line.who.rank for line in lines if line.who.rank is not None}
-        last = _last_words(case)
+        last = _last_words(case, ("log-end",) if self.own_logs else ("log-end", "last-words"))
         lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
         others = sorted(last.keys() - waited - lost)
         few = len(others) * 2 <= len(waited) or (len(others) == len(waited) == 1)
@@ -52,19 +55,29 @@ class WentOn(Record):
         )
 
 
+def _timed_out(case: Case) -> list[LogLine]:
+    """Give the lines in which a watchdog names the call it gave up."""
+    places = {
+        (track.source.file, track.source.line)
+        for track in case.job.tracks
+        if track.kind == "watchdog" and track.calls
+    }
+    return [line for line in case.job.lines if (line.source.file, line.source.line) in places]
+
+
 def _size(case: Case) -> int:
     return case.job.world_size or 0
 
 
-def _last_words(case: Case) -> dict[int, Claim]:
+def _last_words(case: Case, kinds: tuple[str, ...]) -> dict[int, Claim]:
     """Give what each rank says last, as far as its log tells it."""
     found: dict[int, Claim] = {}
     for claim in case.job.claims:
-        if claim.about in ("log-end", "last-words") and claim.who.rank is not None:
+        if claim.about in kinds and claim.who.rank is not None:
             found[claim.who.rank] = claim
     return found
 
 
-def went_on(*patterns: str) -> WentOn:
+def went_on(*patterns: str, own_logs: bool = False) -> WentOn:
     """Ask for ranks that did not wait where the others did; see ``WentOn``."""
-    return WentOn(patterns=patterns)
+    return WentOn(patterns=patterns, own_logs=own_logs)

@@ -63,6 +63,7 @@ class FileScan:
                 self.handlers[pattern].append(handler)
         self.hits: Counter[int] = Counter()
         self.trouble: dict[str, Gap] = {}
+        self.last_words: dict[int, tuple[int, str]] = {}
         self.tail = b""
         self.last_line: int | None = None
 
@@ -85,6 +86,7 @@ class FileScan:
                 why=f"{type(error).__name__}: {error}",
                 cost="what the rest of it says is not known",
             )
+        self._listen()
         for reader in self.readers:
             yield from self._facts_of(reader)
         for bulk in self.bulk.values():
@@ -133,28 +135,39 @@ class FileScan:
             if lines and told is not None:
                 yield Claim(about=about, value=told, who=who, source=source)
 
-    def _last_words(self) -> Iterator[Claim]:
-        """Say who speaks in a log of several ranks, and what each says last in a short one."""
+    def _listen(self) -> None:
+        """Learn from a log of several ranks who speaks, and as which process.
+
+        Lines without a rank of their own then belong to that of their process; one that speaks
+        for several ranks is none of them.
+        """
         document = self.file.document
-        if not self.fold or document.who.rank is not None:
+        if not self.hits or document.who.rank is not None:
             return
-        last: dict[int, tuple[int, str]] = {}
-        number = 0
+        processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
         for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
             if not raw.strip():
                 continue
             for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
-                if line.prefix.rank is not None:
-                    last[line.prefix.rank] = (number, line.text)
-        if len(last) < 2:
-            return
-        for rank, (number, text) in sorted(last.items()):
-            yield Claim(
-                about="last-words",
-                value=text.strip(),
-                who=Who(rank=rank, trust=Trust.PREFIX),
-                source=document.source(number),
-            )
+                who = line.prefix
+                if who.rank is not None:
+                    self.last_words[who.rank] = (number, line.text)
+                    if who.pid is not None:
+                        processes[who.host, who.pid].add(who.rank)
+        for process, ranks in processes.items():
+            if len(ranks) == 1:
+                self.file.pids.setdefault(process, min(ranks))
+
+    def _last_words(self) -> Iterator[Claim]:
+        """Say what each rank says last in a log of several, as far as it was listened to."""
+        for rank, (number, text) in sorted(self.last_words.items()):
+            if len(self.last_words) > 1:
+                yield Claim(
+                    about="last-words",
+                    value=text.strip(),
+                    who=Who(rank=rank, trust=Trust.PREFIX),
+                    source=self.file.document.source(number),
+                )
 
     def _facts_of(self, reader: LineReader | BulkReader) -> Iterator[Fact]:
         try:

@@ -37,10 +37,6 @@ class Fold:
         self._more: Counter[str] = Counter()
         self.dropped = 0
 
-    def __len__(self) -> int:
-        """Count the kinds of lines."""
-        return len(self._kinds)
-
     def add(self, line: LogLine) -> None:
         """Take a line in."""
         kind = self._kinds.get(_key(line))

@@ -19,6 +19,7 @@ from whyhang.collectors.logs.margin import NO_MARGIN, Margin, margin_of
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
+_MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
 _OUTER = re.compile(
     r"(?:<\d{1,3}>)?(?:"
@@ -136,12 +137,12 @@ def clean(raw: bytes) -> str:
 
 
 def unwrap(text: str) -> str:
-    """Take a line out of Docker's JSON log."""
-    if not text.startswith('{"log":"'):
+    """Take a line out of Docker's JSON log, or out of the object a log service made of it."""
+    if not text.startswith('{"'):
         return text
     found = _DOCKER.match(text)
     if found is None:
-        return text
+        return _message(text)
     try:
         inner = msgspec.json.decode(f'"{found["log"]}"'.encode(), type=str)
     except msgspec.DecodeError:
@@ -149,10 +150,24 @@ def unwrap(text: str) -> str:
     return clean(inner.encode()).rstrip("\n")
 
 
+def _message(text: str) -> str:
+    """Give what an object of one line says, if it is one and says something."""
+    try:
+        told = msgspec.json.decode(text.rstrip().encode())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+    for key in _MESSAGES if isinstance(told, dict) else ():
+        if isinstance(said := told.get(key), str):
+            return clean(said.encode("utf-8", "replace")).rstrip("\n")
+    return text
+
+
 def take_apart(text: str, voice: Voice) -> list[Line]:
     """Take a cleaned line apart: one ``Line``, or several where lines were glued together."""
-    text = unwrap(text)
+    wrapped, text = text, unwrap(text)
     time = time_of(text, voice.year)
+    if time is None and wrapped is not text:
+        time = time_of(wrapped, voice.year)
     if voice.margin is not NO_MARGIN:
         text = text[voice.margin.end(text) :]
     outer = _OUTER.match(text)

@@ -82,11 +82,11 @@ def margin_of(lines: Sequence[str]) -> Margin:
 
 
 def _shape(lines: Sequence[str]) -> str | None:
-    if len(lines) < LEAST:
-        return None
-    for shape in _FIXED:
+    for shape in _FIXED if len(lines) > 1 else ():
         if _all(shape, lines):
             return shape.pattern
+    if len(lines) < LEAST:
+        return None
     for shape in _COUNTERS:
         if _counts(shape, lines):
             return shape.pattern

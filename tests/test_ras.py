@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+import time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from log_docs import document, of
-from small_jobs import report_of
+from small_jobs import ALL_REDUCE, dump, process, report_of
 
 from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Track
 from whyhang.analyzer.report import Report
@@ -367,3 +370,50 @@ def test_lines_are_quoted_where_they_stand() -> None:
     (line,) = [fact for fact in of(facts(LEFT), LogLine) if fact.fields["state"] == "left"]
 
     assert LEFT.splitlines()[(line.source.line or 0) - 1].strip() == line.text
+
+
+def test_what_silenced_a_process_is_its_cause() -> None:
+    """A rank that is stopped by a signal does not answer RAS: one cause, one effect."""
+    stopped: list[Fact] = []
+    for rank in range(4):
+        stopped += [dump(rank, ALL_REDUCE), process(rank, state="T" if rank == 1 else "S")]
+    silent = answer(dict.fromkeys((0, 2, 3), (9, 412)), unresponsive={1: 1})
+    told = [f for f in facts(silent) if not (isinstance(f, Claim) and f.about == "rank")]
+
+    first, second, *_ = report_of([*stopped, *told]).findings
+
+    assert (first.signature, first.culprit_ranks) == ("rank-stopped", (1,))
+    assert (second.signature, second.caused_by) == ("ras-process-missing", 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([BEHIND, OTHER_ORDER, DEAD, answer({0: (9, 412), 1: (9, 411)}, dead={2: 1})]),
+    st.data(),
+)
+def test_damage_never_raises(good: str, data: st.DataObject) -> None:
+    """A report with parts cut out, doubled or replaced is read or becomes a gap."""
+    raw = bytearray(good.encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(raw)))
+        end = min(len(raw), start + data.draw(st.integers(0, 200)))
+        raw[start:end] = data.draw(
+            st.sampled_from([b"", bytes(raw[start:end]) * 2, b"9" * 30, b"{"])
+        )
+
+    read = list(RasReader().read(document(bytes(raw), "ras")))
+    report_of(read)
+
+
+def test_a_report_of_thousands_of_communicators_is_read_at_once() -> None:
+    """Pipelines and expert groups of a big job make thousands of communicators."""
+    one = json.loads(answer({0: (9, 412), 1: (9, 411)}, size=2))
+    comm = one["communicators"][0]
+    one["communicators"] = [{**comm, "hash": hex(n)} for n in range(4000)]
+    text = json.dumps(one, indent=2)
+
+    before = time.process_time()
+    found = of(facts(text), Track)
+
+    assert len(found) == 8000
+    assert time.process_time() - before < 4.0

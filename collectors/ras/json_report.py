@@ -64,25 +64,33 @@ def parse(text: str) -> Report | None:
     if not isinstance(whole, dict) or not isinstance(whole.get("communicators"), list):
         return None
     found = (comm for comm in whole["communicators"] if isinstance(comm, dict))
-    places = [text.count("\n", 0, m.start()) + 1 for m in _COMM.finditer(text)][: 1 << 16]
+    places = [line for _, line in _places(text)]
     comms = tuple(comm for comm in map(_comm, found) if comm is not None)
     if len(places) == len(comms):
         comms = tuple(replace(c, line=line) for c, line in zip(comms, places, strict=True))
     return _report(whole, comms, cut=False)
 
 
+def _places(text: str) -> Iterator[tuple[int, int]]:
+    """Find where communicators begin: the offset and the line, counted on from one to the next."""
+    line, counted = 1, 0
+    for found in _COMM.finditer(text):
+        line += text.count("\n", counted, found.start())
+        counted = found.start()
+        yield counted, line
+
+
 def _salvaged(text: str) -> Report | None:
     """Read what is whole of a damaged answer."""
     decoder = json.JSONDecoder()
     comms = []
-    for place in _COMM.finditer(text):
+    for start, line in _places(text):
         try:
-            found, _ = decoder.raw_decode(text, place.start())
+            found, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
         comm = _comm(found)
         if comm is not None:
-            line = text.count("\n", 0, place.start()) + 1
             comms.append(replace(comm, line=line))
     if not comms and '"communicators"' not in text:
         return None

@@ -51,6 +51,7 @@ SIGNATURE = Signature(
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 43, pid=48213, name=python3, Ch 00000010",),
     outranks=(
+        "ras-process-missing",
         "cuda-launch-failure",
         "launcher-exit-code",
     ),

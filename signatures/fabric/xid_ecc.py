@@ -60,6 +60,7 @@ SIGNATURE = Signature(
         ),
     ),
     outranks=(
+        "ras-process-missing",
         "cuda-illegal-access",
         "cuda-launch-failure",
         "cuda-unknown-error",

@@ -56,6 +56,7 @@ SIGNATURE = Signature(
     ),
     misses=("[12345.678901] NVRM: Xid (PCI:0000:1b:00): 45, pid=48213, name=python3, Ch 00000010",),
     outranks=(
+        "ras-process-missing",
         "xid-gsp",
         "gpu-lost",
         "gpu-err-in-nvidia-smi",

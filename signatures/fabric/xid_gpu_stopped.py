@@ -44,6 +44,7 @@ SIGNATURE = Signature(
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 43, pid=48213, name=python3, Ch 00000010",),
     outranks=(
+        "ras-process-missing",
         "gpu-requires-reset",
         "gpu-err-in-nvidia-smi",
         "cuda-launch-failure",

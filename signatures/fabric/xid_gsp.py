@@ -51,6 +51,7 @@ SIGNATURE = Signature(
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 121, C2C Link corrected error",),
     outranks=(
+        "ras-process-missing",
         "gpu-requires-reset",
         "gpu-err-in-nvidia-smi",
         "cuda-unknown-error",

@@ -54,5 +54,8 @@ SIGNATURE = Signature(
         "[ 1451.2] INFO: task nvidia-smi:900 blocked for more than 120 seconds.",
         "[ 1451.2] INFO: rcu_sched self-detected stall on CPU",
     ),
-    outranks=("launcher-exit-code",),
+    outranks=(
+        "ras-process-missing",
+        "launcher-exit-code",
+    ),
 )

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         "[ 1451.2] INFO: task python3:48213 blocked for more than 120 seconds.",
     ),
     outranks=(
+        "ras-process-missing",
         "hung-task",
         "launcher-exit-code",
     ),

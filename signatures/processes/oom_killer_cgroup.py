@@ -64,6 +64,7 @@ SIGNATURE = Signature(
         "Memory cgroup out of memory: Killed process 999 (pt_data_worker) total-vm:1kB",
     ),
     outranks=(
+        "ras-process-missing",
         "failure-row-sigkill",
         "launcher-saw-sigkill",
         "launcher-child-sigkill",

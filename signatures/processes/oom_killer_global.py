@@ -62,6 +62,7 @@ SIGNATURE = Signature(
         "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
     ),
     outranks=(
+        "ras-process-missing",
         "failure-row-sigkill",
         "launcher-saw-sigkill",
         "launcher-child-sigkill",

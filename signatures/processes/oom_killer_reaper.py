@@ -42,6 +42,7 @@ SIGNATURE = Signature(
     ),
     misses=("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=985",),
     outranks=(
+        "ras-process-missing",
         "failure-row-sigkill",
         "launcher-saw-sigkill",
         "launcher-child-sigkill",

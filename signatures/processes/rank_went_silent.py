@@ -23,4 +23,5 @@ SIGNATURE = Signature(
         "Check dmesg for the OOM killer and the scheduler for a node failure.",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process'; last -x reboot",),
+    outranks=("ras-process-missing",),
 )

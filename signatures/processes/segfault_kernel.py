@@ -47,6 +47,7 @@ SIGNATURE = Signature(
     ),
     misses=("Fatal Python error: Segmentation fault",),
     outranks=(
+        "ras-process-missing",
         "launcher-saw-crash",
         "launcher-exit-code",
     ),

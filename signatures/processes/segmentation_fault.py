@@ -74,6 +74,7 @@ SIGNATURE = Signature(
         ),
     ),
     outranks=(
+        "ras-process-missing",
         "launcher-saw-crash",
         "launcher-exit-code",
         "spawned-process-failed",

@@ -24,4 +24,5 @@ SIGNATURE = Signature(
     ),
     next_steps=("Read the log of {who} from the traceback upwards.",),
     gives_way=True,
+    outranks=("ras-process-missing",),
 )

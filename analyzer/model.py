@@ -339,7 +339,10 @@ class StoreView(Record):
     only those of a few likely ones that exist. ``values`` holds what is known to be harmless:
     counts and who has joined a rendezvous. ``listeners`` are who listens on that port in the
     network of those processes, ``own_address`` whether the address is one of that network's own;
-    ``network`` names it, so that one can tell whether two views are from the same.
+    ``network`` names it, so that one can tell whether two views are from the same. With
+    ``--probe``: ``mtu`` is the size in bytes of the largest packet that the kernel would send
+    there, ``echo_small`` and ``echo_large`` whether a small one and one of that size came back.
+    "not asked": the port was only connected to.
     """
 
     who: Who
@@ -358,6 +361,9 @@ class StoreView(Record):
     listeners: tuple[Listener, ...] = ()
     own_address: bool | None = None
     network: str | None = None
+    mtu: int | None = None
+    echo_small: bool | None = None
+    echo_large: bool | None = None
     taken_at: float | None = None
     seconds: float | None = None
 

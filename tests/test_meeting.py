@@ -334,3 +334,22 @@ def test_a_setting_of_torch_on_one_rank_is_named_and_others_are_a_note() -> None
 
     assert first(report) == ("torch-settings-differ", (2,))
     assert "GLOO_SOCKET_IFNAME (eth1 on rank 1, eth0 on ranks 0,2)" in " ".join(report.notes)
+
+
+def test_large_packets_that_vanish_are_the_way_s_fault() -> None:
+    """Only a probe sees it; where small ones vanish too, it says nothing of sizes."""
+    hole = view(0, 1, 2, mtu=9000, echo_small=True, echo_large=False)
+
+    report = starting(hole)
+
+    assert first(report) == ("init-mtu", None)
+    assert "9000 bytes" in report.headline
+    silent = starting(replace(hole, echo_small=False))
+    assert "init-mtu" not in {f.signature for f in silent.findings}
+
+
+def test_a_port_that_was_only_connected_to_is_no_place_of_trouble() -> None:
+    """With --probe --no-store nothing is asked, and reaching the port is enough."""
+    report = starting(view(0, 1, outcome="not asked"), view(2, outcome="refused"))
+
+    assert first(report) == ("init-master-refuses", (2,))

@@ -71,6 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "listed, as one more client that only asks: which ranks have joined. Nothing is set",
     )
     group.add_argument(
+        "--probe",
+        action="store_true",
+        help="try, from this host only, the place where the ranks are to meet: resolve its name, "
+        "connect to its port, and send pings, a small one and up to two as large as the network "
+        "says it carries (large ones that vanish hang a job at its first large message)",
+    )
+    group.add_argument(
         "--timeout",
         type=_seconds,
         default=15.0,
@@ -127,6 +134,7 @@ def _capture(
         ask=options.ask_recorders,
         debug_server=options.debug_server,
         store=not options.no_store,
+        probe=options.probe,
     )
     cards = tuple(getattr(options, "cards", ()))
     taken = capture(pid, look, progress.say, meanwhile=_warm_up())

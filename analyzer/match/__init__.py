@@ -37,6 +37,7 @@ from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
 from whyhang.analyzer.match.meeting import (
     cut_off,
+    large_lost,
     leftover,
     meets_elsewhere,
     port_held,
@@ -120,6 +121,7 @@ __all__ = [
     "file_stale",
     "generations",
     "held_by_nobody",
+    "large_lost",
     "late",
     "ledger",
     "left_loop",

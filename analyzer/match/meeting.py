@@ -21,7 +21,11 @@ from whyhang.analyzer.waits import WaitKind
 LATER = 2.0
 """Seconds between the start of an old process and of the first new one."""
 
+OPEN = {"answered", "not asked"}
+"""Outcomes of places that a rank can reach."""
+
 _SAYS = {
+    "not asked": "the port takes connections",
     "refused": "the connection is refused",
     "unreachable": "no answer comes from there",
     "unresolved": "the name has no address",
@@ -53,7 +57,7 @@ class CutOff(Record):
         """Give one hit for all ranks that are cut off in this way."""
         here = _starting(case)
         away = [at for at in here if at.view is not None and at.view.outcome in self.outcomes]
-        there = [at for at in here if at.view is not None and at.view.outcome == "answered"]
+        there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
         if not away or case.picture.progress or (not there and _owner_is_late(case)):
             return ()
         views = _distinct(at.view for at in away)
@@ -104,7 +108,7 @@ class ResolvesApart(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Blame those that find something else under the name than the ranks that get through."""
         here = [at for at in _starting(case) if at.view is not None and at.view.resolved]
-        good = [at for at in here if at.view is not None and at.view.outcome == "answered"]
+        good = [at for at in here if at.view is not None and at.view.outcome in OPEN]
         bad = [at for at in here if at not in good]
         if case.picture.progress or not bad or not (good or self.loopback):
             return ()
@@ -285,6 +289,42 @@ def leftover() -> Leftover:
     return Leftover()
 
 
+class LargeLost(Record):
+    """Small packets to the master's host come back, and those of full size vanish (a probe)."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all ranks of which that is so; it is the way, not the rank."""
+        lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
+        pids = {pid for view in lost for pid in view.asked_by}
+        members = [m.id for m in case.job.members if m.pid in pids]
+        if not members or case.picture.progress:
+            return ()
+        fields = subject_fields(case, [case.stands[number] for number in members], ())
+        fields |= {**_fields(lost[0]), "mtu": str(lost[0].mtu)}
+        return (
+            Hit(
+                affected=tuple(members),
+                evidence=tuple(
+                    Evidence(
+                        source=view.source.file,
+                        line=view.source.line,
+                        rank=None,
+                        quote=f"ping {view.host}, as pid {view.asked_by[0]}: 84 bytes answered, "
+                        f"{view.mtu} bytes not",
+                    )
+                    for view in lost[:3]
+                ),
+                names_culprit=False,
+                fields=fields,
+            ),
+        )
+
+
+def large_lost() -> LargeLost:
+    """Ask whether packets of full size vanish; see ``LargeLost``."""
+    return LargeLost()
+
+
 def _starting(case: Case) -> list[_At]:
     """List the ranks inside init_process_group, with the place that each was told."""
     inside = {n for m in case.picture.meetings if m.kind is WaitKind.INIT for n in m.members}
@@ -336,7 +376,7 @@ def _same_place(one: _At, here: Sequence[_At], usual: str) -> bool:
     other = next((at.view for at in here if at.address == usual and at.view is not None), None)
     if one.view is None or other is None:
         return one.address.rpartition(":")[2] == usual.rpartition(":")[2]
-    return one.view.port == other.port and one.view.outcome == other.outcome == "answered"
+    return one.view.port == other.port and {one.view.outcome, other.outcome} <= OPEN
 
 
 def _is_inward(at: _At) -> bool:

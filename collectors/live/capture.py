@@ -49,7 +49,7 @@ class Options(Record):
 
     ``native``: take native frames as well, in every look. ``ask``: have the ranks write their
     recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them. ``store``:
-    read the keys of the job's store.
+    read the keys of the job's store. ``probe``: try from here where the ranks are to meet.
     """
 
     looks: int = 2
@@ -59,6 +59,7 @@ class Options(Record):
     ask: bool = False
     debug_server: str | None = None
     store: bool = True
+    probe: bool = False
 
 
 def capture(
@@ -153,8 +154,9 @@ class Capture:
             self._files = FileReading(self.host, self.job, self._spots, self.hostname)
             found = meeting_places(self.host, self.job, look.processes, self._spots)
             members = [member.pid for member in self.job.members]
+            asks = {"store": self.options.store, "probe": self.options.probe}
             self._reading = (
-                Reading(self.host, found, members=members) if self.options.store else None
+                Reading(self.host, found, members=members, **asks) if any(asks.values()) else None
             )
         self._gpus.step()
         if not last:

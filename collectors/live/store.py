@@ -28,6 +28,9 @@ from whyhang.collectors.live.spots import Spot
 LIMIT = 3.0
 """Seconds for one store, from resolving its name to the last key."""
 
+PROBING = 4.0
+"""Seconds more for trying how large packets may be."""
+
 GRACE = 0.5
 """Seconds beyond, after which a child that still runs is ended: resolving a name has no limit."""
 
@@ -140,9 +143,19 @@ class Reading:
     """Stores that are being read, beside whatever else is done."""
 
     def __init__(
-        self, host: Host, found: Iterable[Place], limit: float = LIMIT, members: Iterable[int] = ()
+        self,
+        host: Host,
+        found: Iterable[Place],
+        limit: float = LIMIT,
+        members: Iterable[int] = (),
+        *,
+        store: bool = True,
+        probe: bool = False,
     ) -> None:
         self._host = host
+        self._store = store
+        self._probe = probe
+        self._grace = GRACE + (PROBING if probe else 0.0)
         self._members = tuple(members)
         self._limit = limit
         self._answers: list[tuple[Place, dict[str, object]]] = []
@@ -164,7 +177,7 @@ class Reading:
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=self._limit + GRACE,
+                timeout=self._limit + self._grace,
                 check=False,
                 start_new_session=True,
             )
@@ -185,6 +198,8 @@ class Reading:
             "limit": self._limit,
             "guesses": _likely_keys(place.world_size),
             "values": VALUES,
+            "store": self._store,
+            "probe": self._probe,
         }
         for kind in ("net", "mnt"):
             theirs = proc.namespace(pid, kind)
@@ -194,7 +209,7 @@ class Reading:
 
     def finish(self, hostname: str) -> tuple[list[StoreView], list[Gap], list[str]]:
         """Wait for the answers; give them, what is missing, and what was done."""
-        until = time.monotonic() + self._limit + 2 * GRACE
+        until = time.monotonic() + self._limit + self._grace + GRACE
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         views, gaps, touched = [], [], []
@@ -208,6 +223,15 @@ class Reading:
                 touched.append(
                     f"connected to the store at {view.host}:{view.port} as one more client and "
                     "asked for the names of its keys; nothing was set"
+                    if self._store
+                    else f"connected to {view.host}:{view.port} and said nothing"
+                )
+            trouble = answer.get("probe_trouble")
+            if trouble is not None:
+                gaps.append(_no_probe(view, str(trouble)))
+            elif view.mtu is not None:
+                touched.append(
+                    f"sent up to three echo requests of up to {view.mtu} bytes to {view.host}"
                 )
         return views, gaps, touched
 
@@ -277,6 +301,9 @@ def _view(place: Place, told: Mapping[str, object], who: Who) -> StoreView:
             key.removeprefix("/"): _harmless(key, str(value))
             for key, value in (values.items() if isinstance(values, dict) else ())
         },
+        mtu=_number(told.get("mtu")),
+        echo_small=_truth(told.get("echo_small")),
+        echo_large=_truth(told.get("echo_large")),
         taken_at=moment if isinstance(moment, float) else None,
         seconds=seconds if isinstance(seconds, float) else None,
     )
@@ -287,8 +314,25 @@ def _harmless(key: str, value: str) -> str:
     return (rendezvous.readable(value) if "torch.rendezvous." in key else None) or redact(value)
 
 
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _truth(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(redact(str(text)) for text in value) if isinstance(value, list) else ()
+
+
+def _no_probe(view: StoreView, why: str) -> Gap:
+    return Gap(
+        what=f"pings to {view.host}",
+        why=f"they could not be sent ({why})",
+        cost="whether large packets come through is not known",
+        remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
+    )
 
 
 def _gap(view: StoreView) -> Gap | None:

@@ -21,6 +21,7 @@ one client at a time.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -44,6 +45,9 @@ MAX_KEYS = 20_000
 MAX_VALUE = 64 << 10
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _CLONE_NEWNS = 0x00020000
+_IP_MTU_DISCOVER, _IP_MTU, _PROBE = 10, 14, 3  # linux/in.h; _PROBE: never cut up, any size
+_HEADERS = 28  # bytes of the headers of IP and ICMP
+_ECHO_WAIT = 1.0
 _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, errno.EHOSTDOWN}
 
 
@@ -223,6 +227,56 @@ def read(task: dict[str, object], deadline: float) -> None:
     tell(stage="")
 
 
+def path_mtu(address: str) -> int:
+    """Ask the kernel how large a packet to this address may be. Raises ``OSError``."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # sends nothing
+        return probe.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+
+
+def echo(address: str, size: int) -> bool:
+    """Send one echo request (ping) of ``size`` bytes that may not be cut up; tell of an answer.
+
+    Raises ``OSError`` where that is not allowed or not possible.
+    """
+    kind = socket.SOCK_DGRAM
+    try:
+        connection = socket.socket(socket.AF_INET, kind, socket.IPPROTO_ICMP)
+    except PermissionError:
+        kind = socket.SOCK_RAW
+        connection = socket.socket(socket.AF_INET, kind, socket.IPPROTO_ICMP)
+    with connection:
+        connection.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
+        connection.settimeout(_ECHO_WAIT)
+        payload = struct.pack("=IQ", MAGIC, time.monotonic_ns()).ljust(size - _HEADERS, b"w")
+        packet = struct.pack("!BBHHH", 8, 0, 0, 1, 1) + payload
+        words = struct.unpack(f"!{len(packet) // 2}H", packet[: len(packet) // 2 * 2])
+        total = sum(words) + (packet[-1] << 8 if len(packet) % 2 else 0)
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        checked = packet[:2] + struct.pack("!H", ~total & 0xFFFF) + packet[4:]
+        connection.sendto(checked, (address, 0))
+        until = time.monotonic() + _ECHO_WAIT
+        with contextlib.suppress(TimeoutError):
+            while time.monotonic() < until:
+                data = connection.recv(65535)
+                if kind == socket.SOCK_RAW:
+                    data = data[(data[0] & 15) * 4 :]  # behind the header of IP
+                if data[:1] == b"\0" and payload[:12] in data[:64]:
+                    return True
+    return False
+
+
+def probe(address: str) -> None:
+    """Try whether large packets come through where small ones do."""
+    try:
+        mtu = path_mtu(address)
+        tell(mtu=mtu, echo_small=echo(address, 84))
+        tell(echo_large=echo(address, mtu) or echo(address, mtu))
+    except OSError as error:
+        tell(probe_trouble=error.strerror or str(error))
+
+
 def _list(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else []
 
@@ -230,7 +284,9 @@ def _list(value: object) -> list[object]:
 def main() -> None:
     """Do what the one argument says."""
     task = json.loads(sys.argv[1])
-    signal.alarm(math.ceil(float(task["limit"])) + 1)  # resolving a name has no limit of its own
+    spare = 1 + (4 if task.get("probe") else 0)
+    # resolving a name has no limit of its own
+    signal.alarm(math.ceil(float(task["limit"])) + spare)
     if task.get("mnt"):
         "".encode("idna")  # loads what naming needs, before other files stand below its path
     deadline = time.monotonic() + float(task["limit"])
@@ -243,8 +299,20 @@ def main() -> None:
         tell(outcome="elsewhere", why=error.strerror or str(error))
         return
     tell(stage="resolving")
+    ask_store(task, deadline)
+    if task.get("probe"):
+        with contextlib.suppress(OSError):
+            probe(socket.gethostbyname(str(task["host"])))
+
+
+def ask_store(task: dict[str, object], deadline: float) -> None:
+    """Read the store, or only connect to it, and tell what came of it where that failed."""
     try:
-        read(task, deadline)
+        if task.get("store", True):
+            read(task, deadline)
+        else:
+            connect(str(task["host"]), int(str(task["port"])), deadline).close()
+            tell(outcome="not asked")
     except (OSError, EOFError, NoStoreError) as error:
         outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))
         if outcome == "failed" and getattr(error, "errno", None) in _NO_WAY:

@@ -257,12 +257,24 @@ class _Ranks:
         self, devices: tuple[Device, ...], members: Sequence[Member], claims: Iterable[Claim]
     ) -> None:
         self._devices = devices
-        self._by_pid: dict[int, list[Device]] = defaultdict(list)
+        self._by_pid: dict[tuple[str | None, int], list[Device]] = defaultdict(list)
+        self._pids: dict[int, list[Device]] = defaultdict(list)
         for device in devices:
             for pid in device.pids:
-                self._by_pid[pid].append(device)
-        self._buses = [claim for claim in claims if claim.about == "gpu-bus"]
-        self._seen = any(member.pid in self._by_pid for member in members)
+                host = None if device.host is None else _short(device.host)
+                self._by_pid[host, pid].append(device)
+                self._pids[pid].append(device)
+        self._by_host: dict[str | None, list[Device]] = defaultdict(list)
+        for device in devices:
+            self._by_host[None if device.host is None else _short(device.host)].append(device)
+        self._one_place = len({device.place for device in devices}) == 1
+        self._buses: dict[tuple[str, int], list[Claim]] = defaultdict(list)
+        for claim in claims:
+            if claim.about == "gpu-bus" and claim.who.pid is not None:
+                self._buses["pid", claim.who.pid].append(claim)
+            elif claim.about == "gpu-bus" and claim.who.rank is not None:
+                self._buses["rank", claim.who.rank].append(claim)
+        self._seen = any(member.pid in self._pids for member in members)
         self._found: dict[int, int] = {}
         self._how: dict[int, int] = {}
         self._gaps: list[Gap] = []
@@ -296,31 +308,35 @@ class _Ranks:
         )
 
     def _on_host(self, member: Member) -> list[Device]:
-        devices = [d for d in self._devices if same_host(d.host, member.host)]
-        places = {device.place for device in devices}
-        return devices if len(places) == 1 else []
+        """Give the devices of a member's host; none where it cannot be told which host that is."""
+        if member.host is None:
+            return list(self._devices) if self._one_place else []
+        named = self._by_host.get(_short(member.host), [])
+        nameless = self._by_host.get(None, [])
+        devices = named + nameless
+        return devices if len({device.place for device in devices}) == 1 else []
 
     def _with_pid(self, member: Member) -> Device | None:
         """Find the device with the pid on it; of several the one with most of its memory."""
         if member.pid is None:
             return None
-        devices = [d for d in self._by_pid.get(member.pid, ()) if same_host(d.host, member.host)]
+        if member.host is None:
+            devices = self._pids.get(member.pid, [])
+        else:
+            named = self._by_pid.get((_short(member.host), member.pid), [])
+            devices = named + self._by_pid.get((None, member.pid), [])
         if len({device.place for device in devices}) != 1:
             return None  # on no host, or pids repeat over hosts
         return max(devices, key=lambda device: device.pids[member.pid or 0])
 
     def _with_bus(self, member: Member) -> Device | None:
-        said = {
-            claim.value
-            for claim in self._buses
-            if same_host(claim.who.host, member.host)
-            and (
-                claim.who.pid == member.pid
-                if claim.who.pid is not None and member.pid is not None
-                else claim.who.rank is not None and claim.who.rank == member.rank
-            )
-        }
-        devices = [d for d in self._on_host(member) if len(said) == 1 and d.now("bus") in said]
+        claims = list(self._buses.get(("pid", member.pid or -1), ()))
+        if member.rank is not None:
+            claims += self._buses.get(("rank", member.rank), ())
+        said = {claim.value for claim in claims if same_host(claim.who.host, member.host)}
+        if len(said) != 1:
+            return None
+        devices = [device for device in self._on_host(member) if device.now("bus") in said]
         return devices[0] if len(devices) == 1 else None
 
     def _by_environment(self, member: Member) -> Device | None:

@@ -30,7 +30,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q -m "not live"
+	$(BIN)/pytest -q -n auto -m "not live"
 
 # Real jobs on a busy machine may come late to their hang: what fails is run once more, in sight.
 live: $(VENV)/.dev

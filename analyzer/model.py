@@ -310,6 +310,13 @@ class Claim(Record):
     source: Source
 
 
+ROOT_CLAIM = "root-of-collective"
+"""What a claim "broadcast 3" is about: the rank that its own takes for the root of its call."""
+
+IN_DEFAULT_GROUP = " in the default group"
+"""Ends the value of such a claim where the call was given no group."""
+
+
 class Listener(Record):
     """A process that listens on the port of a store; no ``pid``: this user may not see whose.
 

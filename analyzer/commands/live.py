@@ -145,10 +145,10 @@ def _capture(
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = _aligned(read)
-    senders = _in_pairs(case)
-    if senders:
-        taken.peers(senders)
-        read = _read(taken.bundle())
+    speaking = _with_a_peer(case)
+    if speaking:
+        taken.peers(speaking)
+        read = _read(taken.bundle(), cards)
     if options.native == "auto":
         open_questions = _undecided(case)
         if open_questions:
@@ -185,16 +185,20 @@ def _aligned(read: list[Fact]) -> Case:
     return align(identify(read), TABLE)
 
 
-def _in_pairs(case: Case) -> list[int]:
-    """List the pids of ranks that stand in a send or a receive of a job that does not move."""
-    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415 - not for `--help`
+def _with_a_peer(case: Case) -> list[int]:
+    """List the pids of ranks whose call names another rank, in a job where nobody is late.
 
-    if case.picture.progress:
+    Sends and receives, broadcasts and their like. Who is late is the cause without that.
+    """
+    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors.stacks.peers import ROOTED  # noqa: PLC0415
+
+    if case.picture.progress or case.picture.roots:
         return []
     pids = [
         case.member(number).pid
         for meeting in case.picture.meetings
-        if meeting.kind is WaitKind.P2P
+        if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
         for number in meeting.members
     ]
     return [pid for pid in pids if pid is not None]

@@ -56,6 +56,7 @@ from whyhang.analyzer.match.place import (
     parted,
 )
 from whyhang.analyzer.match.ras import ras
+from whyhang.analyzer.match.roots import roots_differ
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
@@ -140,6 +141,7 @@ __all__ = [
     "raised",
     "ras",
     "resolves_apart",
+    "roots_differ",
     "same_rank",
     "set_up",
     "shared_by_ranks",

@@ -172,16 +172,16 @@ class Capture:
         look.take(members, self._known, {member.pid for member in members})
 
     def peers(self, pids: Iterable[int]) -> None:
-        """Ask processes that stand in a send or a receive for the rank at its other end."""
+        """Ask processes whose call names another rank (a send, a broadcast) which one it is."""
         if not self._looks:
             return
         wanted = [pid for pid in pids if pid in self._known]
-        self._tell(f"the peers of {len(wanted)} ranks that send or receive")
+        self._tell(f"the peers of {len(wanted)} ranks")
         outcomes = run_all(wanted, _DumpLocals(self._looks[-1], self.options.limit))
         read = [o for o in outcomes if o.code == 0]
         self._touched.append(
-            f"py-spy dump --locals paused {len(read)} processes; of the variables only the peers "
-            "of torch's send and recv were kept"
+            f"py-spy dump --locals paused {len(read)} processes; of the variables only the "
+            "ranks that torch's send, recv or broadcast named were kept"
         )
         for outcome in read:
             self._peers.append(

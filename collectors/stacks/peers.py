@@ -1,7 +1,8 @@
-"""Whom a rank sends to or receives from, out of a py-spy dump taken with ``--locals``.
+"""With whom a rank speaks, out of a py-spy dump taken with ``--locals``.
 
 gloo's recorder holds no sends and receives, and a stack alone names no peer. The arguments of
-torch's own ``send`` and ``recv`` do: ``dst`` and ``src`` are global ranks.
+torch's own ``send`` and ``recv`` do: ``dst`` and ``src`` are global ranks. So are those of a
+broadcast, on which all ranks of a group must agree.
 """
 
 from __future__ import annotations
@@ -11,13 +12,30 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from whyhang.analyzer.model import Call, CallState, Fact, Frame, Group, Source, Track, Who, replace
+from whyhang.analyzer.model import (
+    IN_DEFAULT_GROUP,
+    ROOT_CLAIM,
+    Call,
+    CallState,
+    Claim,
+    Fact,
+    Frame,
+    Group,
+    Source,
+    Track,
+    Who,
+    replace,
+)
 from whyhang.analyzer.reading import Document
 
 KIND = "stack"
 _UNKNOWN_GROUP = Group(name="")
 _FILE = "torch/distributed/distributed_c10d.py"
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+_ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
+ROOTED = frozenset(_ROOTS)
+"""Collectives with one rank that gives or takes."""
+
 _OPS = {"send": "send", "isend": "send", "recv": "recv", "irecv": "recv"}
 _TEXT = re.compile(
     r"^    (?P<op>i?send|i?recv) \(\S*torch/distributed/distributed_c10d\.py:\d+\)\n"
@@ -63,12 +81,12 @@ class StackPeers:
         head = document.head
         if head[:1] == b"\x80":  # a pickle: recorder dumps name the file, too
             return False
-        if _FILE.encode() not in head or not any(op.encode() in head for op in _PEERS):
+        if _FILE.encode() not in head or not any(op.encode() in head for op in (*_PEERS, *_ROOTS)):
             return False
         return b'"locals"' in head or b"        Arguments:\n" in head
 
     def read(self, document: Document) -> Iterator[Fact]:
-        """Yield one track per process that stands in a send or a receive."""
+        """Yield a track for a process in a send or receive, a claim for one in a broadcast."""
         with document.open() as stream:
             data = stream.read(16 << 20)
         if data.lstrip()[:1] == b"[":
@@ -78,9 +96,9 @@ class StackPeers:
 
 
 def peers_only(data: bytes) -> bytes:
-    """Cut what ``py-spy dump --json --locals`` prints down to sends and receives.
+    """Cut what ``py-spy dump --json --locals`` prints down to calls that name another rank.
 
-    Of all variables only their peers and tags are kept. What cannot be read gives an empty list.
+    Of all variables only these ranks and tags are kept. What cannot be read gives an empty list.
     """
     try:
         traces = _TRACES.decode(data)
@@ -88,14 +106,19 @@ def peers_only(data: bytes) -> bytes:
         return b"[]"
     kept = []
     for trace in traces:
-        place = _in_pair(trace)
+        place = _in_call(trace)
         if place is not None:
             frames = [_bare(frame) for frame in trace.frames[place:]]
-            peer = _PEERS[trace.frames[place].name]
+            name = trace.frames[place].name
+            peer = _PEERS.get(name) or _ROOTS[name]
             known = trace.frames[place].locals or ()
-            frames[0].locals = [v for v in known if v.name in {peer, "tag"}]
+            frames[0].locals = [v for v in known if v.name in {peer, "tag"} or _is_default(v)]
             kept.append(_Trace(frames=frames, pid=trace.pid))
     return msgspec.json.encode(kept)
+
+
+def _is_default(variable: _Local) -> bool:
+    return variable.name == "group" and variable.repr == "None"
 
 
 def _bare(frame: _Frame) -> _Frame:
@@ -107,21 +130,21 @@ def _bare(frame: _Frame) -> _Frame:
     )
 
 
-def _in_pair(trace: _Trace) -> int | None:
-    """Find the frame of torch's send or receive."""
+def _in_call(trace: _Trace) -> int | None:
+    """Find the frame of torch's send, receive or broadcast."""
     for place, frame in enumerate(trace.frames):
-        if frame.name in _PEERS and frame.filename.endswith(_FILE):
+        if (frame.name in _PEERS or frame.name in _ROOTS) and frame.filename.endswith(_FILE):
             return place
     return None
 
 
-def _from_json(document: Document, data: bytes) -> Iterator[Track]:
+def _from_json(document: Document, data: bytes) -> Iterator[Track | Claim]:
     try:
         traces = _TRACES.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return  # the reader of the stacks says what is wrong
     for trace in traces:
-        place = _in_pair(trace)
+        place = _in_call(trace)
         if place is None:
             continue
         called = trace.frames[place]
@@ -133,7 +156,12 @@ def _from_json(document: Document, data: bytes) -> Iterator[Track]:
         who = document.who
         if who.pid is None and trace.pid is not None:
             who = replace(who, pid=trace.pid)
-        yield from _track(document.source(), who, called.name, arguments, frames)
+        if called.name in _PEERS:
+            yield from _track(document.source(), who, called.name, arguments, frames)
+        elif arguments.get(_ROOTS[called.name], "").isdecimal():
+            said = f"{called.name} {arguments[_ROOTS[called.name]]}"
+            said += IN_DEFAULT_GROUP if arguments.get("group") == "None" else ""
+            yield Claim(about=ROOT_CLAIM, value=said, who=who, source=document.source())
 
 
 def _from_text(document: Document, text: str) -> Iterator[Track]:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from log_docs import document, lines, read_log
 
+from whyhang import signatures
+from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Claim, Gap, LogLine
 from whyhang.collectors.logs import cache as log_cache
 from whyhang.collectors.logs import patience
 from whyhang.collectors.logs import search as log_search
 from whyhang.collectors.logs import syntax as log_syntax
 from whyhang.collectors.logs.blocks import Block
+from whyhang.collectors.logs.readers import own_patterns, sampled_patterns
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.search import searcher
 
@@ -270,3 +273,27 @@ def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None
 
     pids = {claim.who.pid for claim in claims if claim.about == "nccl-phase"}
     assert {1, 3} <= pids
+
+
+EVERYWHERE = (
+    "node1:4711:4800 [0] NCCL INFO Channel 05/1 : 0[0] -> 1[1] via P2P/CUMEM/read",
+    "node1:4711:4800 [0] NCCL INFO AllReduce: opCount 4f sendbuff 0x7f recvbuff 0x7f count 1",
+    "[default7]: iteration   124997/  999999 | time per iteration (s): 22.38 | loss: 4.6",
+    "2025-07-04 11:02:33,123 - INFO - train - step 17 took 41.2 ms, data 0.3 ms",
+    "[rank3]: Epoch 3/10:  42%|####2     | 1234/2930 [05:12<07:09,  3.95it/s, loss=2.31, lr=3e-4]",
+    "{'loss': 1.8731, 'grad_norm': 0.913, 'learning_rate': 1.9e-05, 'epoch': 0.42}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", EVERYWHERE)
+def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
+    """Each hit is told one by one: on lines by the million they would cost more than the search."""
+    patterns = sorted(
+        {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
+        | own_patterns() - sampled_patterns()
+    )
+    found, _ = searcher(patterns, [])
+
+    hits, _ = found.search(_block(f"{line}\n" * 3))
+
+    assert {patterns[number] for _, number in hits} == set()

@@ -176,6 +176,11 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "cuda-out-of-memory",
         (1,),
     ),
+    "only the one that says so, if the others failed in NCCL": (
+        {None: raised(OOM, rank=1) + "[rank0]: ncclSystemError: failed\n" + table(0, 1)},
+        "cuda-out-of-memory",
+        (1,),
+    ),
     "the only one that failed, where a traceback without prefix names nobody": (
         {None: raised("ValueError: bad sample") + table(2)},
         "uncaught-exception",

@@ -24,6 +24,7 @@ WAITED = re.compile(
 )
 """A line of a rank that waited for another one until the limit."""
 
+_OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 
 
@@ -85,7 +86,8 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
 
 
 def _brought_down(lines: Iterable[LogLine]) -> bool:
-    return any(LOST_PEER.search(line.text) or WAITED.search(line.text) for line in lines)
+    patterns = (LOST_PEER, WAITED, _OF_COLLECTIVES)
+    return any(pattern.search(line.text) for line in lines for pattern in patterns)
 
 
 def _same_moment(time: float | None, others: Iterable[float | None]) -> bool:

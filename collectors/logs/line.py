@@ -92,7 +92,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     """Learn from a file's first bytes how to read its lines."""
     text = clean(head[: 16 << 10])
     raw = text.split("\n")[:200]
-    margin = margin_of(raw)
+    margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
     lines = [_OUTER.sub("", line[margin.end(line) :], count=1) for line in raw]
     numbered = is_numbered(lines)
     year = year_of(text)
@@ -105,6 +105,14 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year=year,
         margin=margin,
     )
+
+
+def _is_journal(lines: list[str]) -> bool:
+    """Tell a journal, whose times stand in front of a host's name that is to be kept."""
+    spoken = [line for line in lines if line.strip()]
+    found = [_OUTER.match(line) for line in spoken]
+    hosts = sum(1 for match in found if match is not None and (match["host"] or match["host2"]))
+    return bool(spoken) and 2 * hosts > len(spoken)
 
 
 def _numbers_count_nodes(lines: list[str]) -> bool:

@@ -106,6 +106,7 @@ class Capture:
         self._gaps: list[Gap] = []
         self._printed: list[Printed] = []
         self._fingerprints: list[Claim] = []
+        self._aside = False  # whether what needs no look has been read
         self._peers: list[Dump] = []
         self._claims: list[Claim] = []
         self._gpus = GpuWatch(self.hostname)
@@ -120,12 +121,11 @@ class Capture:
         self._records = self._read_recorders()
         until = time.monotonic() + EXTRA  # what is asked beside the looks shares it
         self._finish_stores()
-        self._finish_ras(ras)
+        self._finish_ras(ras, max(0.05, until - time.monotonic()))
         self._finish_gpus(max(0.0, until - time.monotonic()))
-        self._read_kernel_log()
-        ranks = [member for member in self.job.members if member.role is Role.RANK]
+        self._read_aside()
         self._fingerprints = [
-            *Fingerprints(self.host, self.hostname).claims(ranks),
+            *self._fingerprints,
             *pressure.claims(self.hostname),
         ]
 
@@ -139,7 +139,9 @@ class Capture:
     def _look(self, *, last: bool) -> None:
         number = len(self._looks)
         if number:
-            self._gpus.pause(self.options.interval)
+            began = time.monotonic()
+            self._read_aside()
+            self._gpus.pause(max(0.0, self.options.interval - (time.monotonic() - began)))
         self._tell(f"look {number + 1}: {_count(self.job)}")
         look = self._new_look(number, native=self.options.native)
         self._looks.append(look)
@@ -262,9 +264,9 @@ class Capture:
             found.append(from_debug_server(self.options.debug_server, self.options.limit))
         return found
 
-    def _finish_ras(self, question: RasQuestion) -> None:
+    def _finish_ras(self, question: RasQuestion, extra: float) -> None:
         """Keep what NCCL's RAS answered beside the looks."""
-        for answer in question.finish():
+        for answer in question.finish(extra):
             form = "json" if answer.form == "json" else "txt"
             self._printed.append(
                 Printed(
@@ -294,6 +296,15 @@ class Capture:
         self._gaps += self._gpus.gaps
         self._touched += self._gpus.touched
         self._claims += self._gpus.claims
+
+    def _read_aside(self) -> None:
+        """Read, once, what is the same at every look: in the pause between two of them."""
+        if self._aside:
+            return
+        self._aside = True
+        self._read_kernel_log()
+        ranks = [member for member in self.job.members if member.role is Role.RANK]
+        self._fingerprints = list(Fingerprints(self.host, self.hostname).claims(ranks))
 
     def _read_kernel_log(self) -> None:
         """Keep what the kernel says of GPUs, links, memory and the job's processes."""

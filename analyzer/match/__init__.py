@@ -31,6 +31,7 @@ from whyhang.analyzer.match.gpu import (
 from whyhang.analyzer.match.gpu_links import link_down, link_errors_grow
 from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, never_launched
 from whyhang.analyzer.match.groups import different_groups
+from whyhang.analyzer.match.joins import joins_differ, joins_too_many
 from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
 from whyhang.analyzer.match.log import Blames, Log, log
@@ -122,6 +123,8 @@ __all__ = [
     "file_stale",
     "generations",
     "held_by_nobody",
+    "joins_differ",
+    "joins_too_many",
     "large_lost",
     "late",
     "ledger",

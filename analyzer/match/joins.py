@@ -1,0 +1,132 @@
+"""Matchers over what ranks join: the world size and rank that their calls were given."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
+from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.model import Claim, Record
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.store_keys import clients
+from whyhang.analyzer.waits import WaitKind
+
+JOINS_OF, MEETS_AT = "joins_of", "meets_at"  # the names of the claims
+
+
+class JoinsDiffer(Record):
+    """The calls of some ranks were given another world size than those of the rest."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the members that differ from the most; a tie names nobody."""
+        sizes = {number: claim.value for number, claim in _told(case, JOINS_OF).items()}
+        counts = Counter(sizes.values()).most_common()
+        if len(counts) < 2 or case.picture.progress:
+            return ()
+        usual, most = counts[0]
+        odd = tuple(number for number, size in sizes.items() if size != usual)
+        others = tuple(number for number in waiters_for(case) if number not in odd)
+        fields = subject_fields(case, [case.stands[number] for number in odd], others)
+        fields |= {"theirs": sizes[odd[0]], "usual": usual}
+        shown = (*odd[:3], *(number for number in sizes if number not in odd))
+        return (
+            Hit(
+                members=odd,
+                affected=others,
+                names_culprit=counts[1][1] != most,
+                evidence=(
+                    *(_quote(case, number, sizes[number]) for number in shown[:5]),
+                    *evidence_of(case, case.stands[odd[0]])[:1],
+                ),
+                location=location_of(case, case.stands[odd[0]]),
+                fields=fields,
+            ),
+        )
+
+
+def joins_differ() -> JoinsDiffer:
+    """Ask for ranks that join a world of another size than the rest."""
+    return JoinsDiffer()
+
+
+class JoinsTooMany(Record):
+    """All who came stand in init_process_group, and they join a world of more ranks than came.
+
+    Said only where nobody else can have come: the store has counted no more clients, or the
+    place of the meeting is on this host alone.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the ranks that nobody is."""
+        told = _told(case, JOINS_OF)
+        sizes = {claim.value for claim in told.values()}
+        picture = case.picture
+        starting = bool(picture.meetings) and all(m.kind is WaitKind.INIT for m in picture.meetings)
+        if len(sizes) != 1 or not starting or picture.roots or picture.progress or case.job.gone:
+            return ()
+        size = int(sizes.pop())
+        here = {member.rank for member in case.job.members}
+        missing = tuple(rank for rank in range(size) if rank not in here)
+        if not missing or None in here or not _all_came(case):
+            return ()
+        stands = [case.stands[number] for number in told]
+        fields = subject_fields(case, [], waiters_for(case))
+        fields |= {
+            "who": ranks_in_words(missing),
+            "has": "have" if len(missing) > 1 else "has",
+            "size": str(size),
+            "count": str(len(here)),
+        }
+        return (
+            Hit(
+                ranks=missing,
+                affected=tuple(waiters_for(case)),
+                evidence=tuple(_quote(case, number, str(size)) for number in list(told)[:4]),
+                location=location_of(case, stands[0]),
+                fields=fields,
+            ),
+        )
+
+
+def joins_too_many() -> JoinsTooMany:
+    """Ask for ranks that are counted and were never started; see ``JoinsTooMany``."""
+    return JoinsTooMany()
+
+
+def _told(case: Case, about: str) -> dict[int, Claim]:
+    """Give what the calls of members were given, by member."""
+    found: dict[int, Claim] = {}
+    for claim in case.job.claims:
+        member = case.job.member_of(claim.who) if claim.about == about else None
+        if member is not None and (about != JOINS_OF or claim.value.isdecimal()):
+            found.setdefault(member.id, claim)
+    return found
+
+
+def _all_came(case: Case) -> bool:
+    places = [claim.value for claim in _told(case, MEETS_AT).values()]
+    views = [view for view in case.job.stores if view.outcome == "answered"]
+    counted = any(clients(view) == len(case.job.members) for view in views)
+    return counted or (bool(places) and all(_is_loopback(place) for place in places))
+
+
+def _is_loopback(place: str) -> bool:
+    host = place.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _quote(case: Case, number: int, size: str) -> Evidence:
+    member = case.member(number)
+    claim = _told(case, JOINS_OF)[number]
+    return Evidence(
+        source=claim.source.file,
+        line=claim.source.line,
+        rank=member.rank,
+        quote=f"{member.name} (pid {member.pid}) joins a world of {size} ranks",
+    )

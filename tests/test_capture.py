@@ -205,7 +205,7 @@ def test_py_spy_that_hangs_is_cut_off(
 ) -> None:
     """Each dump has its limit; the others go on meanwhile, and the hung one is a gap."""
     monkeypatch.setattr(commands, "SLOW", 0.1)
-    fake_pyspy("sleep 600")
+    fake_pyspy("exec sleep 600")
     text = (
         "import os, time\n"
         "for _ in range(7):\n"
@@ -223,7 +223,7 @@ def test_py_spy_that_hangs_is_cut_off(
 
 def test_process_left_stopped_by_a_killed_tracer_goes_on(fake_pyspy: Callable[[str], None]) -> None:
     """If py-spy is cut off while it holds its target, the target is continued, and that is told."""
-    fake_pyspy("kill -STOP $pid; sleep 600")
+    fake_pyspy("kill -STOP $pid; exec sleep 600")
     with program(SLEEP) as child:
         bundle = capture(child.pid, Options(looks=1, limit=0.3), quiet).bundle()
         time.sleep(0.05)
@@ -394,7 +394,7 @@ def test_program_that_is_not_there() -> None:
 
 def test_late_program_is_killed_and_told() -> None:
     """The limit of one program does not hold the others up."""
-    plan = Shells({1: "sleep 600", 2: "echo hi"}, limit=0.3)
+    plan = Shells({1: "exec sleep 600", 2: "echo hi"}, limit=0.3)
     began = time.monotonic()
     found = {o.command.pid: o for o in run_all([1, 2], plan, width=1)}
     assert time.monotonic() - began < 2

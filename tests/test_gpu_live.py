@@ -116,7 +116,7 @@ def test_what_sleeps_in_the_kernel_is_evidence(
     fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tool in state D for seconds means that the driver hangs."""
-    fake("-q) sleep 600;;\n*) exit 1;;")
+    fake("-q) exec sleep 600;;\n*) exit 1;;")
     monkeypatch.setattr(gpus, "HANGS", 0.1)
     monkeypatch.setattr(gpus, "asleep", lambda pid: " in rm_gsp_wait")
     watch = watched(extra=0.2)
@@ -275,7 +275,7 @@ def test_claims_of_a_hanging_driver_are_in_the_bundle(
     fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The evidence that the driver hangs survives the bundle."""
-    fake("-q) sleep 600;;\n*) exit 1;;")
+    fake("-q) exec sleep 600;;\n*) exit 1;;")
     monkeypatch.setattr(gpus, "HANGS", 0.1)
     monkeypatch.setattr(gpus, "asleep", lambda pid: "")
     monkeypatch.setattr("whyhang.collectors.live.capture.EXTRA", 0.3)

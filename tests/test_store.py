@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -216,3 +217,12 @@ def test_a_store_that_no_environment_names_is_known_by_its_thread(fake: FakeProc
 @pytest.fixture
 def fake(tmp_path) -> FakeProc:
     return FakeProc(tmp_path)
+
+
+def test_a_server_that_knows_no_greeting_takes_it_for_an_impossible_length() -> None:
+    """Up to torch 2.0 the first byte means SET; no memory could hold the key that would follow."""
+    heard: list[bytes] = []
+    with listening(lambda connection: heard.append(connection.recv(99))) as port:
+        view_of(port, limit=1.0)
+
+    assert int.from_bytes(heard[0][1:9], sys.byteorder) > 2**63

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
 STORM_FIRST, STORM_LAST = 32, 8  # of each block
-SAMPLE = 4  # hits of a sampled pattern in each block of a storm
+SAMPLE_FIRST = 512  # hits of a sampled pattern that are all looked at
+SAMPLE = 2  # hits of a sampled pattern in each block of a storm
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
@@ -223,7 +224,7 @@ class FileScan:
             return hits
         placed = [hit for hit in hits if hit[1] not in sampled]
         for number in sampled:
-            most = 2 * STORM if self.hits[number] <= STORM else SAMPLE
+            most = SAMPLE_FIRST if self.hits[number] <= SAMPLE_FIRST else SAMPLE
             placed += self.searcher.places(block, number, most)
         return placed
 

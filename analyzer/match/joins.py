@@ -22,7 +22,14 @@ class JoinsDiffer(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the members that differ from the most; a tie names nobody."""
-        sizes = {number: claim.value for number, claim in _told(case, JOINS_OF).items()}
+        calls = _told(case, JOINS_OF)
+        sizes = {number: claim.value for number, claim in calls.items()}
+        if len(set(sizes.values())) < 2:
+            return ()
+        for member in case.job.members:  # who is through its call was started with this one
+            told = member.processes[-1].environ.get("WORLD_SIZE", "") if member.processes else ""
+            if told.isdecimal():
+                sizes.setdefault(member.id, told)
         counts = Counter(sizes.values()).most_common()
         if len(counts) < 2 or case.picture.progress:
             return ()
@@ -123,10 +130,11 @@ def _is_loopback(place: str) -> bool:
 
 def _quote(case: Case, number: int, size: str) -> Evidence:
     member = case.member(number)
-    claim = _told(case, JOINS_OF)[number]
+    claim = _told(case, JOINS_OF).get(number)
+    source = claim.source if claim is not None else member.processes[-1].source
     return Evidence(
-        source=claim.source.file,
-        line=claim.source.line,
+        source=source.file,
+        line=source.line,
         rank=member.rank,
         quote=f"{member.name} (pid {member.pid}) joins a world of {size} ranks",
     )

@@ -250,6 +250,8 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
     if moves.moved is Moved.ON and _by_place(place) not in IN_STEP:
         return Standing.MOVING
+    if place.kind is WaitKind.FILE and moves.cpu is not None and moves.cpu > SPINNING:
+        return Standing.RUNNING  # who uses a CPU gets the data that it asks for
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
     return _by_place(place)

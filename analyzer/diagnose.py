@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
-from whyhang.analyzer.case import Case, Standing
-from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import ranks_in_words, subject_fields
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.report import Evidence, Finding, Report, Verdict
@@ -361,6 +361,9 @@ HANGS = {
 }
 """Categories that are hangs by nature, also when a watchdog ended the job in the end."""
 
+MAX_PLACES = 3
+"""Places that a headline without a finding names."""
+
 
 def _headline(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
     devices = len(case.job.gpus.devices)
@@ -374,10 +377,26 @@ def _headline(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> st
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
         )
     if not findings:
-        return "The evidence does not say what the job waits for."
+        return f"The evidence does not say what the job waits for{_standing_words(case)}."
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
     unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
     if verdict in unsure and first.confidence < 0.5:
         return f"Possibly: {text}"
     return text
+
+
+def _standing_words(case: Case) -> str:
+    """Say where everybody stands, where few words do, and who has no process."""
+    places: dict[str, list[Stand]] = {}
+    for stand in case.stands:
+        if stand.place is not None:
+            fields = subject_fields(case, [stand], ())
+            places.setdefault(fields["does"] + fields["at"], []).append(stand)
+    if not 0 < len(places) <= MAX_PLACES:
+        return ""
+    words = [f"{case.names(s.member for s in stands)} {at}" for at, stands in places.items()]
+    lost = [gone.rank for gone in case.job.gone]
+    if lost:
+        words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")
+    return ": " + "; ".join(words)

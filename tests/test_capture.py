@@ -336,6 +336,17 @@ def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
     assert shown[0].lines[4] == "api_key = '[redacted]'"
 
 
+def test_excerpts_show_the_heads_of_the_blocks_around_a_place(tmp_path: Path) -> None:
+    """The loop, and the function, that a place far down is in are kept; the rest is not."""
+    source = tmp_path / "train.py"
+    body = ["def train():", "    for batch in data:", *["        more()"] * 20, "        reduce()"]
+    source.write_text("\n".join(["import os", *body]))
+
+    shown = excerpts(Proc(), {(str(source), 24): os.getpid()}, {})
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(2, 2), (20, 5)]
+
+
 @pytest.mark.parametrize("content", [b"\0binary", None])
 def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: bytes | None) -> None:
     """A source that is gone or no text is no error."""

@@ -17,7 +17,8 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.model import Excerpt, Fact, Frame, Role, Source, Who, replace
+from whyhang.analyzer.model import Excerpt, Fact, Frame, Process, Role, Source, Who, replace
+from whyhang.analyzer.report import Finding
 
 
 def test_the_rank_in_another_function_is_blamed() -> None:
@@ -220,3 +221,60 @@ def test_ranks_that_read_from_disk_are_not_stuck_in_the_call_they_were_caught_in
         facts += [process(rank, look=look, state="D", switches=5 + look) for look in (0, 1)]
 
     assert report_of(facts).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("head", ["    for batch in loader:", "    while True:"])
+def test_out_of_the_loop_is_past_it(head: str) -> None:
+    """Less deep than the with around the others, and no deeper than their loop."""
+    assert _of_loop(head, "    dist.barrier()").category == "uneven-inputs"
+
+
+def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:
+    """A call further down in the body of the loop is no end of it, whatever ifs it has left."""
+    found = _of_loop("    for batch in loader:", "        dist.barrier()")
+
+    assert found.category == "collective-mismatch"
+    assert found.culprit_ranks == (2,)
+
+
+def _of_loop(head: str, last: str) -> Finding:
+    inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+    lines = (head, "", "        with maybe_sync():", "            dist.all_reduce(grad)")
+    facts = still({0: inside, 1: inside, 2: BARRIER, 3: inside})
+    source = (
+        Excerpt(file="train.py", first_line=37, lines=lines),
+        Excerpt(file="train.py", first_line=55, lines=(last,)),
+    )
+    return report_of([*facts, *source]).findings[0]
+
+
+def test_who_reads_files_at_full_speed_is_not_blocked_by_storage() -> None:
+    """Imports that are seen in a read at every look use the processor: the disk answers."""
+    stack = "get_data (<frozen importlib._bootstrap_external>:1130)\nload (train.py:7)"
+    looks = [
+        fact
+        for look in (0, 1)
+        for fact in (process(0, look=look, ticks=90 * look), dump(0, stack, look=look))
+    ]
+
+    assert all(f.category != "storage-io-blocked" for f in report_of(looks).findings)
+
+
+def test_the_many_that_sleep_are_not_blamed_by_the_few_that_wait() -> None:
+    """Ranks that poll may wait for what the rank in the barrier has not done."""
+    polls = "poll (train.py:30)\n<module> (train.py:60)"
+    facts = still({0: BARRIER, 1: polls, 2: polls})
+    asleep = [replace(f, wchan="hrtimer_nanosleep") if isinstance(f, Process) else f for f in facts]
+
+    assert report_of(asleep).findings[0].confidence < 0.6
+    assert report_of(asleep).findings[0].culprit_ranks is None
+
+
+def test_without_a_finding_the_headline_says_where_everybody_stands() -> None:
+    """Who reads that nothing is known learns at least what the ranks do."""
+    polls = "poll (train.py:30)\n<module> (train.py:60)"
+
+    headline = report_of(still({0: polls, 1: polls}, world=2)).headline
+
+    assert "ranks 0-1" in headline
+    assert "poll (train.py:30)" in headline

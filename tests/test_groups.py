@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, report_of, still
 
-from whyhang.analyzer.model import Excerpt, Fact
+from whyhang.analyzer.model import Excerpt, Fact, StackDump, replace
 
 STEP = """
 all_reduce (torch/distributed/distributed_c10d.py:3100)
@@ -81,3 +81,27 @@ def test_a_late_rank_is_the_cause_whatever_groups_the_others_wait_on() -> None:
 
     assert finding.category == "missing-rank-in-collective"
     assert finding.culprit_ranks == (2,)
+
+
+def test_a_wait_on_a_request_tells_no_communicator() -> None:
+    """``request.Wait()`` against ``comm.Barrier()``: the names are not of two communicators."""
+    waits = "PMPI_Wait (libmpi.so.40:1)\nstep (step.py:10)\n<module> (step.py:60)"
+    meets = "PMPI_Barrier (libmpi.so.40:1)\nstep (step.py:11)\n<module> (step.py:60)"
+    lines = source("    request.Wait()", "    comm.Barrier()")
+
+    finding = report_of([*_native(job(waits, meets, meets)), lines]).findings[0]
+
+    assert finding.signature == "mpi-mismatch"
+    assert finding.culprit_ranks == (0,)
+
+
+def _native(facts: list[Fact]) -> list[Fact]:
+    """Make the innermost frame of every stack a native one."""
+    return [_native_top(fact) if isinstance(fact, StackDump) else fact for fact in facts]
+
+
+def _native_top(dump: StackDump) -> StackDump:
+    threads = tuple(
+        replace(t, frames=(replace(t.frames[0], native=True), *t.frames[1:])) for t in dump.threads
+    )
+    return replace(dump, threads=threads)

@@ -64,6 +64,8 @@ def _group_of(case: Case, stand: Stand, kind: WaitKind) -> str | None:
     if text is None:
         return None
     if kind is WaitKind.MPI:
+        if (place.op or "").startswith("wait"):
+            return None  # a method of a request, which does not tell its communicator
         name = (place.op or "").replace("_", "")
         found = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
         return found["group"] if found else None

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
-from whyhang.analyzer.model import Frame, Record
+from whyhang.analyzer.model import Frame, Record, replace
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits import LineText, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
+
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
 
 class LeftLoop(Record):
     """Few ranks stand further down in the function whose loop the others are in.
 
-    Seen in the source: further down and less indented than the line of the others. Without
-    the source, further down and shutting down says the same, less surely.
+    Seen in the source: further down, and no deeper than the head of a loop that the others are
+    in. Without the source, further down and shutting down says the same, less surely.
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -80,7 +84,7 @@ def _past(case: Case, stand: Stand, other: Stand) -> float:
     text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
-        return 1.0 if _indent(here) < _indent(there) else 0.0
+        return 1.0 if _leaves_loop(text, its, _indent(there), _indent(here)) else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return 0.7 if stand.place is not None and stand.place.kind is WaitKind.TEARDOWN else 0.0
 
@@ -101,6 +105,24 @@ def _parting(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
         if a.line != b.line:
             return (a, b)
     return None
+
+
+def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
+    """Tell whether going from ``depth`` out to ``to`` leaves a loop, and not only ifs and withs.
+
+    The lines that open the blocks around ``inside`` are looked up. Where the source is not kept
+    that far, being less deep has to do.
+    """
+    for number in range((inside.line or 1) - 1, 0, -1):
+        line = text(replace(inside, line=number)) or ""
+        if not line.strip() or line.lstrip().startswith("#") or _indent(line) >= depth:
+            continue
+        depth = _indent(line)
+        if depth < to:
+            return False
+        if _LOOP.match(line):
+            return True
+    return to < depth
 
 
 def _indent(text: str) -> int:

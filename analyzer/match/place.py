@@ -184,17 +184,22 @@ def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
-    """Tell whether the late ones are the many and merely seem to run.
+    """Tell whether the late ones are the many and merely run, or sleep between two tries.
 
-    Six ranks that went on and two that wait have parted; who is wrong cannot be seen. Only at
-    the start are the many late who have not come.
+    Six ranks that went on and two that wait have parted; who is wrong cannot be seen: those that
+    poll may wait for what one of the others should do. Only at the start are the many late who
+    have not come.
     """
     if case.picture.meetings and all(m.kind is WaitKind.INIT for m in case.picture.meetings):
         return False
-    runs = all(
-        case.stands[number].standing in {Standing.RUNNING, Standing.MOVING} for number in members
-    )
+    runs = all(_runs_or_polls(case.stands[number]) for number in members)
     return runs and bool(waiters) and _count(case, members) >= _count(case, waiters)
+
+
+def _runs_or_polls(stand: Stand) -> bool:
+    return stand.standing in {Standing.RUNNING, Standing.MOVING} or (
+        stand.standing is Standing.BLOCKED and kinds_of(stand) == {WaitKind.SLEEP}
+    )
 
 
 def _count(case: Case, members: Iterable[int]) -> int:

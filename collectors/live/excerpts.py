@@ -61,7 +61,7 @@ def excerpts(
     result: list[Excerpt] = []
     for file, lines in list(wanted.items())[:MAX_FILES]:
         text = _read(proc, file, readers[file], cwds.get(readers[file]))
-        for first, last in _ranges(lines):
+        for first, last in _ranges(lines, _heads(text, lines)):
             cut = [line[:MAX_COLUMNS] for line in text[first - 1 : last]]
             if cut:
                 clean = redact("\n".join(cut)).split("\n")
@@ -69,13 +69,37 @@ def excerpts(
     return result
 
 
-def _ranges(lines: Iterable[int]) -> list[tuple[int, int]]:
-    """Join what overlaps: first and last line of each stretch to show."""
+def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
+    """Find the lines that open the blocks around each line, out to its function.
+
+    They tell whether a place further down is behind a loop, or only behind an if in it.
+    """
+    heads: set[int] = set()
+    for line in lines:
+        depth = _depth(text[line - 1]) if line <= len(text) else 0
+        for number in range(line - 1, 0, -1):
+            if depth == 0:
+                break
+            above = text[number - 1]
+            if above.strip() and not above.lstrip().startswith("#") and _depth(above) < depth:
+                depth = _depth(above)
+                heads.add(number)
+                if above.lstrip().startswith(("def ", "async def ")):
+                    break
+    return heads
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _ranges(lines: Iterable[int], alone: Iterable[int]) -> list[tuple[int, int]]:
+    """Join what overlaps: first and last line of each stretch to show, and lines kept alone."""
+    around = [(max(1, line - AROUND), line + AROUND) for line in lines]
     joined: list[tuple[int, int]] = []
-    for line in sorted(lines):
-        first, last = max(1, line - AROUND), line + AROUND
+    for first, last in sorted([*around, *((line, line) for line in alone)]):
         if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], last)
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
         else:
             joined.append((first, last))
     return joined

@@ -4,7 +4,7 @@ Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterrup
 (state D), where not even a debugger can look. A fifo without a writer does the same.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, late
 
 SIGNATURE = Signature(
     id="storage-io-blocked",
@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     when=late(
         WaitKind.FILE,
         besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+        states=(Standing.BLOCKED,),
         alone=True,
     ),
     means=(

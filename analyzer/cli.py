@@ -7,7 +7,9 @@ knows collectors, analysis, signatures and reports at once.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -19,6 +21,8 @@ from whyhang.analyzer.errors import WhyhangError
 DEFAULT = "diagnose"
 USAGE_ERROR = 2
 INTERRUPTED = 130
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What writing to an open file may answer, where no file is named."""
 
 DESCRIPTION = """\
 Say which rank, which line and which collective holds a hung PyTorch job up.
@@ -39,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = parser.parse_args(_with_command(arguments))
         code = int(options.command.run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
     except WhyhangError as error:
@@ -52,6 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to write has no place
+        print(f"whyhang: standard output takes nothing: {error.strerror}", file=sys.stderr)
+        print("  Send the report elsewhere: -o FILE.", file=sys.stderr)
+        return 1
     gc.freeze()  # the process ends here: going through all objects once more would take 15 ms
     return code
 

@@ -279,7 +279,8 @@ def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
 def _sentence(text: str) -> str:
     """Begin each sentence with a capital, where a field that may stand anywhere begins it."""
     text = re.sub(r"(?<=\. )ranks? \d", lambda found: found.group().capitalize(), text)
-    return text[:1].upper() + text[1:]
+    first = re.match(r"\w+", text)  # a name of code keeps its letters: init_process_group
+    return text if first and "_" in first.group() else text[:1].upper() + text[1:]
 
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}

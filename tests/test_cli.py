@@ -11,6 +11,7 @@ import pytest
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands import COMMANDS
+from whyhang.analyzer.errors import BundleError
 from whyhang.collectors.flight_recorder import places
 
 
@@ -107,3 +108,58 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_full_disk_keeps_no_report_from_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report file that cannot be written costs that file, not the report nor the next file."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "folder.md").mkdir()
+    arguments = ["-o", str(tmp_path / "folder.md"), "-o", str(tmp_path / "r.json")]
+
+    assert main([str(tmp_path / "in"), *arguments]) == 1
+
+    said = capsys.readouterr()
+    assert said.out.startswith("**INCONCLUSIVE**")
+    assert "cannot write" in said.err
+    assert (tmp_path / "r.json").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(("end", "code"), [("> /dev/full", 1), (">&-", 0)])
+def test_output_that_goes_nowhere_is_no_traceback(tmp_path: Path, end: str, code: int) -> None:
+    """A full disk or a closed standard output is said in a sentence, or is no error."""
+    program = "import sys; from whyhang.analyzer.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" "$2" {end}', sys.executable, program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert ("-o FILE" in done.stderr) == (code == 1)
+
+
+def test_a_bundle_that_cannot_be_kept_costs_no_diagnosis(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--save`` to a full disk: the report comes first, then the error."""
+    from whyhang.analyzer.commands import live
+
+    def full(*_: object, **__: object) -> None:
+        raise BundleError("the bundle could not be written", "Name a place with room.")
+
+    monkeypatch.setattr(live, "_save", full)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        arguments = [str(child.pid), "--save", str(tmp_path / "b"), "--interval", "0.1"]
+        assert main(arguments) == 1
+    finally:
+        child.kill()
+        child.wait()
+    said = capsys.readouterr()
+    assert said.out.startswith("**")
+    assert "could not be written" in said.err

@@ -34,5 +34,7 @@ class Collect:
         options.save = options.output
         with Progress() as progress:
             live.facts([int(text) for text in options.pid], options, progress)
+        for error in getattr(options, "unsaved", ()):
+            raise error
         sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")
         return 0

@@ -6,6 +6,8 @@ import argparse
 import functools
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.errors import BundleError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -104,7 +106,8 @@ def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> l
     """Collect the jobs of these processes, keep the bundle if asked to, and read it.
 
     What is read is what the bundle holds, so a saved bundle gives the same diagnosis. Several
-    PIDs of one job are one capture; each further job is a capture of its own.
+    PIDs of one job are one capture; each further job is a capture of its own. Bundles that could
+    not be written are left as errors in ``options.unsaved``.
     """
     found: list[Fact] = []
     seen: set[int] = set()
@@ -115,7 +118,10 @@ def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> l
         seen |= {member.pid for member in taken.job.members}
         save = getattr(options, "save", None)
         if save:
-            _save(taken.bundle(), save, number=0 if not found else len(seen))
+            try:
+                _save(taken.bundle(), save, number=0 if not found else len(seen))
+            except BundleError as error:  # the diagnosis goes first: the job may end meanwhile
+                options.unsaved = [*getattr(options, "unsaved", ()), error]
         found += read
     return found
 

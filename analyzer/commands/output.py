@@ -57,25 +57,41 @@ def check(options: argparse.Namespace) -> None:
 
 
 def emit(report: Report, options: argparse.Namespace) -> int:
-    """Write the report everywhere it should go and return the exit code."""
-    for name in options.output:
+    """Write the report everywhere it should go and return the exit code.
+
+    A place that takes nothing does not keep the report from the others; then it is raised.
+    """
+    written = [
         _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix]))
-    chosen = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
+        for name in options.output
+    ]
+    _print(report, options.format)
+    for error in (*written, *getattr(options, "unsaved", ())):
+        if error is not None:
+            raise error
+    return EXIT_CODES[report.verdict] if options.exit_code else 0
+
+
+def _print(report: Report, named: str | None) -> None:
+    if sys.stdout is None:  # closed by the shell: >&-
+        return
+    chosen = named or ("terminal" if sys.stdout.isatty() else "markdown")
     if chosen == "terminal":
         _print_terminal(report)
     else:
         sys.stdout.buffer.write(_render(report, chosen))
-        sys.stdout.flush()
-    return EXIT_CODES[report.verdict] if options.exit_code else 0
+    sys.stdout.flush()
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> WhyhangError | None:
+    """Write a file; give what to tell the person if that fails."""
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise WhyhangError(
+        return WhyhangError(
             f"cannot write {path}: {error.strerror}", "Choose another place with -o."
-        ) from error
+        )
+    return None
 
 
 def _render(report: Report, name: str) -> bytes:

@@ -19,6 +19,10 @@ SHIFTED = {Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER}
 """Mismatches of which the records before tell how they came about."""
 
 
+SIZES = {"size": "shapes", "dtype": "dtypes"}
+"""What one operation can differ in, in the words of a report."""
+
+
 class Ledger(Record):
     """The ledger came to one of these verdicts, and no other verdict explains it."""
 
@@ -87,13 +91,18 @@ def _hit(case: Case, finding: Finding) -> Hit:
         "has": "have" if len(finding.culprits) > 1 else "has",
         "call": call,
         "others": ranks_in_words(finding.waiting) if finding.waiting else "the others",
-        "waiting": f" while {ranks_in_words(finding.waiting)} wait in {call}"
+        "wait": "waits" if len(finding.waiting) == 1 else "wait",
+        "waiting": f" while {ranks_in_words(finding.waiting)} "
+        f"wait{'s' if len(finding.waiting) == 1 else ''} in {call}"
         if finding.waiting
         else "",
         "does": _last(finding),
         "at": f" at {_site(finding.site)}" if finding.site else "",
         "where": _site(finding.site) if finding.site else "its last call",
         "sides": _sides(finding),
+        "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
+        if finding.call and finding.call.op and finding.field in SIZES
+        else "call different collectives",
         "says": finding.says,
     }
     return Hit(
@@ -130,11 +139,15 @@ def _last(finding: Finding) -> str:
 def _sides(finding: Finding) -> str:
     if not finding.sides:
         return finding.says
+    sites = {_site(side.site) for side in finding.sides if side.site}
+    one = len(sites) == 1 and all(side.site for side in finding.sides)
     sides = " and ".join(
         f"{ranks_in_words(side.ranks)} {side.says}"
-        + (f" ({_site(side.site)})" if side.site else "")
+        + (f" ({_site(side.site)})" if side.site and not one else "")
         for side in finding.sides
     )
+    if one:
+        sides += f", at {sites.pop()}"
     if finding.verdict not in SHIFTED:
         return sides
     how_they_parted = finding.says.partition(": the calls after")[0]

@@ -259,7 +259,11 @@ def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
         names_culprit=not tie,
         collective=Collective(op=fewest.op, others=", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,
-        fields={"sides": sides, **subject_fields(case, [shown[0]], waiting)},
+        fields={
+            "sides": sides,
+            "differ": "call different collectives",
+            **subject_fields(case, [shown[0]], waiting),
+        },
     )
 
 

@@ -56,10 +56,6 @@ def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
-def _cell(text: str) -> str:
-    return _text(text).replace("|", "\\|")
-
-
 def _code(text: str) -> str:
     text = " ".join(text.split())
     ticks = "``" if "`" in text else "`"

@@ -84,8 +84,9 @@ Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table |
 def page(report: Report) -> list[Block]:
     """Lay a report out as blocks."""
     blocks: list[Block] = [Headline(verdict=report.verdict, text=report.headline)]
+    shown: set[tuple[str, ...]] = set()
     for number, finding in enumerate(report.findings):
-        blocks += _finding(number, finding)
+        blocks += _finding(number, finding, shown)
     blocks += _ranks(report.ranks)
     blocks += _gpus(report.gpus)
     blocks += _groups(report.stack_groups)
@@ -99,7 +100,8 @@ def page(report: Report) -> list[Block]:
     return blocks
 
 
-def _finding(number: int, finding: Finding) -> list[Block]:
+def _finding(number: int, finding: Finding, shown: set[tuple[str, ...]]) -> list[Block]:
+    """Lay one finding out. ``shown`` are source lines that stand above, and grows."""
     kind = f"effect of {finding.caused_by + 1}" if finding.caused_by is not None else "cause"
     title = f"{number + 1}. {finding.title}"
     blocks: list[Block] = [
@@ -110,11 +112,16 @@ def _finding(number: int, finding: Finding) -> list[Block]:
     if finding.collective is not None:
         blocks.append(Para(text="Collective: " + _collective(finding.collective)))
     if finding.location is not None:
-        blocks += [Section(title="Where", level=3), Code(lines=_location(finding.location))]
+        lines = _location(finding.location)
+        blocks += [
+            Section(title="Where", level=3),
+            Code(lines=lines[:1] if lines in shown else lines),
+        ]
+        shown.add(lines)
     if finding.evidence:
-        shown = finding.evidence[:MAX_EVIDENCE]
-        quotes = tuple((_place(piece), cut(piece.quote)) for piece in shown)
-        more = len(finding.evidence) - len(shown)
+        first = finding.evidence[:MAX_EVIDENCE]
+        quotes = tuple((_place(piece), cut(piece.quote)) for piece in first)
+        more = len(finding.evidence) - len(first)
         title = "Evidence" if not more else f"Evidence ({more} more in the JSON report)"
         blocks += [Section(title=title, level=3), Quotes(items=quotes)]
     if finding.caused_by is None:
@@ -144,7 +151,10 @@ def _collective(call: Collective) -> str:
         text += f" #{call.seq}"
     if call.group:
         text += f" of {call.group}"
-    return f"{text}; the others called {call.others}" if call.others else text
+    if not call.others:
+        return text
+    named = call.others.startswith("rank")  # who called what, on all sides
+    return f"{text}; {call.others}" if named else f"{text}; the others called {call.others}"
 
 
 def _location(location: Location) -> tuple[str, ...]:
@@ -226,7 +236,9 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
         blocks += [Section(title=label, level=3), Code(lines=frames)]
     if len(groups) > MAX_GROUPS:
         more = len(groups) - MAX_GROUPS
-        blocks.append(Para(text=f"{more} more groups are in the JSON report."))
+        blocks.append(
+            Para(text=f"{more} more group{'s are' if more > 1 else ' is'} in the JSON report.")
+        )
     return blocks
 
 
@@ -234,7 +246,7 @@ def _job_facts(report: Report) -> str:
     job = report.job
     parts = []
     if job.world_size:
-        parts.append(f"{job.world_size} ranks")
+        parts.append(f"{job.world_size} rank{'s' if job.world_size > 1 else ''}")
     if job.hosts:
         shown = ", ".join(job.hosts[:4]) + (", …" if len(job.hosts) > 4 else "")
         parts.append(f"on {shown}")

@@ -119,7 +119,11 @@ class Store:
             item = Item(path=shown or clean(path.name), size=state.st_size, local=str(path))
             yield from self._expand(item, 0, asked=True, inside="" if shown is None else None)
         else:
-            yield _gap(str(named), "it is neither a file nor a folder")
+            yield _gap(
+                str(named),
+                "it is neither a file nor a folder",
+                remedy=f"If it is a pipe, give its content as standard input: whyhang - < {named}",
+            )
 
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""

@@ -223,7 +223,7 @@ def _unreadable(document: Document, error: Exception) -> Gap:
         what=f"reading {document.path}",
         why=f"it is damaged ({str(error)[:120]})",
         cost="what whyhang itself saw of the processes is not known",
-        remedy="collect again with whyhang collect PID",
+        remedy="Collect again with whyhang collect PID",
         source=document.source(),
     )
 

@@ -228,8 +228,9 @@ def _manifests(store: Store, items: Sequence[Item], gaps: list[Gap]) -> _Manifes
             gaps.append(
                 Gap(
                     what=f"reading {item.path}",
-                    why=str(error),
+                    why=error.message if isinstance(error, BundleError) else str(error),
                     cost="the files beside it are read for themselves",
+                    remedy=error.remedy.rstrip(".") if isinstance(error, BundleError) else "",
                     source=Source(file=item.path),
                 )
             )

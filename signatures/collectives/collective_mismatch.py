@@ -12,15 +12,12 @@ SIGNATURE = Signature(
     id="collective-mismatch",
     category="collective-mismatch",
     kind=Kind.CAUSE,
-    title="The ranks call different collectives: {sides}",
+    title="The ranks {differ}: {sides}",
     when=either(
         parted(WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC),
         ledger(Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER),
     ),
-    means=(
-        "Every rank waits in a collective, but not in the same one: {sides}. "
-        "They wait for each other and cannot meet."
-    ),
+    means=("All wait for each other and cannot meet, for they {differ}: {sides}."),
     confidence=0.9,
     remedies=(
         "Compare the two places in the code: which condition sends the ranks different ways?",

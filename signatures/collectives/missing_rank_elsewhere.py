@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     title="{who} {has} not reached {call}: {does}{at}",
     when=late(moves=RESTING),
     means=(
-        "{others} wait in {call}; {who} waits for no other rank and {has} not come to it. "
+        "{others} {wait} in {call}; {who} waits for no other rank and {has} not come to it. "
         "What {who} does there is the cause."
     ),
     confidence=0.75,

@@ -11,10 +11,10 @@ SIGNATURE = Signature(
     id="uneven-inputs",
     category="uneven-inputs",
     kind=Kind.CAUSE,
-    title="{who} {has} left the training loop early while {others} wait for it in {call}",
+    title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
     when=either(left_loop(), ledger(Verdict.UNEVEN)),
     means=(
-        "{who} {is} past the loop ({does}{at}); {others} are still in a step and wait for it. "
+        "{who} {is} past the loop ({does}{at}); {others}, still in a step, {wait} for it. "
         "Most often the ranks have different numbers of batches."
     ),
     confidence=0.85,

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     ),
     means=(
         "{who} uses the CPU and stays in the same function with the same callers from look to "
-        "look, while {others} wait for it in {call}: an endless loop, or a very long computation."
+        "look, while {others} {wait} for it in {call}: an endless loop, or a very long computation."
     ),
     confidence=0.9,
     remedies=(

@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         ),
     ),
     means=(
-        "{others} wait in the rendezvous of init_process_group; {who} {has} not joined "
+        "{others} {wait} in the rendezvous of init_process_group; {who} {has} not joined "
         "({does}{at}){since}."
     ),
     confidence=0.92,

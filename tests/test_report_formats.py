@@ -94,3 +94,11 @@ def test_markdown_keeps_names_of_functions(report: Report) -> None:
 def test_markdown_escapes_markup_and_nothing_else(text: str, written: str) -> None:
     """A report reads the same raw and rendered: only what would be markup is escaped."""
     assert _text(text) == written
+
+
+def test_what_to_confirm_is_code_only_where_it_is_a_command(report: Report) -> None:
+    """A person pastes what stands in code marks; a sentence is no command."""
+    steps = ("dmesg -T | grep Xid  # on that host", "Print len(loader) on every rank.")
+    finding = msgspec.structs.replace(report.findings[0], next_steps=steps, caused_by=None)
+    text = render(msgspec.structs.replace(report, findings=(finding,)))
+    assert f"- `{' '.join(steps[0].split())}`\n- {steps[1]}" in text

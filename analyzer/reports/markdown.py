@@ -15,6 +15,7 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
+    is_command,
     page,
 )
 
@@ -37,7 +38,9 @@ def _block(block: Block) -> str:
         case Items():
             return "\n".join(f"- {_text(item)}" for item in block.items)
         case Commands():
-            return "\n".join(f"- `{item}`" for item in block.items)
+            return "\n".join(
+                f"- {_code(item) if is_command(item) else _text(item)}" for item in block.items
+            )
         case Code():
             return _fence("\n".join(block.lines))
         case Table():

@@ -145,6 +145,11 @@ def cut(text: str, size: int = MAX_QUOTE) -> str:
     return text if len(text) <= size else text[: size - 2] + " …"
 
 
+def is_command(item: str) -> bool:
+    """Tell a command from a sentence, which starts with a capital letter."""
+    return not item[:1].isupper()
+
+
 def _collective(call: Collective) -> str:
     text = call.op
     if call.seq is not None:

@@ -15,6 +15,7 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
+    is_command,
     page,
 )
 
@@ -68,18 +69,13 @@ def _draw(block: Block) -> RenderableType:
         case Items():
             return _listed([("•", item) for item in block.items])
         case Commands():
-            return _listed([("$" if _is_command(item) else "•", item) for item in block.items])
+            return _listed([("$" if is_command(item) else "•", item) for item in block.items])
         case Code():
             return Padding(Text("\n".join(block.lines), style="dim"), (0, 0, 0, 5))
         case Quotes():
             return _quotes(block)
         case Table():
             return _table(block)
-
-
-def _is_command(item: str) -> bool:
-    """Tell a command from a sentence: sentences start with a capital letter."""
-    return not item[:1].isupper()
 
 
 def _listed(items: list[tuple[str, str]]) -> RenderableType:

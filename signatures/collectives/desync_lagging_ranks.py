@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         "If one of them is dead, its own first error is the cause.",
     ),
     next_steps=(
-        "py-spy dump --pid PID on the named ranks",
+        "py-spy dump --pid PID  # on the named ranks",
         "Compare flight-recorder dumps (TORCH_FR_BUFFER_SIZE=2000) of all ranks",
     ),
     links=(

@@ -22,6 +22,6 @@ SIGNATURE = Signature(
         "Call new_group (or init_device_mesh) on all ranks, outside of any branch on the rank.",
         "Where only the members may call it, pass use_local_synchronization=True.",
     ),
-    next_steps=("grep -n 'new_group' in the training code: does a rank skip one?",),
+    next_steps=("grep -rn 'new_group' .  # in the training code: does a rank skip one?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
 )

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         "Create all groups on all ranks in one order; no list of members may depend on the rank.",
         "If the order is right, check the network between the members (GLOO_SOCKET_IFNAME).",
     ),
-    next_steps=("grep -n 'new_group' in the training code: what is the order on each rank?",),
+    next_steps=("grep -rn 'new_group' .  # in the training code: what is the order on each rank?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
     outranks=("stuck-together",),
 )

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "py-spy dump --pid PID on the named ranks while the job hangs",
+        "py-spy dump --pid PID  # on the named ranks while the job hangs",
         "monitored_barrier(wait_all_ranks=True) names all missing ranks, not only the first",
     ),
     links=(

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
         ),
         "Do downloads and preprocessing on one rank with a barrier for all, on all ranks.",
     ),
-    next_steps=("py-spy dump --pid PID of rank 0 while the others wait",),
+    next_steps=("py-spy dump --pid PID  # of rank 0 while the others wait",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
         (

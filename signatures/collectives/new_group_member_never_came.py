@@ -27,7 +27,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Compare the order of new_group calls on all ranks",
-        "py-spy dump --pid PID of the ranks that are not in new_group",
+        "py-spy dump --pid PID  # of the ranks that are not in new_group",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#groups",),
     matches=(

@@ -32,7 +32,7 @@ SIGNATURE = Signature(
             "compatibility package."
         ),
     ),
-    next_steps=("nvidia-smi --query-gpu=driver_version --format=csv,noheader on every host",),
+    next_steps=("nvidia-smi --query-gpu=driver_version --format=csv,noheader  # on every host",),
     links=("https://docs.nvidia.com/deploy/cuda-compatibility/",),
     matches=(
         (

@@ -40,7 +40,7 @@ SIGNATURE = Signature(
             "--query-remapped-rows=gpu_uuid,remapped_rows.uncorrectable,remapped_rows.pending,r"
             "emapped_rows.failure --format=csv"
         ),
-        "dmesg -T | grep Xid on that host",
+        "dmesg -T | grep Xid  # on that host",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         ),
         "Otherwise run once with CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer.",
     ),
-    next_steps=("dmesg -T | grep Xid on that host",),
+    next_steps=("dmesg -T | grep Xid  # on that host",),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(
         "RuntimeError: CUDA error: unspecified launch failure",

@@ -42,7 +42,7 @@ SIGNATURE = Signature(
         ),
         "Compare nvidia-smi -L on the hosts: a GPU may be lost on one.",
     ),
-    next_steps=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES in that task",),
+    next_steps=("nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES  # in that task",),
     links=("https://pytorch.org/docs/stable/notes/cuda.html",),
     matches=(
         "RuntimeError: CUDA error: invalid device ordinal",

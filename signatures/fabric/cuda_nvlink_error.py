@@ -31,7 +31,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "nvidia-smi nvlink -e; nvidia-smi nvlink -s",
-        "dmesg -T | grep -E 'Xid|SXid' on that host",
+        "dmesg -T | grep -E 'Xid|SXid'  # on that host",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

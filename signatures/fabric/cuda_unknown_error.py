@@ -33,8 +33,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep -E 'NVRM|Xid' on that host",
-        "nvidia-smi -L on that host and inside the container",
+        "dmesg -T | grep -E 'NVRM|Xid'  # on that host",
+        "nvidia-smi -L  # on that host and inside the container",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "grep 'busId' in the NCCL INFO log: two ranks of a host with the same busId share a GPU",
+        "grep 'busId' LOG  # in the NCCL INFO log: a busId twice on a host is a shared GPU",
         "nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),

@@ -24,7 +24,7 @@ SIGNATURE = Signature(
     confidence=0.8,
     remedies=("Take the host out of the job; reset the GPU or reboot the host.",),
     next_steps=(
-        "dmesg -T | grep -E 'NVRM|Xid' on that host",
+        "dmesg -T | grep -E 'NVRM|Xid'  # on that host",
         "nvidia-smi -q -i INDEX",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

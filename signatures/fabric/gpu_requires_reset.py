@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep Xid on that host",
+        "dmesg -T | grep Xid  # on that host",
         "nvidia-smi -q -i INDEX",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

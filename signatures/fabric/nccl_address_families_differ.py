@@ -19,7 +19,7 @@ SIGNATURE = Signature(
     remedies=("Set NCCL_SOCKET_FAMILY=AF_INET (or AF_INET6) for all ranks.",),
     next_steps=(
         "Run again with NCCL_SOCKET_FAMILY=AF_INET: it starts if this is it.",
-        "ip -br addr on a host of each kind",
+        "ip -br addr  # on a host of each kind",
     ),
     outranks=("nccl-start-bootstrap", "stuck-together"),
 )

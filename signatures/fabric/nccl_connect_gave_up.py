@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         "Look for ranks that exited before: nobody listens at their address.",
     ),
     next_steps=(
-        "grep 'Bootstrap' in the NCCL INFO log of every rank: are all in one subnet?",
+        "grep 'Bootstrap' LOG  # in the NCCL INFO log of every rank: are all in one subnet?",
         "Run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET",
     ),
     links=(

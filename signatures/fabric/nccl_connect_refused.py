@@ -43,7 +43,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "ss -ltnp on the host of that address",
+        "ss -ltnp  # on the host of that address",
         "Look for the 'Bootstrap: Using' line with that address: its pid is the peer",
     ),
     links=(

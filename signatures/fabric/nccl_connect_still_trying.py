@@ -31,8 +31,8 @@ SIGNATURE = Signature(
         "Check that both hosts use interfaces that can reach each other.",
     ),
     next_steps=(
-        "nc -vz ADDRESS PORT from this host",
-        "ss -ltnp on the host of that address",
+        "nc -vz ADDRESS PORT  # from this host",
+        "ss -ltnp  # on the host of that address",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         "Set NCCL_CUMEM_HOST_ENABLE=0 on all ranks.",
         "Give the container the right SYS_NICE (docker run --cap-add SYS_NICE).",
     ),
-    next_steps=("cat /sys/devices/system/node/online on that host",),
+    next_steps=("cat /sys/devices/system/node/online  # on that host",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(
         "node3:99:140 [1] allocator.cc:60 NCCL WARN CUMEM Host is not supported on this system",

@@ -32,8 +32,8 @@ SIGNATURE = Signature(
         "NCCL_NET_GDR_LEVEL=LOC avoids GPUDirect until then.",
     ),
     next_steps=(
-        "lsmod | grep peermem on a failing and on a working host",
-        "grep -E 'GPU Direct RDMA|DMA-BUF' in the NCCL INFO log",
+        "lsmod | grep peermem  # on a failing and on a working host",
+        "grep -E 'GPU Direct RDMA|DMA-BUF' LOG  # in the NCCL INFO log",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(

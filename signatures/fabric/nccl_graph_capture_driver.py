@@ -26,7 +26,7 @@ SIGNATURE = Signature(
             "mode without cudagraphs)."
         ),
     ),
-    next_steps=("nvidia-smi --query-gpu=driver_version --format=csv,noheader on every host",),
+    next_steps=("nvidia-smi --query-gpu=driver_version --format=csv,noheader  # on every host",),
     matches=(
         (
             "node3:99:140 [1] misc/strongstream.cc:30 NCCL WARN NCCL cannot be captured in a "

@@ -39,7 +39,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Count the peer addresses in these lines over all ranks",
-        "dmesg -T | grep mlx5 on both hosts",
+        "dmesg -T | grep mlx5  # on both hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         "NCCL_IB_DISABLE=1 proves it.",
     ),
     next_steps=(
-        "show_gids on both hosts",
+        "show_gids  # on both hosts",
         "ib_write_bw -d CARD -x INDEX between the two hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-gid-index",),

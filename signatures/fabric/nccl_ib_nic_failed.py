@@ -27,7 +27,7 @@ SIGNATURE = Signature(
             "host out of the job."
         ),
     ),
-    next_steps=("ibstat; rdma link; dmesg -T | grep mlx5 on this host",),
+    next_steps=("ibstat; rdma link; dmesg -T | grep mlx5  # on this host",),
     matches=(
         (
             "node3:99:140 [1] transport/net_ib/p2p_resiliency.cc:300 NCCL WARN NET/IB: Fatal "

@@ -38,7 +38,7 @@ SIGNATURE = Signature(
     next_steps=(
         "Count the peer addresses in these lines over all ranks",
         "ibstat; rdma link; ethtool -S for link_downed, symbol and discard counters on both hosts",
-        "dmesg -T | grep mlx5 on both hosts",
+        "dmesg -T | grep mlx5  # on both hosts",
     ),
     links=(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-timeout",

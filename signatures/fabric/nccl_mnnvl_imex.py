@@ -33,8 +33,8 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_MNNVL_ENABLE=0: it works if this is it.",
-        "nvidia-imex-ctl -N on every host",
-        "ls -l /dev/nvidia-caps-imex-channels inside the container",
+        "nvidia-imex-ctl -N  # on every host",
+        "ls -l /dev/nvidia-caps-imex-channels  # inside the container",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

@@ -37,8 +37,8 @@ SIGNATURE = Signature(
         "If hosts name their interfaces differently, set it per host.",
     ),
     next_steps=(
-        "ip -br addr on this host and on one that works",
-        "grep 'NCCL_SOCKET_IFNAME set' in the NCCL INFO log",
+        "ip -br addr  # on this host and on one that works",
+        "grep 'NCCL_SOCKET_IFNAME set' LOG  # in the NCCL INFO log",
     ),
     links=(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",

@@ -32,8 +32,8 @@ SIGNATURE = Signature(
         "Give containers of one host a common /dev/shm and IPC namespace, or a network.",
     ),
     next_steps=(
-        "grep 'set by environment' in the NCCL INFO log of both ranks",
-        "grep -E 'NET/|Using network' in the NCCL INFO log",
+        "grep 'set by environment' LOG  # in the NCCL INFO log of both ranks",
+        "grep -E 'NET/|Using network' LOG  # in the NCCL INFO log",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

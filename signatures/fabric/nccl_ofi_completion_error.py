@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         "Pass the EFA devices into the container and allow all traffic within the security group.",
     ),
     next_steps=(
-        "fi_info -p efa on every host",
+        "fi_info -p efa  # on every host",
         "dmesg -T | grep efa",
     ),
     matches=(

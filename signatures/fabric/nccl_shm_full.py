@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_SHM_DISABLE=1: it works if this is it.",
-        "df -h /dev/shm; ls -l /dev/shm inside the container",
+        "df -h /dev/shm; ls -l /dev/shm  # inside the container",
     ),
     links=(
         "https://github.com/NVIDIA/nccl/issues/290",

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         "Else give each container its own NCCL_HOSTID, so that NCCL uses the network between them.",
         "Set RemoveIPC=no in logind.conf.",
     ),
-    next_steps=("readlink /proc/PID/ns/ipc /proc/PID/ns/mnt of the ranks of that host",),
+    next_steps=("readlink /proc/PID/ns/ipc /proc/PID/ns/mnt  # of the ranks of that host",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(
         (

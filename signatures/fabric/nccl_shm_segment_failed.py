@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         ),
         "Make /dev/shm writable for the job's user.",
     ),
-    next_steps=("df -h /dev/shm; ls -ld /dev/shm inside the container",),
+    next_steps=("df -h /dev/shm; ls -ld /dev/shm  # inside the container",),
     matches=(
         (
             "node3:99:140 [1] misc/shmutils.cc:60 NCCL WARN Error while creating shared memory "

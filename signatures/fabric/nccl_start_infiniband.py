@@ -25,7 +25,7 @@ SIGNATURE = Signature(
     next_steps=(
         "Run again with NCCL_IB_DISABLE=1: it starts if InfiniBand is it.",
         "Run again with NCCL_NET_GDR_LEVEL=LOC: it starts if only GPUDirect is it.",
-        "ibstat; rdma link; ib_write_bw between two of the hosts",
+        "ibstat; rdma link; ib_write_bw  # between two of the hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,

@@ -25,7 +25,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_SHM_DISABLE=1: it starts if this is it.",
-        "df -h /dev/shm; ls -l /dev/shm inside the container of each rank",
+        "df -h /dev/shm; ls -l /dev/shm  # inside the container of each rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     remedies=("Set NCCL_SOCKET_IFNAME to the interface that all hosts share (or ^docker,veth).",),
     next_steps=(
         "Run again with NCCL_SOCKET_IFNAME=NAME of that interface: it starts if this is it.",
-        "ip -br addr on two of the hosts",
+        "ip -br addr  # on two of the hosts",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/913",),
     gives_way=True,

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     confidence=0.5,
     remedies=("Run again with NCCL_DEBUG=WARN (or INFO): the WARN line before it is the cause.",),
     next_steps=(
-        "grep -n 'NCCL WARN' in the logs of all ranks",
+        "grep -n 'NCCL WARN' LOG  # in the logs of all ranks",
         "df -h /dev/shm; ulimit -l; nvidia-smi; dmesg -T | grep -i xid  # on each host",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),

@@ -40,7 +40,7 @@ SIGNATURE = Signature(
             "On every node: python -c 'import torch; print(torch.__version__, "
             "torch.cuda.nccl.version())'"
         ),
-        "grep libnccl /proc/PID/maps of a rank on each node",
+        "grep libnccl /proc/PID/maps  # of a rank on each node",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     remedies=(
         "Check whether the command ran on the host with the GPUs; if so, drain and reboot it.",
     ),
-    next_steps=("lspci | grep -i nvidia; dmesg -T | grep NVRM on the host",),
+    next_steps=("lspci | grep -i nvidia; dmesg -T | grep NVRM  # on the host",),
     matches=(
         "No devices were found",
         "node7: No devices were found",

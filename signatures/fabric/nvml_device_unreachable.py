@@ -30,8 +30,8 @@ SIGNATURE = Signature(
         "If it answers on the host and not in the container, restart the container.",
     ),
     next_steps=(
-        "nvidia-smi -L on the host and in the container",
-        "dmesg -T | grep -E 'NVRM|Xid' on that host",
+        "nvidia-smi -L  # on the host and in the container",
+        "dmesg -T | grep -E 'NVRM|Xid'  # on that host",
     ),
     links=("https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",),
     matches=(

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "nvidia-smi on the host and in the container",
+        "nvidia-smi  # on the host and in the container",
         "dmesg -T | grep -E 'NVRM|Xid'",
     ),
     links=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",),

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     remedies=("Compare the stacks of {who} with those of the others.",),
     next_steps=(
         "Ask RAS again after ten seconds: equal counts in both mean that the job stands still.",
-        "whyhang PID on the host of {who} and on another one",
+        "whyhang PID  # on the host of {who} and on another one",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     last_resort=True,

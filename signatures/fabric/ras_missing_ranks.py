@@ -31,7 +31,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Ask RAS again with VERBOSE STATUS",
-        "grep the hash (commId) in the NCCL INFO logs",
+        "grep commId LOG  # in the NCCL INFO logs: the hash",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     matches=(

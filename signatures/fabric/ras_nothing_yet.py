@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         "Check the bootstrap network: NCCL_SOCKET_IFNAME, open ports between the hosts.",
     ),
     next_steps=(
-        "whyhang PID on every host",
+        "whyhang PID  # on every host",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on the next run",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),

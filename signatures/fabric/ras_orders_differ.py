@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     remedies=("Look for branches on rank-local data around collectives, and compare the stacks.",),
     next_steps=(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run names the first call that differs.",
-        "whyhang PID on every host, or a flight-recorder dump of every rank",
+        "whyhang PID  # on every host, or a flight-recorder dump of every rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
 )

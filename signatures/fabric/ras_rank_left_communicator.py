@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "py-spy dump --pid PID on that node",
+        "py-spy dump --pid PID  # on that node",
         "Read the end of that rank's log",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "nvidia-smi -L on that host: which index is missing?",
+        "nvidia-smi -L  # on that host: which index is missing?",
         "dmesg -T | grep -E 'AER|pcieport' just before",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "timeout 10 nvidia-smi on that host: it blocks too",
+        "timeout 10 nvidia-smi  # on that host: it blocks too",
         "ps -eo pid,stat,wchan:30,cmd | grep ' D'",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

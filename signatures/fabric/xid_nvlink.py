@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         "Replace the GPU or baseboard if the errors return.",
     ),
     next_steps=(
-        "nvidia-smi nvlink -s; nvidia-smi nvlink -e on that host",
+        "nvidia-smi nvlink -s; nvidia-smi nvlink -e  # on that host",
         "dmesg -T | grep -E 'Xid|SXid'",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

@@ -25,7 +25,7 @@ SIGNATURE = Signature(
     remedies=(
         "Read what this process printed last; check its node's kernel log if the signal is 9.",
     ),
-    next_steps=("dmesg -T | grep -iE 'killed process|segfault' on that node",),
+    next_steps=("dmesg -T | grep -iE 'killed process|segfault'  # on that node",),
     matches=(
         "=   RANK 3 PID 65033 RUNNING AT n0042",
         "=   PID 12196 RUNNING AT n0016",

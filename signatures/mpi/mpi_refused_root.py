@@ -25,7 +25,7 @@ SIGNATURE = Signature(
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 in the container."
         ),
     ),
-    next_steps=("id -u in the container that runs mpirun",),
+    next_steps=("id -u  # in the container that runs mpirun",),
     matches=(
         "mpirun has detected an attempt to run as root.",
         "prterun has detected an attempt to run as root.",

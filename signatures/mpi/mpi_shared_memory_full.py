@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         ),
         "Or point TMPDIR (orte_tmpdir_base) to a local disk.",
     ),
-    next_steps=("df -h /tmp /dev/shm on that host",),
+    next_steps=("df -h /tmp /dev/shm  # on that host",),
     matches=(
         (
             "It appears as if there is not enough space for "

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
             "against congestion."
         ),
     ),
-    next_steps=("ibstat; rdma link; dmesg -T | grep mlx5 on the hosts",),
+    next_steps=("ibstat; rdma link; dmesg -T | grep mlx5  # on the hosts",),
     matches=(
         (
             "[n0042:20133:0:20133] ib_mlx5_log.c:171  Transport retry count exceeded on "

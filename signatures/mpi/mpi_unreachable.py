@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         "Pin the interfaces with --mca btl_tcp_if_include (or UCX_NET_DEVICES).",
     ),
     next_steps=(
-        "ip -br addr on both hosts; ucx_info -d on both",
+        "ip -br addr; ucx_info -d  # on both hosts",
         "mpirun --mca btl_base_verbose 30 ...",
     ),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "mpirun --tag-output (or --output tag) tells whose line is whose",
-        "dmesg -T | grep segfault on that node",
+        "dmesg -T | grep segfault  # on that node",
     ),
     matches=(
         "x4502c1s3b0n0.hsn.example.org: rank 17 died from signal 11 and dumped core",

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep -i 'killed process' on that node",
+        "dmesg -T | grep -i 'killed process'  # on that node",
         "sacct -j JOB -o jobid,state,maxrss,reqmem, or kubectl describe pod",
     ),
     matches=(

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "kubectl describe pod POD (Last State, Reason)",
-        "kubectl top pod; cat /sys/fs/cgroup/memory.events in the pod",
+        "kubectl top pod; cat /sys/fs/cgroup/memory.events  # in the pod",
     ),
     links=("https://kubernetes.io/docs/tasks/configure-pod-container/assign-memory-resource/",),
     matches=(

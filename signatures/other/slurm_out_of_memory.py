@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "sacct -j JOB -o JobID,MaxRSS,MaxRSSNode,MaxRSSTask,ReqMem,State",
-        "dmesg -T | grep -i 'killed process' on that node",
+        "dmesg -T | grep -i 'killed process'  # on that node",
     ),
     links=("https://slurm.schedmd.com/sbatch.html",),
     matches=(

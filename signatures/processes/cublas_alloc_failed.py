@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         "Leave memory free: torch.cuda.set_per_process_memory_fraction(0.95), or a smaller batch.",
         "Check with CUDA_LAUNCH_BLOCKING=1 that no device-side assert hides behind it.",
     ),
-    next_steps=("nvidia-smi on that host",),
+    next_steps=("nvidia-smi  # on that host",),
     links=("https://pytorch.org/docs/stable/notes/cuda.html",),
     matches=(
         (

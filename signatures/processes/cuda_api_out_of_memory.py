@@ -37,7 +37,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "nvidia-smi --query-compute-apps=pid,used_memory --format=csv on that host",
+        "nvidia-smi --query-compute-apps=pid,used_memory --format=csv  # on that host",
         "dmesg -T | grep -i xid",
     ),
     links=("https://pytorch.org/docs/stable/notes/cuda.html",),

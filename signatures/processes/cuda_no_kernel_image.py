@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         "Keep GPUs, driver and image equal on all hosts of a job.",
     ),
     next_steps=(
-        "nvidia-smi; cat /proc/driver/nvidia/version on that host",
+        "nvidia-smi; cat /proc/driver/nvidia/version  # on that host",
         "python -c 'import torch; print(torch.version.cuda, torch.cuda.get_arch_list())'",
     ),
     links=("https://docs.nvidia.com/deploy/cuda-compatibility/index.html",),

@@ -40,7 +40,7 @@ SIGNATURE = Signature(
         "If code catches the error to skip a batch, it must skip it on all ranks.",
     ),
     next_steps=(
-        "nvidia-smi on that host: does another process hold memory on that GPU?",
+        "nvidia-smi  # on that host: does another process hold memory on that GPU?",
         "torch.cuda.memory_summary(), or a memory snapshot, of that rank",
     ),
     links=("https://pytorch.org/docs/stable/notes/cuda.html#memory-management",),

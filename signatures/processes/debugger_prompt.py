@@ -32,7 +32,7 @@ SIGNATURE = Signature(
             "at a barrier."
         ),
     ),
-    next_steps=("grep -rn -E 'breakpoint\\(|set_trace|input\\(' in the code",),
+    next_steps=("grep -rn -E 'breakpoint\\(|set_trace|input\\(' .  # in the code",),
     matches=(
         "(Pdb) ",
         "(Pdb++) c",

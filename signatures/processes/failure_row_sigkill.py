@@ -33,7 +33,7 @@ SIGNATURE = Signature(
             "on one rank at a time."
         ),
     ),
-    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory' on that host",),
+    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory'  # on that host",),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),
     matches=(
         "  exitcode  : -9 (pid: 17506)  (SIGKILL)",

@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     means="The kernel of this host does not make progress, and its ranks with it.",
     confidence=0.55,
     remedies=("Take the host out of the job and reboot it.",),
-    next_steps=("dmesg -T around that time: which driver is in the trace?",),
+    next_steps=("dmesg -T  # around that time: which driver is in the trace?",),
     matches=(
         "[ 991.2] NMI watchdog: Watchdog detected hard LOCKUP on cpu 12",
         "[ 991.2] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:",

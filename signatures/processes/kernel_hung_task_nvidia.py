@@ -21,7 +21,7 @@ SIGNATURE = Signature(
     means="The GPU driver of this host hangs, so processes that use its GPUs block with it.",
     confidence=0.82,
     remedies=("Take the host out of the job and reboot it; such processes cannot be killed.",),
-    next_steps=("dmesg -T | grep -E 'NVRM|Xid' on that host",),
+    next_steps=("dmesg -T | grep -E 'NVRM|Xid'  # on that host",),
     matches=(
         "[ 1451.2] INFO: task nvidia-smi:900 blocked for more than 120 seconds.",
         "[ 1451.2] INFO: task nv_queue:1201 blocked for more than 120 seconds.",

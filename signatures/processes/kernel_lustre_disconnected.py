@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "lfs check servers; lfs df on that host",
+        "lfs check servers; lfs df  # on that host",
         "dmesg -T | grep -E 'Lustre|LNet'",
     ),
     matches=(

@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     means="Hardware of this host failed beyond correction; its ranks may die without a word.",
     confidence=0.7,
     remedies=("Take the host out of the job and have CPU and memory checked.",),
-    next_steps=("ipmitool sel list; ras-mc-ctl --errors on that host",),
+    next_steps=("ipmitool sel list; ras-mc-ctl --errors  # on that host",),
     matches=(
         "[ 991.2] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",
         "[ 991.2] mce: [Hardware Error]: Machine check: Processor context corrupt",

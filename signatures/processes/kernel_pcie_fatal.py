@@ -30,7 +30,7 @@ SIGNATURE = Signature(
             "cables behind that port."
         ),
     ),
-    next_steps=("lspci -tv; dmesg -T | grep -E 'AER|DPC|Xid' on that host",),
+    next_steps=("lspci -tv; dmesg -T | grep -E 'AER|DPC|Xid'  # on that host",),
     matches=(
         "[ 991.2] pcieport 0000:3a:00.0: AER: Uncorrected (Fatal) error received: 0000:3b:00.0",
         (

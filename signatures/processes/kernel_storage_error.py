@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     confidence=0.65,
     remedies=("Take the host out of the job; replace the disk or restore the storage service.",),
     next_steps=(
-        "dmesg -T | grep -iE 'error|nvme|xfs|ext4' around that time",
+        "dmesg -T | grep -iE 'error|nvme|xfs|ext4'  # around that time",
         "smartctl -a or nvme smart-log on that device; df -h",
     ),
     matches=(

@@ -27,7 +27,7 @@ SIGNATURE = Signature(
             "load on one rank at a time."
         ),
     ),
-    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory' on the hosts",),
+    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory'  # on the hosts",),
     matches=(
         (
             "[2024-03-01 10:00:00,000] [ERROR] [launch.py:321:sigkill_handler] "

@@ -42,7 +42,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "coredumpctl gdb PID or gdb python core",
-        "dmesg -T | grep segfault on that host",
+        "dmesg -T | grep segfault  # on that host",
     ),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),
     matches=(

@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         "Lower the number of DataLoader workers, and look for growth of host memory over the run.",
     ),
     next_steps=(
-        "dmesg -T | grep -i -E 'killed process|out of memory' on that host",
+        "dmesg -T | grep -i -E 'killed process|out of memory'  # on that host",
         "sacct -j JOB -o MaxRSS,ReqMem,State; cat /sys/fs/cgroup/memory.events",
     ),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),

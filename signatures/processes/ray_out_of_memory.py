@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         "Give tasks more memory (num_cpus or memory=), or start fewer per node.",
         "Find what grows: a dataset in every worker, object store spilling.",
     ),
-    next_steps=("ray memory; free -g on that node",),
+    next_steps=("ray memory; free -g  # on that node",),
     matches=(
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
         (

@@ -44,7 +44,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "coredumpctl gdb, or gdb --args python script.py",
-        "dmesg -T | grep segfault on that host",
+        "dmesg -T | grep segfault  # on that host",
     ),
     matches=(
         "run.sh: line 12: 4711 Segmentation fault      (core dumped) python train.py",

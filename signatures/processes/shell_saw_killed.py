@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         "Look at the host's memory while it loads; ask for more, or load less at once.",
         "Lower the number of DataLoader workers and of processes that load a checkpoint at once.",
     ),
-    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory' on that host",),
+    next_steps=("dmesg -T | grep -i -E 'killed process|out of memory'  # on that host",),
     matches=(
         "Killed",
         "train.sh: line 12: 4711 Killed                  python train.py",

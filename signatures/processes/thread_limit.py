@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         "Use fewer DataLoader workers, or raise the pids limit (--pids-limit, ulimit -u).",
     ),
     next_steps=(
-        "ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current in the container",
+        "ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current  # in the container",
     ),
     links=("https://docs.kernel.org/admin-guide/cgroup-v2.html",),
     matches=(

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
             "WORLD_SIZE=$SLURM_NTASKS in the task."
         ),
     ),
-    next_steps=("env | grep -E 'RANK|WORLD|MASTER' in the process",),
+    next_steps=("env | grep -E 'RANK|WORLD|MASTER'  # in the process",),
     links=("https://pytorch.org/docs/stable/distributed.html#environment-variable-initialization",),
     matches=(
         (

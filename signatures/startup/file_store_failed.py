@@ -41,8 +41,8 @@ SIGNATURE = Signature(
         "On NFS, check that locking works, or use tcp:// or env:// instead.",
     ),
     next_steps=(
-        "ls -la PATH on every node",
-        "flock -n PATH true on the shared file system",
+        "ls -la PATH  # on every node",
+        "flock -n PATH true  # on the shared file system",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",),
     matches=(

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         "Choose another port for the job, outside of the range that other services use.",
         "Check which process listens there, and that no proxy stands in between.",
     ),
-    next_steps=("ss -ltnp | grep PORT on the master host",),
+    next_steps=("ss -ltnp | grep PORT  # on the master host",),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(
         "RuntimeError: Ping failed, invalid nonce returned",

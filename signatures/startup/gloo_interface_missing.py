@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         "Set GLOO_SOCKET_IFNAME for each host to an interface that exists there, or unset it.",
         "Several names may be given, separated by commas.",
     ),
-    next_steps=("ip -br addr on that host (inside the container)",),
+    next_steps=("ip -br addr  # on that host (inside the container)",),
     links=(
         "https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),

@@ -37,7 +37,7 @@ SIGNATURE = Signature(
         "Open all ports between the nodes of the job.",
     ),
     next_steps=(
-        "getent hosts $(hostname) on each node",
+        "getent hosts $(hostname)  # on each node",
         "Check that no rank died at that moment",
     ),
     links=(

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Compare RANK and WORLD_SIZE in the environment of all processes",
-        "py-spy dump --pid PID of that rank, if it lives",
+        "py-spy dump --pid PID  # of that rank, if it lives",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(

@@ -19,6 +19,6 @@ SIGNATURE = Signature(
     ),
     confidence=0.95,
     remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
-    next_steps=("grep -n 'world_size' in the training code and its configuration",),
+    next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
     outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
 )

@@ -30,8 +30,8 @@ SIGNATURE = Signature(
         "Use an address, or a name that every node resolves.",
     ),
     next_steps=(
-        "getent hosts NAME on that node",
-        "cat /etc/resolv.conf in the container",
+        "getent hosts NAME  # on that node",
+        "cat /etc/resolv.conf  # in the container",
     ),
     matches=(
         "socket.gaierror: [Errno -2] Name or service not known",

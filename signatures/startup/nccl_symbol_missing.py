@@ -33,7 +33,7 @@ SIGNATURE = Signature(
             "ldd $(python -c 'import "
             "torch,os;print(os.path.dirname(torch.__file__))')/lib/libtorch_cuda.so | grep nccl"
         ),
-        "echo $LD_LIBRARY_PATH on every node",
+        "echo $LD_LIBRARY_PATH  # on every node",
     ),
     matches=(
         (

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         "Read the traceback above: which component wants the port? Give it another one.",
         "End the left-over process of an earlier run that holds it.",
     ),
-    next_steps=("ss -ltnp on that host",),
+    next_steps=("ss -ltnp  # on that host",),
     matches=(
         "OSError: [Errno 98] Address already in use",
         "[rank1]: OSError: [Errno 98] Address already in use",

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         ),
         "Compare --nnodes, --node-rank and --nproc-per-node of all launchers.",
     ),
-    next_steps=("env | grep -E 'RANK|WORLD_SIZE' in every process",),
+    next_steps=("env | grep -E 'RANK|WORLD_SIZE'  # in every process",),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(
         (

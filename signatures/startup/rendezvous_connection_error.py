@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "For --standalone, check that localhost resolves to 127.0.0.1 and no proxy is set for it.",
     ),
     next_steps=(
-        "nc -zv HOST PORT of the endpoint",
+        "nc -zv HOST PORT  # of the endpoint",
         "getent hosts localhost",
     ),
     links=("https://pytorch.org/docs/stable/elastic/rendezvous.html",),

@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "nc -zv HOST PORT of the endpoint from every node",
+        "nc -zv HOST PORT  # of the endpoint from every node",
         "Compare the command lines of torchrun on all nodes",
     ),
     links=("https://pytorch.org/docs/stable/elastic/rendezvous.html",),

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "tr '\\0' '\\n' < /proc/PID/environ | grep -E 'RANK|WORLD_SIZE|MASTER' on every process",
+        "tr '\\0' '\\n' < /proc/PID/environ | grep -E 'RANK|WORLD_SIZE|MASTER'  # on every process",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(

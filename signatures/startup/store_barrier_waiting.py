@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     ),
     confidence=0.4,
     remedies=("Find the ranks that are not in this barrier, and what they do instead.",),
-    next_steps=("py-spy dump --pid PID of the ranks that print no such line",),
+    next_steps=("py-spy dump --pid PID  # of the ranks that print no such line",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
         (

@@ -39,8 +39,8 @@ SIGNATURE = Signature(
         "Open the port between the nodes.",
     ),
     next_steps=(
-        "nc -zv {host} {port} from the node that complains",
-        "getent hosts {host} on every node",
+        "nc -zv {host} {port}  # from the node that complains",
+        "getent hosts {host}  # on every node",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
         ),
         "Open the port between the nodes (firewall, network policy).",
     ),
-    next_steps=("nc -zv MASTER_ADDR MASTER_PORT from each node while rank 0 waits",),
+    next_steps=("nc -zv MASTER_ADDR MASTER_PORT  # from each node while rank 0 waits",),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(
         (

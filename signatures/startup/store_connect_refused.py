@@ -38,8 +38,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "ss -ltnp on the master host",
-        "nc -zv MASTER_ADDR MASTER_PORT from the other nodes",
+        "ss -ltnp  # on the master host",
+        "nc -zv MASTER_ADDR MASTER_PORT  # from the other nodes",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(

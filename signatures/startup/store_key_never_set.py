@@ -17,6 +17,6 @@ SIGNATURE = Signature(
     remedies=(
         "Look at {where}: which rank should set that key, under which name, and did it come there?",
     ),
-    next_steps=("grep -n 'store.set' in the training code: is it the same key?",),
+    next_steps=("grep -rn 'store.set' .  # in the training code: is it the same key?",),
     outranks=("missing-rank-in-collective",),
 )

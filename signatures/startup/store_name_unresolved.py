@@ -40,7 +40,7 @@ SIGNATURE = Signature(
         "In Kubernetes, create the headless service first, and set publishNotReadyAddresses.",
     ),
     next_steps=(
-        "getent hosts {host} on every node",
+        "getent hosts {host}  # on every node",
         "scontrol show hostnames on Slurm",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         "Enlarge /dev/shm (--shm-size, --ipc=host, emptyDir with medium Memory).",
         "If the program memory-maps files, check the file system.",
     ),
-    next_steps=("df -h /dev/shm inside the container",),
+    next_steps=("df -h /dev/shm  # inside the container",),
     matches=(
         "Fatal Python error: Bus error",
         "[node1:4711:0:4711] Caught signal 7 (Bus error: nonexistent physical address)",

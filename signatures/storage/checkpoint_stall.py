@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{who} {is} stuck in a checkpoint at {where}{waiting}",
     when=late(WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True),
-    means="{who} {does}{at} and does not finish{waiting}.",
+    means="{who} {is} {does}{at} and {gets} to no end{waiting}.",
     confidence=0.9,
     remedies=(
         "Check the storage that the checkpoint goes to: space, quota, mount, throughput.",

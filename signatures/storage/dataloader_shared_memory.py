@@ -41,7 +41,7 @@ SIGNATURE = Signature(
         "Fewer workers, smaller batches or prefetch_factor.",
         "Remove left-over segments: ls /dev/shm.",
     ),
-    next_steps=("df -h /dev/shm inside the container of that rank",),
+    next_steps=("df -h /dev/shm  # inside the container of that rank",),
     links=("https://pytorch.org/docs/stable/data.html",),
     matches=(
         (

@@ -27,7 +27,7 @@ SIGNATURE = Signature(
         "If it is only slow: more workers, faster storage, or a longer timeout.",
     ),
     next_steps=(
-        "py-spy dump --subprocesses --pid PID of that rank",
+        "py-spy dump --subprocesses --pid PID  # of that rank",
         "iostat -x 1 and the state of the file system on that host",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Run with num_workers=0 to see the true error.",
         "Check host memory and /dev/shm on that host.",
     ),
-    next_steps=("dmesg -T | grep -i -E 'killed process|segfault' on that host",),
+    next_steps=("dmesg -T | grep -i -E 'killed process|segfault'  # on that host",),
     links=("https://pytorch.org/docs/stable/data.html",),
     matches=(
         "RuntimeError: DataLoader worker (pid(s) 1285) exited unexpectedly",

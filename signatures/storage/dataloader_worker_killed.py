@@ -42,7 +42,7 @@ SIGNATURE = Signature(
         ),
         "cv2.setNumThreads(0) in workers that use OpenCV.",
     ),
-    next_steps=("dmesg -T | grep -i -E 'killed process|segfault' on that host",),
+    next_steps=("dmesg -T | grep -i -E 'killed process|segfault'  # on that host",),
     links=("https://pytorch.org/docs/stable/data.html",),
     matches=(
         "RuntimeError: DataLoader worker (pid 16404) is killed by signal: Killed. ",

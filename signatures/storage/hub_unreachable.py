@@ -44,7 +44,7 @@ SIGNATURE = Signature(
         ),
         "Set a proxy, or a short timeout for requests.",
     ),
-    next_steps=("curl -sI https://huggingface.co on that host",),
+    next_steps=("curl -sI https://huggingface.co  # on that host",),
     links=("https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables",),
     matches=(
         (

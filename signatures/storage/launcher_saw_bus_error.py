@@ -29,8 +29,8 @@ SIGNATURE = Signature(
         "If the program memory-maps files, check the file system.",
     ),
     next_steps=(
-        "df -h /dev/shm inside the container",
-        "dmesg -T on that host",
+        "df -h /dev/shm  # inside the container",
+        "dmesg -T  # on that host",
     ),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),
     matches=(

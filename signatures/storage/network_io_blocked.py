@@ -16,7 +16,7 @@ SIGNATURE = Signature(
         besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
         alone=True,
     ),
-    means="{who} {does}{at}; the answer does not come{waiting}.",
+    means="{who} {is} {does}{at}; the answer does not come{waiting}.",
     confidence=0.9,
     remedies=(
         "Give the request a timeout, and let training go on without the tracker or the hub.",

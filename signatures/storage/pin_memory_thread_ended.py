@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     ),
     confidence=0.8,
     remedies=("Check host memory, ulimit -l, and the GPU of that rank; try pin_memory=False.",),
-    next_steps=("ulimit -l; free -g on that host",),
+    next_steps=("ulimit -l; free -g  # on that host",),
     links=("https://pytorch.org/docs/stable/data.html",),
     matches=(
         "RuntimeError: Pin memory thread exited unexpectedly",

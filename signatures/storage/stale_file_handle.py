@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Do not replace files that a running job uses; write under a new name.",
         "Remount on that host; check the server.",
     ),
-    next_steps=("stat PATH; mount | grep nfs on that host",),
+    next_steps=("stat PATH; mount | grep nfs  # on that host",),
     matches=(
         "OSError: [Errno 116] Stale file handle: '/data/shard-000.tar'",
         "cat: /data/x: Stale file handle",

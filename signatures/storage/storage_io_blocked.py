@@ -18,7 +18,8 @@ SIGNATURE = Signature(
         alone=True,
     ),
     means=(
-        "{who} {does}{at} and does not come back. The file system, not the program, holds the job."
+        "{who} {is} {does}{at} and {gets} no further. "
+        "The file system, not the program, holds the job."
     ),
     confidence=0.9,
     remedies=(

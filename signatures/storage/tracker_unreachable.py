@@ -30,7 +30,7 @@ SIGNATURE = Signature(
             "training loop."
         ),
     ),
-    next_steps=("curl -sI https://api.wandb.ai on that host",),
+    next_steps=("curl -sI https://api.wandb.ai  # on that host",),
     matches=(
         "wandb.errors.CommError: Run initialization has timed out after 90.0 sec.",
         "wandb: ERROR Error communicating with wandb process",

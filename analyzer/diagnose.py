@@ -297,7 +297,7 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
     waits = bool(case.picture.waiting or case.picture.maybe or case.ledger.waits)
-    seen_live = any(member.dumps or member.processes for member in case.job.members) or any(
+    seen_live = _seen_alive(case) or any(
         claim.about == "ras-report"
         for claim in case.job.claims  # only a living job answers
     )
@@ -316,6 +316,16 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
     if inside and not ended and not _errors(case, candidates):
         return "hung"  # calls stand open, and no line says that anything failed
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
+
+
+def _seen_alive(case: Case) -> bool:
+    """Tell whether a process was looked at. What Python prints as it dies is no such look."""
+    dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
+    return any(
+        member.processes
+        or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
+        for member in case.job.members
+    )
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:

@@ -255,7 +255,8 @@ class Track(Record):
     ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
     0: none yet). ``calls`` holds those calls that matter, oldest first; ``lost`` counts
     records that a ring buffer overwrote. ``kind`` names the evidence ("flight-recorder",
-    "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``detail`` reads every call that the
+    "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``number`` is the rank within the
+    group, where the source tells it. ``detail`` reads every call that the
     source has of this track, oldest first, where that is more than ``calls``.
     """
 
@@ -269,6 +270,7 @@ class Track(Record):
     calls: tuple[Call, ...] = ()
     lost: int = 0
     look: int = 0
+    number: int | None = None
     detail: Callable[[], tuple[Call, ...]] | None = None
 
 

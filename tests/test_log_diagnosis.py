@@ -416,3 +416,79 @@ def test_who_waited_in_vain_leads_where_no_cause_is_known() -> None:
     assert report.findings[0].category == "missing-rank-in-collective"
     assert report.findings[0].culprit_ranks is None
     assert "waited in vain" in report.headline
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "make: *** [Makefile:12: all] Error 2",
+        "===== 1 failed, 2 passed in 0.12s =====",
+        "ninja: build stopped: subcommand failed.",
+        "npm ERR!     /root/.npm/_logs/debug.log",
+        "It trains for an hour and then the job hangs.",
+    ],
+)
+def test_a_log_that_ends_on_a_failure_is_not_called_healthy(end: str) -> None:
+    """What no signature knows may still be an error, and its last line says so."""
+    assert diagnosed({None: f"a line\n{end}\n"}).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "end", ["3 passed, 0 failed in 0.1s", "epoch 2 val error: 1.23", "Finished without errors"]
+)
+def test_a_number_of_errors_or_a_metric_is_no_failure(end: str) -> None:
+    """A job that counts its errors, or measures one, ends well all the same."""
+    assert diagnosed({None: f"epoch 2 loss 0.31\n{end}\n"}).verdict == "healthy"
+
+
+def test_the_stack_that_python_prints_as_it_dies_is_no_look_at_a_living_job() -> None:
+    """A crash with its stack is a failed job; a stack of faulthandler's timer is one that hangs."""
+    stack = '(most recent call first):\n  File "/w/ext.py", line 12 in fuse\n'
+    crash = f"Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f3c8a7fd740 {stack}"
+    assert diagnosed({1: crash}).verdict == "failed"
+    timer = f"Timeout (0:05:00)!\nThread 0x00007f3c8a7fd740 {stack}"
+    assert diagnosed({0: timer, 1: crash.replace("Fatal Python error: ", "")}).verdict != "failed"
+
+
+def test_a_log_without_a_time_out_is_found_with_the_nccl2_backend_too() -> None:
+    """Lines of nccl2 name no call, yet whose log holds none is the one to look at."""
+    line = "[E1120 10:42:28.858931807 ProcessGroupNCCL.cpp:410] [TC][rank={0}][name=0] "
+    logs = {
+        rank: f"step 1\n{line.format(rank)}Operation timed out after 600000 ms\n"
+        for rank in (0, 1, 3)
+    }
+    report = diagnosed({**logs, 2: "step 1\n"})
+
+    assert report.findings[0].signature == "rank-log-without-timeout"
+    assert report.findings[0].culprit_ranks == (2,)
+
+
+def waits_in_group(numbers: dict[int, int]) -> str:
+    """Write what the watchdogs of a group say; from the global rank to the number in it."""
+    return "".join(
+        f"[rank{rank}]:[E419 10:42:28.858931807 ProcessGroupNCCL.cpp:632] [Rank {number}] Watchdog "
+        "caught collective operation timeout: WorkNCCL(SeqNum=31, OpType=ALLREDUCE, NumelIn=8, "
+        "NumelOut=8, Timeout(ms)=60000) ran for 60013 milliseconds before timing out.\n"
+        f"[rank{rank}]:[E419 10:42:28.858931807 ProcessGroupNCCL.cpp:2268] [PG ID 2 PG GUID 5(TP) "
+        f"Rank {number}]  failure detected by watchdog at work sequence id: 31 PG status: last "
+        "enqueued work: 31, last completed work: 30\n"
+        for rank, number in numbers.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "together"),
+    [
+        ({4: 0, 5: 1, 7: 3}, False),
+        ({1: 0, 5: 1, 13: 3}, False),
+        ({4: 0, 5: 1, 6: 2, 7: 3}, True),
+        ({0: 0, 1: 1, 2: 0, 3: 1}, True),
+    ],
+    ids=["in a row", "with a stride", "all are there", "two groups of one name"],
+)
+def test_a_silent_member_is_told_by_the_numbers_in_the_group(
+    numbers: dict[int, int], *, together: bool
+) -> None:
+    """Where number 2 of a group says nothing, nobody says that all of it have joined."""
+    report = diagnosed({None: waits_in_group(numbers)})
+    assert ("stuck-together" in {f.signature for f in report.findings}) is together

@@ -217,12 +217,35 @@ def _concluded(tracks: Sequence[Track], world_size: int | None, present: frozens
     default = description == "default_pg" or said[0].name in {"0", "default_pg"}
     if default:  # its ranks begin at 0, and one of which nothing is told is absent
         ranks |= set(range(world_size or 1 + max((*ranks, *present))))
+    ranks |= _between(tracks)
     return Group(
         name=said[0].name,
         ranks=tuple(sorted(ranks)),
         description=description,
         inferred=not (default and world_size is not None),
     )
+
+
+def _between(tracks: Sequence[Track]) -> set[int]:
+    """Give the ranks of a group that its own numbers prove, also those that are silent.
+
+    If ranks 4, 5 and 7 are numbers 0, 1 and 3 of it, rank 6 is number 2: groups are cut out of
+    the world evenly. Nothing is concluded where the numbers do not lie on one line.
+    """
+    numbers = {_rank(track): track.number for track in tracks if track.number is not None}
+    places = {number: rank for rank, number in numbers.items()}
+    if len(places) < max(MIN_PLACES, len(numbers)):
+        return set()
+    (first, start), (last, end) = min(places.items()), max(places.items())
+    step = (end - start) // max(1, last - first)
+    if step < 1 or any(rank != start + step * (n - first) for n, rank in places.items()):
+        return set()
+    low = start - step * first
+    return set(range(low, end + 1, step)) if low >= 0 and last < MAX_PLACES else set()
+
+
+MIN_PLACES = 3  # two points lie on a line always
+MAX_PLACES = 1 << 16  # a number beyond is no rank
 
 
 def _names(groups: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:

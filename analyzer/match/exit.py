@@ -201,6 +201,14 @@ def went_silent(*, finished: bool = False) -> WentSilent:
 BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
 """An exception as the last line of a log, its traceback lost."""
 
+BAD_END = re.compile(
+    r"(?<!\b0 )(?<!\bno )(?<!without )(?<!squared )(?<!absolute )"
+    r"\b(?:errors?\b|ERR!|(?:fail(?:ed|ures?)|fatal|aborted|killed|hangs?|hung|stuck)\b)"
+    r"(?!\s*[:=]?\s*(?:(?:0|none|no|false)\b|\d*\.\d|\d+e-))",
+    re.IGNORECASE,
+)
+"""How compilers, test runners and shells end on a failure; not "0 failed" or "error: 0.03"."""
+
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs whose silence about trouble says nothing."""
 
@@ -224,8 +232,8 @@ class QuietLogs(Record):
         inside = any(spot.inside for spot in case.ledger.spots.values())
         raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
         looked_at = any(member.dumps or member.processes for member in case.job.members)
-        bare = any(BARE_ERROR.search(claim.value) for claim in ends)
-        if not ends or inside or raised_any or bare or looked_at or case.job.exits:
+        bad = any(BARE_ERROR.search(c.value) or BAD_END.search(c.value) for c in ends)
+        if not ends or inside or raised_any or bad or looked_at or case.job.exits:
             return ()
         if any(track.kind == "nccl-coll" for track in case.job.tracks):
             return ()

@@ -83,11 +83,14 @@ class _Work:
 class _Status:
     """The counters of one group on one rank, as last told."""
 
-    def __init__(self, found: Found, group: Group, match: regex.Match[str]) -> None:
+    def __init__(
+        self, found: Found, group: Group, number: int | None, match: regex.Match[str]
+    ) -> None:
         told = match.groupdict()
         self.who = found.who
         self.source = found.source
         self.group = group
+        self.number = number
         self.seq = int(told["seq"]) if told.get("seq") else None
         self.enqueued = int(match["enqueued"])
         self.started = int(told["started"]) if told.get("started") else -1
@@ -126,7 +129,7 @@ class WatchdogReader:
         """Note how far a group came on the speaker."""
         told = group_of(found.text)
         group = told[0] if told else DEFAULT_GROUP
-        status = _Status(found, group, match)
+        status = _Status(found, group, told[1] if told else None, match)
         key = (found.who, group.name, group.description)
         if status.seq is None and key in self._statuses:
             return  # the line that names the call that hangs says more
@@ -207,6 +210,7 @@ class WatchdogReader:
             started=_told(status.started) if status else None,
             completed=_count(status.completed) if status else _before(first),
             calls=tuple(calls[:MAX_CALLS]),
+            number=status.number if status else None,
         )
 
 

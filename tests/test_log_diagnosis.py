@@ -492,3 +492,26 @@ def test_a_silent_member_is_told_by_the_numbers_in_the_group(
     """Where number 2 of a group says nothing, nobody says that all of it have joined."""
     report = diagnosed({None: waits_in_group(numbers)})
     assert ("stuck-together" in {f.signature for f in report.findings}) is together
+
+
+LATE = "[ 8811.7] nfs: server {} not responding, still trying\n"
+BACK = "[ 8899.1] nfs: server {} OK\n"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "job", "told"),
+    [
+        (LATE.format("a") + BACK.format("a"), "epoch 2 loss 0.3\n", False),
+        (LATE.format("a"), "epoch 2 loss 0.3\n", True),
+        (LATE.format("a") + BACK.format("b"), "epoch 2 loss 0.3\n", True),
+        (LATE.format("a") + BACK.format("a") + LATE.format("a"), "epoch 2 loss 0.3\n", True),
+        (LATE.format("a") + BACK.format("a"), waits_in_group({0: 0, 1: 1, 2: 2}), True),
+    ],
+    ids=["came back", "away", "another came back", "away again", "the job was stopped meanwhile"],
+)
+def test_an_nfs_server_that_came_back_is_no_cause_for_a_job_that_goes_on(
+    kernel: str, job: str, *, told: bool
+) -> None:
+    """The line that ends an interruption counts, unless the job tells of harm."""
+    report = diagnosed({None: kernel, 0: job})
+    assert ("kernel-nfs-not-responding" in {f.signature for f in report.findings}) is told

@@ -30,6 +30,7 @@ SIGNATURE = Signature(
             "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:811] [TC][rank=3][name=0] Operation "
             "timed out after 600000 ms"
         ),
+        "[TC][rank=0][name=0] Operation timed out after 600000 ms",
     ),
     misses=("[TC][rank=0][name=0] Timeout thread starting for rank: 0",),
     gives_way=True,

@@ -8,6 +8,7 @@ Ranks that read data or write checkpoints there stop, and the others wait for th
 """
 
 from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.passed import passed
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -17,6 +18,11 @@ SIGNATURE = Signature(
     title="The NFS server {server} does not answer",
     when=log(
         r"nfs: server (?P<server>\S+) not responding",
+    ),
+    unless=passed(
+        r"nfs: server (?P<server>\S+) not responding",
+        r"nfs: server (?P<server>\S+) OK",
+        key="server",
     ),
     means="File access to this server blocks, so the ranks that need it stand still.",
     confidence=0.85,

@@ -163,3 +163,14 @@ def test_a_bundle_that_cannot_be_kept_costs_no_diagnosis(
     said = capsys.readouterr()
     assert said.out.startswith("**")
     assert "could not be written" in said.err
+
+
+def test_bundles_of_two_runs_blame_no_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    """Processes of one rank that lived one after the other are two runs, not a double rank."""
+    samples = Path(__file__).parent.parent / "samples"
+    bundles = [str(samples / name / "bundle.tar.zst") for name in ("rank-died", "lock-cycle")]
+    assert main([*bundles, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    first = next(f for f in found if f["signature"] == "init-duplicate-rank")
+    assert first["culprit_ranks"] is None
+    assert "several runs" in first["explanation"]

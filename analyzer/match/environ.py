@@ -41,11 +41,18 @@ class SameRank(Record):
             if len(twice) > 1
             else ""
         )
+        apart = all(_apart(same) for same in twice.values())
+        if apart:
+            fields["starts"] = (
+                " They did not live at one time: the evidence is of several runs. "
+                "Give whyhang what belongs to one run."
+            )
         return (
             Hit(
                 members=tuple(member.id for member in members),
                 affected=tuple(n for n in waiters_for(case) if n not in {m.id for m in members}),
                 ranks=tuple(twice),
+                names_culprit=not apart,
                 evidence=tuple(
                     _joined(m, told[m.pid])
                     if m.pid in told and told[m.pid] != m.rank
@@ -55,6 +62,14 @@ class SameRank(Record):
                 fields=fields,
             ),
         )
+
+
+def _apart(members: list[Member]) -> bool:
+    """Tell whether one process was last seen before another began: two runs, not one job."""
+    last = [member.processes[-1] for member in members]
+    seen = [process.taken_at for process in last if process.taken_at is not None]
+    begun = [process.started_at for process in last if process.started_at is not None]
+    return bool(seen and begun) and min(seen) < max(begun)
 
 
 def _joined(member: Member, rank: int) -> Evidence:

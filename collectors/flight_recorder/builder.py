@@ -17,9 +17,6 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-MAX_NUMBER = 1 << 20
-"""The largest memo number that is let through: each takes 16 bytes of memory at once."""
-
 # Of texts only the short ones; each takes a branch, with its length.
 _SHORT_TEXTS = b"|".join(re.escape(bytes((n,))) + rb"\x00\x00\x00.{%d}" % n for n in range(48))
 _TOKENS = re.compile(

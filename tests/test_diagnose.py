@@ -260,6 +260,25 @@ def test_who_reads_files_at_full_speed_is_not_blocked_by_storage() -> None:
     assert all(f.category != "storage-io-blocked" for f in report_of(looks).findings)
 
 
+@pytest.mark.parametrize(("woke", "times"), [(9, 0), (0, 1)])
+def test_a_cold_start_on_a_slow_disk_is_no_hang(woke: int, times: int) -> None:
+    """All ranks import: one that woke up between the looks gets its data, if slowly."""
+    stack = "get_data (<frozen importlib._bootstrap_external>:1131)\n<module> (train.py:7)"
+    looks = [
+        fact
+        for rank in (0, 1)
+        for look in (0, 1)
+        for fact in (
+            process(rank, state="D", look=look, woke=woke * look),
+            dump(rank, stack, look=look),
+        )
+    ]
+
+    found = [f.category for f in report_of(looks).findings]
+
+    assert found.count("storage-io-blocked") == times
+
+
 def test_the_many_that_sleep_are_not_blamed_by_the_few_that_wait() -> None:
     """Ranks that poll may wait for what the rank in the barrier has not done."""
     polls = "poll (train.py:30)\n<module> (train.py:60)"

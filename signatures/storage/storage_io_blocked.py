@@ -4,18 +4,27 @@ Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterrup
 (state D), where not even a debugger can look. A fifo without a writer does the same.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, late
+from whyhang.analyzer.match import Kind, Moved, Signature, Standing, WaitKind, either, late
 
 SIGNATURE = Signature(
     id="storage-io-blocked",
     category="storage-io-blocked",
     kind=Kind.CAUSE,
     title="{who} {is} blocked in file I/O at {where}{waiting}",
-    when=late(
-        WaitKind.FILE,
-        besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-        states=(Standing.BLOCKED,),
-        alone=True,
+    when=either(
+        late(
+            WaitKind.FILE,
+            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+            states=(Standing.BLOCKED,),
+        ),
+        # Nobody waits for it: one that ran between the looks reads slowly, as at a cold start.
+        late(
+            WaitKind.FILE,
+            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+            states=(Standing.BLOCKED,),
+            moves=(Moved.STILL, Moved.UNKNOWN),
+            alone=True,
+        ),
     ),
     means=(
         "{who} {is} {does}{at} and {gets} no further. "

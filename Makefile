@@ -34,7 +34,7 @@ fast: $(VENV)/.dev
 
 # Real jobs on a busy machine may come late to their hang: what fails is run once more, in sight.
 live: $(VENV)/.dev
-	$(BIN)/pytest -q -m live --durations 5 || \
+	$(BIN)/pytest -q -n 2 -m live --durations 5 || \
 	  { echo "once more, those that failed:"; $(BIN)/pytest -q -m live --last-failed; }
 
 # builds the wheel, installs it where there is neither torch nor this checkout, and runs it

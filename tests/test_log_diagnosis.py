@@ -515,3 +515,15 @@ def test_an_nfs_server_that_came_back_is_no_cause_for_a_job_that_goes_on(
     """The line that ends an interruption counts, unless the job tells of harm."""
     report = diagnosed({None: kernel, 0: job})
     assert ("kernel-nfs-not-responding" in {f.signature for f in report.findings}) is told
+
+
+def test_an_exception_that_ended_a_thread_did_not_end_the_program() -> None:
+    """The ranks go on printing; what the thread was good for cannot be told from the log."""
+    log = "[rank0] step 1\n[rank1] step 1\nException in thread prefetch:\n"
+    log += raised("KeyError: 'targets'") + "[rank0] step 2\n"
+
+    report = diagnosed({None: log})
+
+    assert report.verdict == "inconclusive"
+    assert report.findings[0].signature == "thread-raised"
+    assert report.findings[0].culprit_ranks is None

@@ -9,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.ended import LOST_PEER, failed, first_to_fail, raised_by
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import LogLine, Record, Who
+from whyhang.analyzer.model import LogLine, Record, Who, replace
 from whyhang.analyzer.report import Evidence, Location
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
@@ -24,29 +24,33 @@ class Raised(Record):
 
     Not one that a collective raised because of another rank, nor one that a signature of its
     own explains. ``everywhere``: ask instead for an exception that has nothing to do with ranks,
-    because every rank raised it or there is only one process.
+    because every rank raised it or there is only one process. ``in_thread``: ask for what ended a
+    thread only; the program goes on without it.
     """
 
     everywhere: bool = False
+    in_thread: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the exception raised first, on the fewest ranks."""
-        groups = _groups(case)
+        groups = _groups(case, in_thread=self.in_thread)
         if not groups:
             return ()
         first = min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))))
+        if self.in_thread:
+            return (replace(_hit(case, first, _ranks(first)), names_culprit=False),)
         ranks = raised_by(case, first)
         if has_no_ranks_to_blame(case, ranks) is not self.everywhere:
             return ()
         return (_hit(case, first, () if self.everywhere else ranks),)
 
 
-def raised(*, everywhere: bool = False) -> Raised:
+def raised(*, everywhere: bool = False, in_thread: bool = False) -> Raised:
     """Ask for uncaught exceptions; see ``Raised``."""
-    return Raised(everywhere=everywhere)
+    return Raised(everywhere=everywhere, in_thread=in_thread)
 
 
-def _groups(case: Case) -> dict[tuple[str, str], list[LogLine]]:
+def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], list[LogLine]]:
     """Group the exceptions that ranks raised of themselves by what they say."""
     explained = {
         (line.source.file, line.source.line)
@@ -59,6 +63,7 @@ def _groups(case: Case) -> dict[tuple[str, str], list[LogLine]]:
         if (
             EXCEPTION in line.matched
             and fields.get("launcher") != "yes"
+            and ("thread" in fields) is in_thread
             and not (fields.get("op") and _of_others(fields))
             and fields.get("type", "").rpartition(".")[2] not in ASIDE
             and (line.source.file, line.source.line) not in explained

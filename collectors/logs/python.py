@@ -58,6 +58,10 @@ _OF_LAUNCHERS = frozenset(
 _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
 
+# What threading prints above the traceback of a thread; the program goes on without it.
+_THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
+
+
 class _Traceback:
     """One traceback as far as it has been read."""
 
@@ -133,6 +137,8 @@ class TracebackReader:
         for part in chain:
             if worker := _WORKER.search(part.message):
                 fields["worker"] = worker["worker"]
+        if thread := _THREAD.match(next(found.preceding(1), "")):
+            fields["thread"] = thread["thread"]
         who = _speaker(found)
         if who.local_rank is not None and found.who.local_rank is None:
             self._spawned.add(found.offset)

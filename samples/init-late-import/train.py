@@ -2,9 +2,10 @@
 
 import os
 
+import torch
+import torch.distributed as dist
+
 print(f"[rank{os.environ['RANK']}] loading transforms", flush=True)
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
 import transforms  # noqa: E402 - it asks for the licence before anything is loaded
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from whyhang.analyzer.reading import Document
     from whyhang.collectors.files.archive import Store
     from whyhang.collectors.logs.scan import LogReader
+
+
+_NEEDED = ("analyzer.align", "analyzer.diagnose", "analyzer.identify", "signatures.frames")
 
 
 def facts(
@@ -35,9 +39,18 @@ def facts(
             progress=progress.say,
             store=store,
             meter=meter,
-            meanwhile=known,
+            meanwhile=functools.partial(_make_ready, known),
         )
     )
+
+
+def _make_ready(known: Callable[[], Known]) -> None:
+    """Load what the diagnosis will need, while workers read."""
+    import importlib  # noqa: PLC0415 - see above
+
+    for name in _NEEDED:
+        importlib.import_module(f"whyhang.{name}")
+    known()
 
 
 class Logs:

@@ -297,14 +297,3 @@ def test_without_a_finding_the_headline_says_where_everybody_stands() -> None:
 
     assert "ranks 0-1" in headline
     assert "poll (train.py:30)" in headline
-
-
-def test_a_start_that_reads_its_modules_from_disk_is_not_blocked() -> None:
-    """Every rank sleeps in page I/O and wakes up between the looks: it gets what it reads."""
-    reading = "_find_and_load (<frozen importlib._bootstrap>:1178)\n<module> (train.py:3)\n"
-    facts: list[Fact] = []
-    for rank in range(2):
-        facts += [dump(rank, reading, look=look) for look in (0, 1)]
-        facts += [process(rank, look=0, state="D"), process(rank, look=1, state="D", woke=40)]
-
-    assert report_of(facts).verdict in {"inconclusive", "healthy"}

@@ -54,3 +54,14 @@ def test_a_rank_between_calls_is_not_said_to_wait(
     assert rows[7].state == "waiting"
     assert rows[7].location is not None
     assert rows[7].location.function == "reduce_gradients"
+
+
+def test_that_all_stand_in_receives_follows_from_their_not_pairing(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """One hang has one cause: the weaker words for it stand under the surer."""
+    report = msgspec.json.decode(diagnosis("pipeline-both-receive", capsysbinary), type=Report)
+
+    assert [finding.signature for finding in report.findings if finding.caused_by is None] == [
+        "p2p-mismatch"
+    ]

@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from whyhang.analyzer.gpus import Devices
 from whyhang.analyzer.ledger import LedgerReport
 from whyhang.analyzer.model import (
-    Agent,
     Claim,
     Excerpt,
     Exit,
-    FileView,
     Gap,
     Group,
     LogLine,
@@ -21,12 +19,12 @@ from whyhang.analyzer.model import (
     Role,
     Source,
     StackDump,
-    StoreView,
     Track,
     Trust,
     Who,
     fold,
 )
+from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 from whyhang.analyzer.motion import Motion
 from whyhang.analyzer.waits import Place, WaitKind
 

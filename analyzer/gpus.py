@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from whyhang.analyzer.model import Claim, Gap, Gpu, Record, replace
+from whyhang.analyzer.model import Claim, Gap, Record, replace
+from whyhang.analyzer.model_gpu import Gpu
 
 if TYPE_CHECKING:
     from whyhang.analyzer.case import Member

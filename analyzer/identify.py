@@ -16,25 +16,23 @@ from whyhang.analyzer.case import Child, Job, Member
 from whyhang.analyzer.gpus import join
 from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import (
-    Agent,
     Claim,
     Excerpt,
     Exit,
     Fact,
-    FileView,
     Gap,
-    Gpu,
     Group,
     LogLine,
     Process,
     Role,
     StackDump,
-    StoreView,
     Track,
     Trust,
     Who,
     replace,
 )
+from whyhang.analyzer.model_gpu import Gpu
+from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 from whyhang.analyzer.roles import role_of_dump
 from whyhang.analyzer.world import absent_ranks, gone_ranks, world_size
 

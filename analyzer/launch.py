@@ -13,7 +13,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Child
-from whyhang.analyzer.model import Agent, Process, Record
+from whyhang.analyzer.model import Process, Record
+from whyhang.analyzer.model_meeting import Agent
 
 DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}
 """Where agents meet if nobody says: torch.distributed.run, c10d_rendezvous_backend.py."""

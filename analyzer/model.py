@@ -1,9 +1,10 @@
 """Facts: what a collector can say about one rank, with where it was read.
 
 Every record is frozen and carries its provenance. Collectors yield these and nothing
-else; the analysis consumes these and nothing else. ``None`` always means "not known",
-never "none" or zero. Ranks are global ranks, times are seconds since the epoch (UTC),
-frames are innermost first, unless a field says otherwise.
+else; the analysis consumes these and nothing else (those of GPUs and of meeting places are
+in ``model_gpu`` and ``model_meeting``). ``None`` always means "not known", never "none" or
+zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames are innermost
+first, unless a field says otherwise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import msgspec
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
+
+    from whyhang.analyzer.model_gpu import Gpu
+    from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 
     # Type checkers take every subclass of a frozen Struct for mutable unless it says
     # ``frozen`` again. They see this plain base instead; at run time options are inherited.
@@ -319,119 +323,12 @@ IN_DEFAULT_GROUP = " in the default group"
 """Ends the value of such a claim where the call was given no group."""
 
 
-class Listener(Record):
-    """A process that listens on the port of a store; no ``pid``: this user may not see whose.
-
-    ``ours``: it belongs to the job that is looked at. ``same_script``: it is a Python program
-    that runs the same script, as what an earlier run left behind does.
-    """
-
-    address: str
-    pid: int | None = None
-    command: str = ""
-    started_at: float | None = None
-    rank: int | None = None
-    ours: bool = False
-    same_script: bool = False
-
-
-class StoreView(Record):
-    """What the place where the ranks are to meet (a TCPStore) told a client that only asked.
-
-    ``host`` and ``port`` are as the job names them, ``asked_by`` the processes that it named them
-    to, ``resolved`` the addresses of the name as they see it. ``outcome`` is "answered";
-    "silent": it took the connection and said nothing; "stranger": it said something that no store
-    says (``why`` quotes it); "closed": it hung up; "refused"; "unreachable": nothing came back
-    from there; "unresolved": the name has no address; "unanswered": the time was up before the
-    name was resolved; "elsewhere": it is in a network that this user may not enter; "failed".
-    ``keys`` are the names of what is stored, without their common first slash; not ``complete``:
-    only those of a few likely ones that exist. ``values`` holds what is known to be harmless:
-    counts and who has joined a rendezvous. ``listeners`` are who listens on that port in the
-    network of those processes, ``own_address`` whether the address is one of that network's own;
-    ``network`` names it, so that one can tell whether two views are from the same. With
-    ``--probe``: ``mtu`` is the size in bytes of the largest packet that the kernel would send
-    there, ``echo_small`` and ``echo_large`` whether a small one and one of that size came back.
-    "not asked": the port was only connected to.
-    """
-
-    who: Who
-    source: Source
-    host: str
-    port: int
-    outcome: str
-    why: str = ""
-    resolved: tuple[str, ...] = ()
-    connected_to: str | None = None
-    asked_by: tuple[int, ...] = ()
-    num_keys: int | None = None
-    keys: tuple[str, ...] | None = None
-    complete: bool = True
-    values: dict[str, str] = {}
-    listeners: tuple[Listener, ...] = ()
-    own_address: bool | None = None
-    network: str | None = None
-    mtu: int | None = None
-    echo_small: bool | None = None
-    echo_large: bool | None = None
-    taken_at: float | None = None
-    seconds: float | None = None
-
-
-class FileView(Record):
-    """The file that ranks meet through, as the processes ``asked_by`` see it.
-
-    ``why`` says what kept it from being opened. ``processes`` is how many it has counted,
-    ``repeated`` are keys that were set more than once: a rank sets its address once a start.
-    """
-
-    who: Who
-    source: Source
-    path: str
-    asked_by: tuple[int, ...]
-    folder_exists: bool
-    exists: bool
-    why: str = ""
-    device: int | None = None
-    inode: int | None = None
-    size: int | None = None
-    modified_at: float | None = None
-    processes: int | None = None
-    keys: tuple[str, ...] = ()
-    repeated: tuple[str, ...] = ()
-
-
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 
     file: str
     first_line: int
     lines: tuple[str, ...]
-
-
-class Agent(Record):
-    """What a launcher with a rendezvous of its own (torchrun's agent) was told, and what it does.
-
-    ``endpoint`` is "host:port" where agents meet, ``run_id`` the name of the meeting. ``meeting``:
-    it waits there for the agents of other nodes and has started no rank (None: not known).
-    ``reached``: it holds the meeting place or is connected to it. ``joined`` counts the nodes that
-    have come, as far as its sockets tell.
-    ``restarts`` counts how often it has started its ranks anew. ``quote`` is what says so.
-    """
-
-    who: Who
-    source: Source
-    quote: str
-    backend: str | None = None  # "c10d", "static", "etcd", "etcd-v2"
-    min_nodes: int | None = None
-    max_nodes: int | None = None
-    per_node: int | None = None
-    node_rank: int | None = None
-    endpoint: str | None = None
-    run_id: str | None = None
-    meeting: bool | None = None
-    reached: bool | None = None
-    joined: int | None = None
-    restarts: int | None = None
 
 
 class Gap(Record):
@@ -455,107 +352,12 @@ class Gap(Record):
         return f"{text}. {self.remedy}." if self.remedy else f"{text}."
 
 
-class GpuProcess(Record):
-    """A process with a context on a GPU. ``memory`` is in MiB; ``slice`` names its MIG instance.
-
-    ``pid`` is a number of the namespace in which the tool ran, mostly the host's.
-    """
-
-    pid: int
-    name: str = ""
-    memory: float | None = None
-    slice: str | None = None  # "GPU instance/compute instance": "7/0"
-    graphics: bool = False  # a display server, not a program that computes
-
-
-class GpuSlice(Record):
-    """A MIG device: a part of a GPU that programs see as one of their own."""
-
-    device: int | None = None
-    instance: str | None = None  # as in ``GpuProcess.slice``
-    uuid: str | None = None
-    memory_used: float | None = None  # MiB
-
-
-class NvLink(Record):
-    """One NVLink of a GPU. ``errors`` adds up its counters of replay, recovery and CRC errors."""
-
-    number: int
-    active: bool | None = None
-    errors: int | None = None
-
-
-class Gpu(Record):
-    """What one tool tells of one GPU at one moment; None where it tells nothing.
-
-    ``who`` names the host. ``look`` counts the samples of one source in time. ``index`` is
-    nvidia-smi's, ``bus`` the PCI address as "domain:bus:device" ("0000:1b:00"). ``busy`` and
-    ``memory_busy`` are per cent of time, memory is in MiB, power in W, clocks in MHz,
-    temperature in degrees Celsius. ``ecc_uncorrected`` counts since the driver was loaded,
-    ``ecc_ever`` over the life of the board. ``reasons`` are those for which the clocks are held
-    down ("hw_thermal_slowdown"). ``peers`` is its row of the topology matrix. ``trouble`` is
-    what the tool says in the place of a value, or of the whole GPU, verbatim ("ERR!");
-    ``lost``: that the driver no longer reaches it.
-    """
-
-    who: Who
-    source: Source
-    tool: str  # "nvidia-smi -q -x", "nvml", "dcgmi dmon", …
-    look: int = 0
-    taken_at: float | None = None
-    index: int | None = None
-    uuid: str | None = None
-    bus: str | None = None
-    name: str | None = None
-    driver: str | None = None
-    cuda: str | None = None
-    busy: float | None = None
-    memory_busy: float | None = None
-    memory_used: float | None = None
-    memory_total: float | None = None
-    power: float | None = None
-    power_limit: float | None = None
-    sm_clock: float | None = None
-    sm_clock_max: float | None = None
-    memory_clock: float | None = None
-    temperature: float | None = None
-    pstate: str | None = None
-    compute_mode: str | None = None
-    mig: bool | None = None
-    slices: tuple[GpuSlice, ...] = ()
-    ecc_uncorrected: float | None = None
-    ecc_corrected: float | None = None
-    ecc_ever: float | None = None
-    remap_pending: bool | None = None
-    remap_failed: bool | None = None
-    retire_pending: bool | None = None
-    recovery: str | None = None
-    reasons: tuple[str, ...] | None = None
-    fabric: str | None = None
-    links: tuple[NvLink, ...] | None = None
-    peers: tuple[str, ...] | None = None
-    processes: tuple[GpuProcess, ...] | None = None
-    trouble: str | None = None
-    lost: bool = False
-    quote: str = ""  # the line or values that a report cites
-
-
+# A string, so that a run without GPUs and meeting places need not load their records.
 Fact: TypeAlias = (
-    StackDump
-    | Process
-    | Track
-    | Group
-    | LogLine
-    | Exit
-    | Claim
-    | StoreView
-    | FileView
-    | Excerpt
-    | Agent
-    | Gpu
-    | Gap
+    "StackDump | Process | Track | Group | LogLine | Exit | Claim | Excerpt | Gap"
+    " | StoreView | FileView | Agent | Gpu"
 )
-Facts: TypeAlias = Iterable[Fact]
+Facts: TypeAlias = "Iterable[Fact]"
 
 
 def fold(ranks: Iterable[int]) -> str:

@@ -14,7 +14,8 @@ import re
 
 import msgspec
 
-from whyhang.analyzer.model import Record, StoreView
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.model_meeting import StoreView
 
 _ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
 _NCCL_ID = re.compile(r"(?P<path>.*?)//cuda//(?P<number>\d+(?::\d+)?)$")

@@ -11,7 +11,8 @@ import io
 import zlib
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Fact, Gap, Gpu, Who
+from whyhang.analyzer.model import Fact, Gap, Who
+from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.gpu.nvml import NvmlReader

@@ -13,17 +13,8 @@ from whyhang.analyzer.diagnose import diagnose
 from whyhang.analyzer.hosts import expand, host_of, other_hosts
 from whyhang.analyzer.identify import identify
 from whyhang.analyzer.launch import plan_of
-from whyhang.analyzer.model import (
-    Agent,
-    Fact,
-    Process,
-    Role,
-    Source,
-    StackDump,
-    Thread,
-    Trust,
-    Who,
-)
+from whyhang.analyzer.model import Fact, Process, Role, Source, StackDump, Thread, Trust, Who
+from whyhang.analyzer.model_meeting import Agent
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.rendezvous import readable
 from whyhang.signatures import load

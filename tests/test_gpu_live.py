@@ -16,7 +16,8 @@ import pytest
 from gpu_docs import LINKS, TOPOLOGY, node, table
 
 from whyhang.analyzer.commands import live
-from whyhang.analyzer.model import Claim, Fact, Gap, Gpu, Process, Role, Source, ThreadState, Who
+from whyhang.analyzer.model import Claim, Fact, Gap, Process, Role, Source, ThreadState, Who
+from whyhang.analyzer.model_gpu import Gpu
 from whyhang.collectors.files.bundle import Bundle, write_bundle
 from whyhang.collectors.gpu import probe
 from whyhang.collectors.live import gpus

@@ -13,7 +13,8 @@ from fake_proc import FakeProc, elastic
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer import scenario
-from whyhang.analyzer.model import Claim, Fact, Listener, Source, StoreView, Trust, Who, replace
+from whyhang.analyzer.model import Claim, Fact, Source, Trust, Who, replace
+from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job

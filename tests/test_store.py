@@ -14,7 +14,8 @@ from fake_proc import FakeProc, elastic
 from store_server import FakeStore, listening
 
 from whyhang.analyzer import store_keys
-from whyhang.analyzer.model import Gap, Process, Role, Source, StoreView, ThreadState, Who
+from whyhang.analyzer.model import Gap, Process, Role, Source, ThreadState, Who
+from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors import LIVE_READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents

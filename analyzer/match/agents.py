@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.hosts import other_hosts
-from whyhang.analyzer.model import Agent, Record, replace
+from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.model_meeting import Agent
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.store_keys import Round, round_of

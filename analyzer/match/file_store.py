@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.match.place import waiters_for
-from whyhang.analyzer.model import FileView, Record, replace
+from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind

@@ -14,7 +14,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.gpus import HOW, Device
 from whyhang.analyzer.match.place import waiters_for
-from whyhang.analyzer.model import Gpu, Record, fold
+from whyhang.analyzer.model import Record, fold
+from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 

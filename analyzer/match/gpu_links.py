@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.match.gpu import Told, hits_on
-from whyhang.analyzer.model import Gpu, Record
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.signature import Hit
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case, Member, Stand, Standing
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.model import Claim, Listener, Record, StoreView
+from whyhang.analyzer.model import Claim, Record
+from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.store_keys import clients, joined

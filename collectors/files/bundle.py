@@ -25,15 +25,14 @@ from whyhang.analyzer.model import (
     Claim,
     Excerpt,
     Fact,
-    FileView,
     Gap,
     Process,
     Record,
-    StoreView,
     Trust,
     Who,
     replace,
 )
+from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 
 FORMAT = 1

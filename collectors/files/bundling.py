@@ -9,17 +9,16 @@ from whyhang import __version__
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
-    FileView,
     Gap,
     Process,
     Record,
     Role,
     Source,
-    StoreView,
     Trust,
     Who,
     fold,
 )
+from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
 from whyhang.collectors.live.look import Dump

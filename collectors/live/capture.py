@@ -11,7 +11,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, StoreView, replace
+from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, replace
+from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from whyhang.analyzer.model import Listener
+from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.descriptors import links_of, socket_line
 from whyhang.collectors.live.host import Host

@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Process, Record, Role, Source, StoreView, Who, replace
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, Who, replace
+from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import rendezvous
 from whyhang.collectors.live.host import Host

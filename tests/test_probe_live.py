@@ -13,8 +13,9 @@ import pytest
 
 from whyhang.analyzer import keeper, nethosts
 from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.meeting_places import Place
 from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Place, Reading
+from whyhang.collectors.live.store import Reading
 
 pytestmark = [
     pytest.mark.live,

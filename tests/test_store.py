@@ -21,8 +21,9 @@ from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_o
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.meeting_places import Place, meeting_places
 from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Place, Reading, meeting_places
+from whyhang.collectors.live.store import Reading
 
 KEYS = {
     "init/": b"3",

@@ -18,8 +18,9 @@ from test_capture_live import free_port
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.meeting_places import Place
 from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Place, Reading
+from whyhang.collectors.live.store import Reading
 
 pytestmark = [
     pytest.mark.live,

@@ -26,6 +26,7 @@ from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.kernel import kernel_log
 from whyhang.collectors.live.libraries import Fingerprints
 from whyhang.collectors.live.look import Dump, Look, worth_reading
+from whyhang.collectors.live.meeting_places import meeting_places
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.pressure import Pressure
 from whyhang.collectors.live.processes import who
@@ -39,7 +40,7 @@ from whyhang.collectors.live.recorders import (
     rank_processes,
     written,
 )
-from whyhang.collectors.live.store import Reading, meeting_places
+from whyhang.collectors.live.store import Reading
 from whyhang.collectors.live.versions import versions
 from whyhang.collectors.stacks import pyspy
 from whyhang.collectors.stacks.peers import peers_only

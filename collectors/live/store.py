@@ -9,7 +9,6 @@ own. Nothing is set, added or waited for; the store sees a client come, ask and 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -17,14 +16,13 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Process, Record, Role, Source, Who, replace
+from whyhang.analyzer.model import Gap, Source, Who, replace
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import rendezvous
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
-from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.spots import Spot
+from whyhang.collectors.live.meeting_places import Place
 
 LIMIT = 3.0
 """Seconds for one store, from resolving its name to the last key."""
@@ -35,109 +33,12 @@ PROBING = 4.0
 GRACE = 0.5
 """Seconds beyond, after which a child that still runs is ended: resolving a name has no limit."""
 
-MAX_PLACES = 8
 MAX_GUESSES = 1024
-DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
 VALUES = ("init/", "torch.rendezvous.", "torchelastic/", "store_based_barrier_key", "MASTER_")
 """Parts of the names of keys whose values are read: counts, addresses, who has joined."""
 
-_WILDCARD = re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
-_OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
 _RESOLVING = {"", "entering", "resolving"}
-
-
-class Place(Record):
-    """An address where processes are to meet; ``pids`` are those that were told so."""
-
-    host: str
-    port: int
-    pids: tuple[int, ...]
-    world_size: int = 0
-
-
-def meeting_places(
-    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[Spot] = ()
-) -> list[Place]:
-    """List where the job's processes meet: by arguments, environment, options, open ports.
-
-    ``processes`` are the records of a look; ``spots`` what ranks in ``init_process_group`` were
-    told, which goes before their environment. A port counts as a store's only where its owner has
-    the thread of torch's store and listens on one port of all interfaces: other listeners (gloo,
-    NCCL) must not be spoken to.
-    """
-    found: dict[tuple[object, ...], list[int]] = {}
-    told = {spot.pid: spot.host_port() for spot in spots if spot.address is not None}
-    for member in job.members:
-        pid = member.pid
-        environ = host.environ(pid)
-        named: list[tuple[str, str]] = []
-        if pid in told:
-            spot = told[pid]
-            named = [(spot[0], str(spot[1]))] if spot is not None else []
-        elif member.role is Role.RANK:
-            named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
-        elif member.role is Role.LAUNCHER:
-            named = _named_by(host.arguments(pid), environ)
-        for name, port in named:
-            if name and port.isdecimal() and 0 < int(port) < 65536:
-                found.setdefault((name, int(port), *_spaces(host, pid)), []).append(pid)
-    known = {int(str(key[1])) for key in found}
-    for pid, process in processes.items():
-        own = _own_port(process)
-        if own is not None and own not in known:
-            found.setdefault(("localhost", own, *_spaces(host, pid)), []).append(pid)
-    return [
-        Place(
-            host=str(key[0]),
-            port=int(str(key[1])),
-            pids=tuple(pids),
-            world_size=_size(host, job, pids),
-        )
-        for key, pids in list(found.items())[:MAX_PLACES]
-    ]
-
-
-def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
-    sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
-    return max([*sizes, job.world_size or 0])
-
-
-def _spaces(host: Host, pid: int) -> tuple[str, str]:
-    """Name the namespaces that decide what an address and a name of a host mean to a process."""
-    proc = host.proc
-    return proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
-
-
-def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Give the addresses that torchrun was given, as options or by PET_ variables."""
-    said = {
-        f"{kind}_{what}": environ[f"PET_{kind.upper()}_{what.upper()}"]
-        for kind, what in (("rdzv", "endpoint"), ("master", "addr"), ("master", "port"))
-        if f"PET_{kind.upper()}_{what.upper()}" in environ
-    }
-    words = list(arguments)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        option = _OPTION.match(word)
-        if option is not None:
-            value = option.group(3) if option.group(3) is not None else following
-            said[f"{option.group(1)}_{option.group(2)}"] = value
-    name, colon, port = said.get("rdzv_endpoint", "").rpartition(":")
-    if not colon:
-        name, port = port, str(DEFAULT_PORT)
-    return [
-        (name.strip("[]"), port),
-        (said.get("master_addr", ""), said.get("master_port", "29500")),
-    ]
-
-
-def _own_port(process: Process) -> int | None:
-    """Give the port of the store that runs inside a process, where it can be told."""
-    threads = {thread.name for thread in process.threads}
-    if not any(name.startswith("pt_tcpstore") for name in threads):
-        return None
-    ports = {port for text in process.descriptors for port in _WILDCARD.findall(text)}
-    return int(ports.pop()) if len(ports) == 1 and "pt_workerserver" not in threads else None
 
 
 class Reading:

@@ -8,17 +8,19 @@ file that shrinks ends the process with SIGBUS.)
 from __future__ import annotations
 
 import bisect
+import functools
 import io
 import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-READ = 2 << 20  # bytes of a block
+READ = 4 << 20  # bytes of a block
 PIECE = 128 << 10  # bytes read at once
 BEHIND = 64 << 10  # bytes kept before the lines of a block
 AHEAD = 256 << 10  # bytes seen behind them
 OVERLAP = 8 << 10  # of two blocks within one endless line
 NEWLINE = 0x0A
+ESCAPE = b"\x1b"
 COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -47,9 +49,15 @@ class Block:
         self._breaks = 0
         self._total: int | None = None
 
-    def count(self) -> None:
-        """Count the lines, in a thread with time to spare; ``line_at(stop)`` then costs nothing."""
+    def survey(self) -> None:
+        """Look at all of it, in a thread with time to spare: its lines are counted."""
         self._total = self.data.count(b"\n", self.start, self.stop)
+        _ = self.coloured
+
+    @functools.cached_property
+    def coloured(self) -> bool:
+        """Tell whether colours may stand within what is looked for."""
+        return self.data.find(ESCAPE, self.start, self.stop) >= 0
 
     def line_at(self, offset: int) -> int:
         """Give the 1-based number of the line at an offset; cheap if the offsets rise."""
@@ -90,7 +98,7 @@ def _nothing() -> None:
     """Release nothing."""
 
 
-class _Buffers:
+class Buffers:
     """Buffers that are used again: fresh memory costs as much as reading."""
 
     def __init__(self, size: int) -> None:
@@ -98,7 +106,11 @@ class _Buffers:
         self._free: list[bytearray] = []
 
     def take(self) -> bytearray:
-        return self._free.pop() if self._free else bytearray(self._size)
+        """Give one that is free; what it holds is of no meaning."""
+        try:
+            return self._free.pop()
+        except IndexError:  # asked without looking first: threads take them, too
+            return bytearray(self._size)
 
     def giver(self, buffer: bytearray) -> Callable[[], None]:
         """Make what gives a buffer back, once."""
@@ -118,7 +130,7 @@ def blocks(
 
     Raises what the stream raises, after the blocks that came before have been given.
     """
-    buffers = _Buffers(BEHIND + AHEAD + 2 * read + OVERLAP + 1)
+    buffers = Buffers(BEHIND + AHEAD + 2 * read + OVERLAP + 1)
     data = buffers.take()
     start = known = base = end = 0
     more = True

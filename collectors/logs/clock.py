@@ -25,12 +25,15 @@ _DATE = re.compile(
     r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
     r"|(?<!\d)(?P<month5>\d\d)-(?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
 )
+_CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
 _YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
 _MONOTONIC = 9  # digits of the fraction of torch's own header
 
 
 def time_of(text: str, year: int | None) -> float | None:
     """Read the first time in a line; ``year`` is used where the line tells none."""
+    if not _CLOCK.search(text, 0, REACH):  # most lines, at a tenth of the cost
+        return None
     for found in _DATE.finditer(text, 0, REACH):
         time = _time(found, year)
         if time is not None:

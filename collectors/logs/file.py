@@ -17,7 +17,8 @@ from whyhang.collectors.logs.life import program, sign
 from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.ops import op_of
 from whyhang.collectors.logs.patience import Patience, TooSlowError
-from whyhang.collectors.logs.pipeline import searched
+from whyhang.collectors.logs.pipeline import Part, at_hand, searched
+from whyhang.collectors.logs.ranges import ranges
 from whyhang.collectors.logs.readers import line_readers
 from whyhang.collectors.logs.search import Hit, Searcher
 from whyhang.collectors.logs.syntax import is_whole
@@ -32,7 +33,6 @@ SAMPLE = 2  # hits of a sampled pattern in each block of a storm
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
-ESCAPE = b"\x1b"
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -105,15 +105,16 @@ class FileScan:
             )
         yield from self.trouble.values()
 
-    def _parts(self, stack: contextlib.ExitStack, told: Callable[[int], None]) -> Iterator[Block]:
+    def _parts(self, stack: contextlib.ExitStack, told: Callable[[int], None]) -> Iterator[Part]:
         """Give the blocks of the file. A small one is at hand already: thousands are quick."""
         document = self.file.document
         size = len(document.head)
         if 0 < document.size == size:
             told(size)
             data = document.head + b"\n"
-            return iter((Block(data, start=0, stop=size, end=size, known=0, base=0),))
-        return blocks(stack.enter_context(document.open()), told=told)
+            return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
+        stream = stack.enter_context(document.open())
+        return ranges(stream, told) or at_hand(blocks(stream, told=told))
 
     def _end(self) -> Iterator[Claim]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""
@@ -190,9 +191,7 @@ class FileScan:
         )
 
     def _block(self, block: Block, hits: list[Hit], marks: set[int]) -> None:
-        if (
-            block.data.find(ESCAPE, block.start, block.stop) >= 0
-        ):  # colours may stand within what is looked for
+        if block.coloured:
             block = PlainBlock(block)
             hits, marks = self.searcher.search(block)
         for mark in marks:

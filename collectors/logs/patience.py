@@ -43,7 +43,7 @@ class Patience:
         """Search one text. Raises ``TooSlowError``; a user's pattern has then ended."""
         if name not in self._owners:
             try:
-                return pattern.search(text, timeout=SECONDS)
+                return pattern.search(text, concurrent=False, timeout=SECONDS)
             except TimeoutError:
                 raise TooSlowError(name, whole=False) from None
         if self._spent[name] > ALL_SECONDS:
@@ -51,7 +51,7 @@ class Patience:
             raise TooSlowError(name, whole=True)
         begun = time.thread_time()
         try:
-            return pattern.search(text, timeout=SECONDS)
+            return pattern.search(text, concurrent=False, timeout=SECONDS)
         except TimeoutError:
             self.ended.add(name)
             raise TooSlowError(name, whole=False) from None

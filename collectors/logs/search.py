@@ -10,6 +10,7 @@ each match must contain, with the same result at a hundredth of the speed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import threading
@@ -177,6 +178,7 @@ def _find_words(data: bytes, words: dict[bytes, list[int]]) -> Iterator[Hit]:
             at = data.find(word, at + 1)
 
 
+@functools.cache
 def words_of(pattern: str, least: int = LEAST_WORD) -> tuple[frozenset[bytes], bool]:
     """List the words to look for instead of a pattern, and whether letter case is ignored.
 

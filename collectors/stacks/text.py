@@ -22,6 +22,20 @@ LAST = (b"(most recent call last)", b'  File "', b'File: "')
 GDB = (b"#0  ", b"#1  ", b"Traceback (most recent call first)")
 PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
+_STEMS = {
+    stem: tuple(mark for mark in (*PYSPY, *FIRST, *LAST, *GDB, *PYSTACK) if stem in mark)
+    for stem in (
+        b"(idle",
+        b"(active",
+        b"(most recent call ",
+        b"File",
+        b"#0  ",
+        b"#1  ",
+        b" thread ",
+    )
+}
+"""What several marks have in common: looked for first, it saves looking for each."""
+
 WHOLE_BYTES = 1 << 20  # up to here a file is taken whole
 SEARCHED_BYTES = 64 << 20  # larger ones are searched at their beginning and end only
 TAIL_BYTES = 6 << 20
@@ -68,7 +82,9 @@ def _marks_behind(document: Document) -> frozenset[bytes]:
     found: set[bytes] = set()
     for start, data in _searched(document):
         del start
-        found.update(mark for mark in (*PYSPY, *FIRST, *LAST, *GDB, *PYSTACK) if mark in data)
+        for stem, marks in _STEMS.items():
+            if stem in data:
+                found.update(mark for mark in marks if mark in data)
     return frozenset(found)
 
 

@@ -60,7 +60,7 @@ def test_a_line_of_ten_megabytes_without_an_end() -> None:
 
 def test_numbers_and_offsets_over_many_blocks() -> None:
     """Lines are numbered through the whole file, in threads as well."""
-    text = NOISE * 160_000
+    text = NOISE * 260_000
     middle = len(text) // 2 // len(NOISE) * len(NOISE)
     data = text[:middle] + HIT + " one\n" + text[middle:] + HIT + " two\n"
     assert len(data) > 2 * (READ + AHEAD)

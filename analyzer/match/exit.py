@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.ended import LOST_PEER, failed, first_to_fail, raised_by
@@ -16,7 +17,7 @@ from whyhang.analyzer.waits.usercode import short
 
 EXCEPTION = "python-exception"  # the name under which the log reader gives tracebacks
 MAX_QUOTES = 6
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_NUMBERS = lazy_re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class Raised(Record):
@@ -74,7 +75,7 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
 
 
 OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
-_TELLS_OF_OTHERS = re.compile(
+_TELLS_OF_OTHERS = lazy_re.compile(
     r"NCCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch", re.IGNORECASE
 )
 
@@ -190,7 +191,7 @@ class WentSilent(Record):
         )
 
 
-FINISHED = re.compile(
+FINISHED = lazy_re.compile(
     r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
     r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
     re.IGNORECASE,
@@ -203,10 +204,10 @@ def went_silent(*, finished: bool = False) -> WentSilent:
     return WentSilent(finished=finished)
 
 
-BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+BARE_ERROR = lazy_re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
 """An exception as the last line of a log, its traceback lost."""
 
-BAD_END = re.compile(
+BAD_END = lazy_re.compile(
     r"(?<!\b0 )(?<!\bno )(?<!without )(?<!squared )(?<!absolute )"
     r"\b(?:errors?\b|ERR!|(?:fail(?:ed|ures?)|fatal|aborted|killed|hangs?|hung|stuck)\b)"
     r"(?!\s*[:=]?\s*(?:(?:0|none|no|false)\b|\d*\.\d|\d+e-))",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
@@ -13,7 +12,7 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import LineText, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
 
-_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+_LOOP = lazy_re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
 
 class LeftLoop(Record):

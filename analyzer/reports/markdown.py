@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.page import (
     Block,
@@ -51,7 +50,7 @@ def _block(block: Block) -> str:
 
 # What CommonMark would read as markup inside a line. An underscore between letters is none,
 # and a bracket is only where a link or its target follows.
-_MARKUP = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
+_MARKUP = lazy_re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
 
 
 def _text(text: str) -> str:

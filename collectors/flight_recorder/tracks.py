@@ -7,10 +7,10 @@ names of sends and receives bear that out or contradict it.
 from __future__ import annotations
 
 import functools
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     Call,
     CallState,
@@ -40,7 +40,7 @@ from whyhang.collectors.flight_recorder.values import number, text
 
 KIND = "flight-recorder"
 
-_DIGITS = re.compile(r"\d{1,9}")
+_DIGITS = lazy_re.compile(r"\d{1,9}")
 
 
 class Status(Record):

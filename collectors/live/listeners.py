@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.descriptors import links_of, socket_line
@@ -12,7 +12,7 @@ from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.procfs import Proc
 
 _LISTEN = b"0A"  # include/net/tcp_states.h
-_LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
+_LOCAL4 = lazy_re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 
 
 def listeners(host: Host, view: int, port: int, members: Iterable[int]) -> tuple[Listener, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import bisect
 import functools
 import io
-import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
+
+from whyhang.analyzer import lazy_re
 
 READ = 4 << 20  # bytes of a block
 PIECE = 128 << 10  # bytes read at once
@@ -21,7 +22,7 @@ AHEAD = 256 << 10  # bytes seen behind them
 OVERLAP = 8 << 10  # of two blocks within one endless line
 NEWLINE = 0x0A
 ESCAPE = b"\x1b"
-COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+COLOUR = lazy_re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class Block:

@@ -6,9 +6,9 @@ end of a file are looked at: whoever trains says so at least there.
 
 from __future__ import annotations
 
-import re
+from whyhang.analyzer import lazy_re
 
-_SIGNS = re.compile(
+_SIGNS = lazy_re.compile(
     r"""(?ix)
       \b(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
     | \b(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
@@ -23,7 +23,7 @@ _SIGNS = re.compile(
 )
 
 
-_PROGRAM = re.compile(
+_PROGRAM = lazy_re.compile(
     r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
 )
 

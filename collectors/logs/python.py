@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
 from whyhang.collectors.logs.line import Line
@@ -27,30 +28,30 @@ MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
 MAX_TRACEBACKS = 2000  # of one file
 
-_FRAME = re.compile(
+_FRAME = lazy_re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
-_EXCEPTION = re.compile(
+_EXCEPTION = lazy_re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
 )
-_CHAIN = re.compile(
+_CHAIN = lazy_re.compile(
     r"(?:The above exception was the direct cause of|During handling of the above exception)"
 )
-_NOT_USER = re.compile(
+_NOT_USER = lazy_re.compile(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
     r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
 )
-_LAUNCHER = re.compile(
+_LAUNCHER = lazy_re.compile(
     r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
     r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
 )
-_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+_C10D = lazy_re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
 _WRAPPERS = frozenset(
     {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
 )
-_WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
-_SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
-_TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+_WORKER = lazy_re.compile(r"in DataLoader worker process (?P<worker>\d+)")
+_SPAWNED = lazy_re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
+_TABLE_RANK = lazy_re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 _INNER = "Original Traceback (most recent call last):"
 _OF_LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
@@ -59,7 +60,7 @@ _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
 
 # What threading prints above the traceback of a thread; the program goes on without it.
-_THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
+_THREAD = lazy_re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
 
 
 class _Traceback:

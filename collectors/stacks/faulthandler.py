@@ -13,6 +13,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, Gap, Record, Thread
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import owner as stack_owner
@@ -20,13 +21,13 @@ from whyhang.collectors.stacks import text as stack_text
 from whyhang.collectors.stacks.gather import Gather, Section
 from whyhang.collectors.stacks.text import Passage
 
-_HEAD = re.compile(
+_HEAD = lazy_re.compile(
     r"^[ \t>|]*(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
     r"|(?P<stack>Stack)) \(most recent call first\):[^\n]*$",
     re.MULTILINE,
 )
-_FRAME = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
-_DEBRIS = re.compile(r"File |, line|\(most recent call first\)|Thread 0x")
+_FRAME = lazy_re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
+_DEBRIS = lazy_re.compile(r"File |, line|\(most recent call first\)|Thread 0x")
 _NEW_DUMP = ("Fatal Python error", "Timeout (")
 _SKIPPED = ("<no Python frame>", "...", "<tstate is freed>", "<freed thread state>")
 

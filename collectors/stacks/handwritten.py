@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import heading as stack_heading
@@ -37,12 +38,12 @@ _PLACE = (
     r"\((?P<file>[\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(?P<line>\d{1,7})\)"
 )
 _NUMBERS = r"\d{1,6}(?:\s*(?:[,&-]|and)\s*(?:[A-Za-z]{0,5})?\d{1,6})*"
-_LABELLED = re.compile(
+_LABELLED = lazy_re.compile(
     r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
     r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
 )
-_OUTER = re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
-_WHOM = re.compile(
+_OUTER = lazy_re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
+_WHOM = lazy_re.compile(
     rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
     rf"|(?:all |other |the )*(?P<kind>global ranks?|local[_ ]ranks?|ranks?|gpus?|dp|tp|pp|ep|cp|r)?"
     rf"[ _#=]*(?P<numbers>{_NUMBERS}))\s*(?:\([^)]*\))?$",
@@ -58,7 +59,7 @@ _OPERATIONS = frozenset(
     | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
     | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
 )
-_WORD = re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
+_WORD = lazy_re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
 
 
 class _Handwritten:

@@ -22,7 +22,7 @@ from whyhang.analyzer.model import (
     Track,
     Trust,
     Who,
-    fold,
+    few,
 )
 from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 from whyhang.analyzer.motion import Motion
@@ -220,5 +220,5 @@ class Case(Record):
             others = [
                 f"{copies} processes ({', '.join(others[:2])}{', …' if len(others) > 2 else ''})"
             ]
-        label = [f"rank{'s' if len(ranks) > 1 else ''} {fold(ranks)}"] if ranks else []
+        label = [f"rank{'s' if len(ranks) > 1 else ''} {few(ranks)}"] if ranks else []
         return ", ".join(label + others)

@@ -13,10 +13,12 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import NoReturn
 
 from whyhang import __version__
 from whyhang.analyzer.commands import COMMANDS
-from whyhang.analyzer.errors import WhyhangError
+from whyhang.analyzer.commands.streams import prepare
+from whyhang.analyzer.errors import TargetError, WhyhangError
 
 DEFAULT = "diagnose"
 USAGE_ERROR = 2
@@ -39,12 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         100_000, 50, 50
     )  # what is read stays; looking for garbage in it is for nothing
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser()
     try:
-        options = parser.parse_args(_with_command(arguments))
+        prepare()
+        options = _parser().parse_args(_with_command(arguments))
         code = int(options.command.run(options))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
     except WhyhangError as error:
@@ -77,8 +78,16 @@ def _with_command(arguments: list[str]) -> list[str]:
     return [DEFAULT, *arguments]
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says a mistake in the arguments like any other: what is wrong, and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the run."""
+        raise TargetError(message, f"`{self.prog} --help` tells what it takes.")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,

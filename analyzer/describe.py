@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.case import Case, Stand, Standing
-from whyhang.analyzer.model import Frame, Process, StackDump, fold
+from whyhang.analyzer.case import Case, Meeting, Stand, Standing
+from whyhang.analyzer.model import Frame, Process, StackDump, few
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence, Location, RankState
 from whyhang.analyzer.roles import main_thread
@@ -29,7 +29,7 @@ CONTEXT_LINES = 4
 def ranks_in_words(ranks: Iterable[int]) -> str:
     """Say "rank 2" or "ranks 0-1,3"."""
     chosen = set(ranks)
-    return f"rank{'s' if len(chosen) > 1 else ''} {fold(chosen)}"
+    return f"rank{'s' if len(chosen) > 1 else ''} {few(chosen)}"
 
 
 def activity(stand: Stand) -> str:
@@ -174,15 +174,26 @@ def _frame(frame: Frame) -> str:
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
     """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
     chosen = set(waiters)
-    best = None
+    kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
     for meeting in case.picture.meetings:
-        if chosen & set(meeting.members) and meeting.kind in {
-            WaitKind.COLLECTIVE,
-            WaitKind.P2P,
-            WaitKind.MPI,
-        }:
-            best = best or meeting
-    return Collective(op=best.op) if best is not None else None
+        if chosen & set(meeting.members) and meeting.kind in kinds:
+            return collective_of(case, meeting)
+    return None
+
+
+def collective_of(case: Case, meeting: Meeting, others: str | None = None) -> Collective:
+    """Name the operation of a meeting; its group and number where the ledger tells one of each."""
+    ranks = {case.member(number).rank for number in meeting.members}
+    spots = [spot for rank, spot in case.ledger.spots.items() if rank in ranks and spot.inside]
+    calls = {
+        (spot.call.group, spot.call.seq)
+        for spot in spots
+        if spot.call is not None and not spot.call.p2p and spot.call.op == meeting.op
+    }
+    if len(calls) != 1:
+        return Collective(op=meeting.op, others=others)
+    group, seq = calls.pop()
+    return Collective(op=meeting.op, group=group or None, seq=seq, others=others)
 
 
 def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> dict[str, str]:
@@ -247,8 +258,10 @@ def duration(seconds: float) -> str:
 
 def _worker_pid(case: Case, stands: list[Stand]) -> str:
     worker = busy_worker(stands[0]) if stands else None
-    if worker is None:
-        return pid_in_words(case, [stand.member for stand in stands])
+    if worker is None:  # the dataset may run in the rank itself
+        place = stands[0].place if stands else None
+        workers = place is not None and place.kind is WaitKind.DATALOADER
+        return "PID" if workers else pid_in_words(case, [stand.member for stand in stands])
     pid = case.member(stands[0].member).children[worker[0]].pid
     return "PID" if pid is None else str(pid)
 
@@ -275,7 +288,9 @@ def _does(case: Case, stands: list[Stand]) -> str:
         return ""
     worker = busy_worker(stands[0])
     if worker is None:
-        return activity(stands[0])
+        does = activity(stands[0])
+        many = _plural(case, [stand.member for stand in stands])
+        return does.replace(" for its ", " for their ") if many else does
     pid = case.member(stands[0].member).children[worker[0]].pid
     number = f" (pid {pid})" if pid is not None else ""
     return f"its DataLoader worker{number} is {worker[1].says}"

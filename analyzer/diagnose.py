@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from whyhang import __version__
@@ -16,6 +15,7 @@ from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import parting, stack_groups
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.signature import Hit, Kind, Signature
+from whyhang.analyzer.wording import fill, sentence
 
 MAX_EFFECTS = 6
 ENOUGH = 0.5  # a mere possibility explains nothing away
@@ -214,13 +214,6 @@ def _came_first(candidate: Candidate, other: Candidate) -> bool:
     )
 
 
-class _Words(dict[str, str]):
-    """Fields of a title; one that the evidence does not fill reads as "?", not as a crash."""
-
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
 def _finding(case: Case, candidate: Candidate) -> Finding:
     signature, hit = candidate.signature, candidate.hit
     ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
@@ -229,11 +222,11 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     category = signature.category
     if signature.everywhere and has_no_ranks_to_blame(case, ranks):
         category, known = signature.everywhere, False
-    words = _Words(hit.fields)
+    words = dict(hit.fields)
     if "who" not in words:
         names = case.names(hit.members) if hit.members else ""
         words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
-    explanation = _sentence(signature.means.format_map(words))
+    explanation = sentence(fill(signature.means, words))
     where = parting(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         explanation += f" The paths part in {where}."
@@ -244,15 +237,15 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         signature=signature.id,
         category=category,
         confidence=candidate.confidence,
-        title=_sentence(signature.title.format_map(words)),
+        title=sentence(fill(signature.title, words)),
         explanation=explanation,
         culprit_ranks=ranks if known else None,
         affected_ranks=case.ranks(hit.affected),
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *pressing),
-        remedies=tuple(text.format_map(words) for text in signature.remedies),
-        next_steps=tuple(text.format_map(words) for text in signature.next_steps),
+        remedies=tuple(fill(text, words) for text in signature.remedies),
+        next_steps=tuple(fill(text, words) for text in signature.next_steps),
         runbook_url=signature.runbook,
         subjects=tuple(case.member(number).name for number in hit.members),
     )
@@ -274,13 +267,6 @@ def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
             for member in members
         )
     ][:MAX_EFFECTS]
-
-
-def _sentence(text: str) -> str:
-    """Begin each sentence with a capital, where a field that may stand anywhere begins it."""
-    text = re.sub(r"(?<=\. )ranks? \d", lambda found: found.group().capitalize(), text)
-    first = re.match(r"\w+", text)  # a name of code keeps its letters: init_process_group
-    return text if first and "_" in first.group() else text[:1].upper() + text[1:]
 
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}

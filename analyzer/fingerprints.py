@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.model import Record, Source, fold
+from whyhang.analyzer.model import Record, Source, few
 
 PREFIX = "fingerprint:"
 _ALSO = {"nccl_version": "nccl", "torch_version": "torch"}
@@ -142,6 +142,6 @@ def _words(case: Case, told: Difference) -> str:
     parts = []
     for text, members in list(by_value.items())[:_FEW]:
         ranks = case.ranks(members)
-        parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {fold(ranks)}")
+        parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {few(ranks)}")
     more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
     return f"{told.key} ({', '.join(parts)}{more})"

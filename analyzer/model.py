@@ -369,3 +369,12 @@ def fold(ranks: Iterable[int]) -> str:
         else:
             runs.append([rank, rank])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def few(ranks: Iterable[int], most: int = 12) -> str:
+    """Print ranks for a sentence: of more than ``most`` runs, the first and how many there are."""
+    chosen = set(ranks)
+    runs = fold(chosen).split(",")
+    if len(runs) <= most:
+        return ",".join(runs)
+    return f"{','.join(runs[: most - 2])},… ({len(chosen)} in all)"

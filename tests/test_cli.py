@@ -63,7 +63,7 @@ def test_explain_lists_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert "dataloader-blocked" in capsys.readouterr().out
     assert main(["explain", "dataloader-blocked"]) == 0
     assert "Do now" in capsys.readouterr().out
-    assert main(["explain", "dataloader-bloked"]) == 1
+    assert main(["explain", "dataloader-bloked"]) == 2
     assert "dataloader-blocked" in capsys.readouterr().err
 
 

@@ -408,7 +408,7 @@ def test_target_of_another_user(fake: FakeProc, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("os.geteuid", lambda: 54321)
     with pytest.raises(TargetError, match=r"process 30 .* belongs to") as told:
         find_job(fake.host(), 30)
-    assert "sudo whyhang 30" in told.value.remedy
+    assert 'sudo "$(command -v whyhang)" 30' in told.value.remedy
 
 
 def test_target_that_nobody_may_look_into(fake: FakeProc) -> None:

@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _existing(name: str) -> str:
     if not Path(name).exists():
-        raise argparse.ArgumentTypeError(f"there is no folder {name}")
+        raise TargetError(
+            f"there is no folder of cards at {name}",
+            "Name the folder that holds the .toml files, or leave --cards out.",
+        )
     return name
 
 

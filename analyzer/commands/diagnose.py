@@ -94,13 +94,13 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
     pids: list[int] = []
     paths: list[str] = []
     for target in targets:
-        if target == "-" or Path(target).exists():
+        if target == "-" or (target and Path(target).exists()):
             paths.append(target)
-        elif target.isdigit():
+        elif target.isdecimal() and target.isascii():
             pids.append(int(target))
         else:
             raise TargetError(
-                f"{target} is neither a process nor a file or folder",
+                f"{target or 'an empty TARGET'} is neither a process nor a file or folder",
                 "Give the PID of any process of the job, or the path of what it left.",
             )
     return pids, paths
@@ -110,6 +110,8 @@ def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) ->
     """Collect from processes, read files, and diagnose all of it as one job."""
     facts: list[Fact] = []
     with ExitStack() as whole, Progress() as progress:
+        if getattr(options, "save", None) and not pids:
+            options.unsaved = [_nothing_to_save(options.save)]
         if pids:  # before anything else is imported: the job is what must not wait
             facts += live.facts(pids, options, progress)
         from whyhang.analyzer.cards.load import known  # noqa: PLC0415 - not for `--help`
@@ -119,6 +121,13 @@ def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) ->
             facts += archived.facts(paths, knowledge, progress, whole.enter_context(_store()))
         progress.say("lining the ranks up")
         return _diagnosed(facts, knowledge())
+
+
+def _nothing_to_save(path: str) -> TargetError:
+    return TargetError(
+        f"nothing was kept in {path}: --save keeps what is taken of processes; no PID was named",
+        "The files that were read are still where they are.",
+    )
 
 
 def _store() -> Store:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import cards
-from whyhang.analyzer.errors import WhyhangError
+from whyhang.analyzer.errors import TargetError
 
 if TYPE_CHECKING:
     from whyhang.analyzer.signature import Signature
@@ -44,13 +44,13 @@ class Explain:
         return 0
 
 
-def _unknown(name: str, known: tuple[Signature, ...]) -> WhyhangError:
+def _unknown(name: str, known: tuple[Signature, ...]) -> TargetError:
     names = sorted({s.id for s in known} | {s.category for s in known})
     import difflib  # noqa: PLC0415 - for mistakes only
 
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"Did you mean {', '.join(near)}? " if near else ""
-    return WhyhangError(
+    return TargetError(
         f"there is no signature or category called {name!r}",
         f"{hint}`whyhang explain` lists all.",
     )

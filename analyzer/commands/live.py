@@ -89,16 +89,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 100:
-        raise argparse.ArgumentTypeError("must be between 1 and 100")
-    return number
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"must be a number between 1 and 100, not {text}")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number <= 3600:
-        raise argparse.ArgumentTypeError("must be between 0 and 3600 seconds")
+        raise argparse.ArgumentTypeError(f"must be between 0 and 3600 seconds, not {text}")
     return number
 
 
@@ -111,12 +113,14 @@ def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> l
     """
     found: list[Fact] = []
     seen: set[int] = set()
+    save = getattr(options, "save", None)
+    if save:
+        _check(save)
     for pid in pids:
         if pid in seen:
             continue
         taken, read = _capture(pid, options, progress)
         seen |= {member.pid for member in taken.job.members}
-        save = getattr(options, "save", None)
         if save:
             try:
                 _save(taken.bundle(), save, number=0 if not found else len(seen))
@@ -265,6 +269,13 @@ def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:
 
         readers = (*readers, Logs(functools.partial(known, cards), engine="words"))
     return list(read_documents(documents_of(bundle), readers=readers))
+
+
+def _check(path: str) -> None:
+    """Refuse a name that no bundle can have before any work is done. Raises ``BundleError``."""
+    from whyhang.collectors.files.bundle import check_name  # noqa: PLC0415 - not for `--help`
+
+    check_name(path)
 
 
 def _save(bundle: Bundle, path: str, *, number: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -66,15 +68,16 @@ def emit(report: Report, options: argparse.Namespace) -> int:
         for name in options.output
     ]
     _print(report, options.format)
-    for error in (*written, *getattr(options, "unsaved", ())):
-        if error is not None:
-            raise error
+    errors = [error for error in written if error is not None]
+    errors += getattr(options, "unsaved", ())
+    for error in errors[:-1]:
+        sys.stderr.write(f"whyhang: {error}\n")
+    if errors:
+        raise errors[-1]
     return EXIT_CODES[report.verdict] if options.exit_code else 0
 
 
 def _print(report: Report, named: str | None) -> None:
-    if sys.stdout is None:  # closed by the shell: >&-
-        return
     chosen = named or ("terminal" if sys.stdout.isatty() else "markdown")
     if chosen == "terminal":
         _print_terminal(report)
@@ -84,10 +87,13 @@ def _print(report: Report, named: str | None) -> None:
 
 
 def _write(path: Path, content: bytes) -> WhyhangError | None:
-    """Write a file; give what to tell the person if that fails."""
+    """Write a file; give what to tell the person if that fails. Half a file is none."""
     try:
         path.write_bytes(content)
     except OSError as error:
+        if path.is_file():
+            with contextlib.suppress(OSError):
+                path.unlink()
         return WhyhangError(
             f"cannot write {path}: {error.strerror}", "Choose another place with -o."
         )
@@ -113,7 +119,10 @@ def _terminal_text(report: Report) -> str:
     from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
 
     buffer = io.StringIO()
-    show(report, Console(file=buffer, width=FILE_WIDTH, no_color=True, highlight=False))
+    show(
+        report,
+        Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
+    )
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 
@@ -122,7 +131,7 @@ def _print_terminal(report: Report) -> None:
 
     from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
 
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
         show(report, Console(highlight=False))
     else:
         sys.stdout.write(_terminal_text(report))

@@ -7,7 +7,7 @@ import sys
 
 
 class PrintSchema:
-    """Print the JSON Schema of ``--format json``."""
+    """Print the JSON Schema of what --format json prints."""
 
     name = "schema"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from whyhang.analyzer.graph import CallRef, Link
 from whyhang.analyzer.ledger.history import Shift
 from whyhang.analyzer.ledger.records import Side, Spot, Verdict
-from whyhang.analyzer.model import Call, CallState, Frame, fold
+from whyhang.analyzer.model import Call, CallState, Frame, few
 from whyhang.analyzer.waits.usercode import short
 
 FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
@@ -15,7 +15,7 @@ FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "dif
 
 def ranks_in_words(ranks: Collection[int]) -> str:
     """Write "rank 3" or "ranks 0-2,5"."""
-    return f"rank{'s' if len(ranks) != 1 else ''} {fold(ranks)}"
+    return f"rank{'s' if len(ranks) != 1 else ''} {few(ranks)}"
 
 
 def at(site: Frame | None) -> str:

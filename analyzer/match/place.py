@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Case, Gone, Meeting, Member, Stand, Standing
 from whyhang.analyzer.describe import (
     call_of,
+    collective_of,
     evidence_of,
     location_of,
     ranks_in_words,
@@ -257,7 +258,7 @@ def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
         evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
         strength=(0.9 if not tie else 0.75) if plain else 0.4,
         names_culprit=not tie,
-        collective=Collective(op=fewest.op, others=", ".join(m.op for m in others)),
+        collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,
         fields={
             "sides": sides,
@@ -297,7 +298,7 @@ class CreatesGroup(Record):
                 affected=creating.members if few else outside,
                 names_culprit=few,  # of as many outside, some may be no members of that group
                 evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
-                collective=Collective(op=creating.op),
+                collective=collective_of(case, creating),
                 location=location_of(case, case.stands[blamed[0]]),
                 fields=fields,
             ),

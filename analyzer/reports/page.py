@@ -1,15 +1,15 @@
 """What a report says and in which order, before any format: the one renderer of a finding.
 
 A report becomes a list of blocks; ``terminal`` and ``markdown`` only draw blocks. The order is
-that of someone reading under stress: the answer, what is wrong and why, who stands where,
-where the paths part, what is missing.
+that of someone reading under stress: the answer, who stands where, what is wrong and why and
+what to do, where the paths part, what is missing.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from whyhang.analyzer.model import Record, fold
+from whyhang.analyzer.model import Record, few, fold
 from whyhang.analyzer.report import (
     Collective,
     Evidence,
@@ -25,6 +25,9 @@ MAX_EVIDENCE = 8
 MAX_QUOTE = 240
 MAX_FRAMES = 14
 MAX_GROUPS = 12
+MAX_ROWS = 12
+MAX_PLACES = 2
+MAX_RANKS = 5
 
 
 class Headline(Record):
@@ -85,9 +88,9 @@ def page(report: Report) -> list[Block]:
     """Lay a report out as blocks."""
     blocks: list[Block] = [Headline(verdict=report.verdict, text=report.headline)]
     shown: set[tuple[str, ...]] = set()
-    for number, finding in enumerate(report.findings):
-        blocks += _finding(number, finding, shown)
     blocks += _ranks(report.ranks)
+    for number, finding in enumerate(report.findings):
+        blocks += _finding(number, finding, shown, report.headline)
     blocks += _gpus(report.gpus)
     blocks += _groups(report.stack_groups)
     if report.gaps:
@@ -100,15 +103,26 @@ def page(report: Report) -> list[Block]:
     return blocks
 
 
-def _finding(number: int, finding: Finding, shown: set[tuple[str, ...]]) -> list[Block]:
-    """Lay one finding out. ``shown`` are source lines that stand above, and grows."""
+def _finding(
+    number: int, finding: Finding, shown: set[tuple[str, ...]], headline: str
+) -> list[Block]:
+    """Lay one finding out. ``shown`` are source lines that stand above, and grows.
+
+    A sentence that stands above is not said again.
+    """
     kind = f"effect of {finding.caused_by + 1}" if finding.caused_by is not None else "cause"
-    title = f"{number + 1}. {finding.title}"
-    blocks: list[Block] = [
-        Section(title=title, level=2),
-        Para(text=f"{finding.category} · {sureness(finding.confidence)} · {kind}"),
-        Para(text=finding.explanation),
-    ]
+    name = finding.signature
+    if finding.category != name:
+        name += f" ({finding.category})"
+    known = f"{name} · {sureness(finding.confidence)} · {kind}"
+    blocks: list[Block] = (
+        [Section(title=f"{number + 1}. {known}", level=2)]
+        if headline.rstrip(".") == finding.title
+        else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=known)]
+    )
+    told = finding.explanation.removeprefix(f"{finding.title}.").strip()
+    if told:
+        blocks.append(Para(text=told))
     if finding.collective is not None:
         blocks.append(Para(text="Collective: " + _collective(finding.collective)))
     if finding.location is not None:
@@ -176,25 +190,58 @@ def _place(piece: Evidence) -> str:
 
 
 def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
-    """Fold ranks that are in the same state at the same place into one row."""
+    """Fold ranks that are in the same state at the same place into one row.
+
+    Those that wait for others stand below the rest. Where there are many rows, those that differ
+    only in the place become one.
+    """
     folded: dict[tuple[str, str, str], list[RankRow]] = {}
     for row in rows:
-        where = ""
-        if row.location is not None:
-            function = f"{row.location.function} " if row.location.function else ""
-            line = f":{row.location.line}" if row.location.line is not None else ""
-            where = f"{function}({row.location.file}{line})"
-        folded.setdefault((row.state, row.activity, where), []).append(row)
+        folded.setdefault((row.state, row.activity, _where(row.location)), []).append(row)
+    if len(folded) > MAX_ROWS:
+        folded = _by_activity(folded)
     if not folded:
         return []
-    lines = tuple(
+    lines = [
         (who(members), state, activity, where)
-        for (state, activity, where), members in folded.items()
-    )
-    return [
-        Section(title="Ranks"),
-        Table(columns=("ranks", "state", "activity", "in the user's code"), rows=lines),
+        for (state, activity, where), members in sorted(
+            folded.items(), key=lambda item: item[0][0] == "waiting"
+        )
     ]
+    blocks: list[Block] = [
+        Section(title="Ranks"),
+        Table(
+            columns=("ranks", "state", "activity", "in the user's code"),
+            rows=tuple(lines[:MAX_ROWS]),
+        ),
+    ]
+    if len(lines) > MAX_ROWS:
+        blocks.append(Para(text=f"{len(lines) - MAX_ROWS} more rows are in the JSON report."))
+    return blocks
+
+
+def _where(location: Location | None) -> str:
+    """Write a place for a narrow column: of the file its name alone."""
+    if location is None:
+        return ""
+    function = f"{location.function} " if location.function else ""
+    line = f":{location.line}" if location.line is not None else ""
+    return f"{function}({location.file.rpartition('/')[2]}{line})"
+
+
+def _by_activity(
+    folded: dict[tuple[str, str, str], list[RankRow]],
+) -> dict[tuple[str, str, str], list[RankRow]]:
+    """Put the rows of one state and activity together that stand at more than a few places."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for state, activity, where in folded:
+        places.setdefault((state, activity), []).append(where)
+    fewer: dict[tuple[str, str, str], list[RankRow]] = {}
+    for (state, activity, where), members in folded.items():
+        count = len(places[state, activity])
+        said = where if count <= MAX_PLACES else f"{count} places"
+        fewer.setdefault((state, activity, said), []).extend(members)
+    return fewer
 
 
 def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
@@ -215,7 +262,7 @@ def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
 
 def who(rows: list[RankRow]) -> str:
     """Name a group of rows: folded ranks first, then those without a number."""
-    ranks = fold(row.rank for row in rows if row.rank is not None)
+    ranks = few((row.rank for row in rows if row.rank is not None), MAX_RANKS)
     names = [row.name for row in rows if row.rank is None]
     if len(names) > 3:
         names = [*names[:2], f"{len(names) - 2} more"]
@@ -227,7 +274,7 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
         return []
     blocks: list[Block] = [Section(title="Stacks, innermost frame first")]
     for group in groups[:MAX_GROUPS]:
-        ranks = fold(group.ranks)
+        ranks = few(group.ranks)
         label = f"{'ranks' if len(group.ranks) > 1 else 'rank'} {ranks}" if ranks else ""
         label = ", ".join(part for part in (label, *group.names) if part)
         if group.thread != "main":

@@ -63,15 +63,17 @@ def _draw(block: Block) -> RenderableType:
         case Section():
             styles = {1: "bold underline", 2: "bold", 3: "bold cyan"}
             indent = 3 if block.level == 3 else 0
-            return Padding(Text(block.title, style=styles[block.level]), (0, 0, 0, indent))
+            return Padding(
+                Text(block.title, style=styles[block.level]), (0, 0, 0, indent), expand=False
+            )
         case Para():
-            return Padding(Text(block.text), (0, 0, 0, 3))
+            return Padding(Text(block.text), (0, 0, 0, 3), expand=False)
         case Items():
             return _listed([("•", item) for item in block.items])
         case Commands():
             return _listed([("$" if is_command(item) else "•", item) for item in block.items])
         case Code():
-            return Padding(Text("\n".join(block.lines), style="dim"), (0, 0, 0, 5))
+            return Padding(Text("\n".join(block.lines), style="dim"), (0, 0, 0, 5), expand=False)
         case Quotes():
             return _quotes(block)
         case Table():
@@ -97,8 +99,8 @@ def _quotes(block: Quotes) -> RenderableType:
 
     lines: list[RenderableType] = []
     for where, quote in block.items:
-        lines.append(Padding(Text(where, style="dim"), (0, 0, 0, 5)))
-        lines.append(Padding(Text(quote), (0, 0, 0, 7)))
+        lines.append(Padding(Text(where, style="dim"), (0, 0, 0, 5), expand=False))
+        lines.append(Padding(Text(quote), (0, 0, 0, 7), expand=False))
     return Group(*lines)
 
 
@@ -108,9 +110,7 @@ def _table(block: Table) -> RenderableType:
 
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for number, name in enumerate(block.columns):
-        grid.add_column(
-            name, overflow="fold", no_wrap=number < 2, max_width=24 if not number else None
-        )
+        grid.add_column(name, overflow="fold", no_wrap=number == 1)
     for row in block.rows:
         grid.add_row(*(Text(cell) for cell in row))
     return grid

@@ -11,8 +11,10 @@ A live run is read through the same documents as a saved one, so both give the s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,6 +39,7 @@ from whyhang.analyzer.reading import HEAD_BYTES, Document
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+ARCHIVES = (".tar.zst", ".tzst")
 
 # What msgspec raises: broken UTF-8 and deep nesting come as errors of Python.
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -230,19 +233,14 @@ def _unreadable(document: Document, error: Exception) -> Gap:
 def write_bundle(bundle: Bundle, path: str | Path) -> None:
     """Write a bundle as a folder, or as one file if the name ends in ``.tar.zst``.
 
-    Raises ``BundleError`` where that fails; nothing half-written is left under the name of an
-    archive.
+    Raises ``BundleError`` where that fails; nothing half-written is left.
     """
     target = Path(path)
     files = {MANIFEST: manifest_file(bundle.manifest), **bundle.files}
     try:
-        if target.name.endswith((".tar.zst", ".tzst")):
+        check_name(target)
+        if target.name.endswith(ARCHIVES):
             _write_archive(files, target, bundle.manifest.created_at or 0.0)
-        elif target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
-            raise BundleError(
-                f"a bundle cannot be written as {target.suffix}",
-                "Name a folder, or a file that ends in .tar.zst.",
-            )
         else:
             _write_folder(files, target)
     except OSError as error:
@@ -253,20 +251,44 @@ def write_bundle(bundle: Bundle, path: str | Path) -> None:
         ) from error
 
 
+def check_name(path: str | Path) -> None:
+    """Raise ``BundleError`` if no bundle can be written under this name."""
+    target = Path(path)
+    if target.name.endswith(ARCHIVES):
+        return
+    if target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
+        raise BundleError(
+            f"a bundle cannot be written as {target.suffix}",
+            "Name a folder, or a file that ends in .tar.zst.",
+        )
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BundleError(
+            f"{target} is already there", "Name a new folder, so that two bundles do not mix."
+        )
+
+
 def manifest_file(manifest: Manifest) -> bytes:
     """Write the manifest as JSON, indented."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BundleError(
-            f"{folder} is already there", "Name a new folder, so that two bundles do not mix."
-        )
-    for name, data in files.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+    """Write into a folder that is not there, or empty; leave it so if that fails."""
+    fresh = not folder.exists()
+    try:
+        for name, data in files.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    except BaseException:
+        for name in {Path(name).parts[0] for name in files}:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+        if fresh:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:

@@ -12,6 +12,12 @@ def check_target(host: Host, pid: int) -> int:
     """Give the process that ``pid`` means (a thread id means its process) or say what is wrong."""
     stat = host.stats.get(pid) or host.proc.stat(pid)
     if stat is None:
+        if not host.stats:
+            raise TargetError(
+                f"process {pid} cannot be looked at: there is no /proc here",
+                "Run whyhang on the Linux machine where the job runs, with /proc mounted, or give "
+                "the path of what the job left.",
+            )
         raise TargetError(
             f"there is no process {pid} on this host",
             "Look for it with: pgrep -af python. A pid of a container or of another host is not "
@@ -23,10 +29,15 @@ def check_target(host: Host, pid: int) -> int:
             "Give the pid of a process of the training job: pgrep -af python.",
         )
     if stat.state in {"Z", "X", "x"}:
+        other = (
+            f"Try the parent: whyhang {stat.ppid}. Its log says how the process ended."
+            if stat.ppid > 1
+            else "Give the pid of another process of the job: pgrep -af python."
+        )
         raise TargetError(
             f"process {pid} ({stat.comm}) has ended and waits to be collected by its parent, "
             f"process {stat.ppid}",
-            f"Try the parent: whyhang {stat.ppid}. Its log says how the process ended.",
+            other,
         )
     if pid not in host.stats:
         return host.proc.process_of(pid) or pid
@@ -47,7 +58,7 @@ def _no_right(host: Host, pid: int) -> TargetError:
     return TargetError(
         f"process {pid} ({name}) belongs to {_user_name(owner)}, and this user may not look into "
         "it",
-        f"Run it as that user or as root: sudo whyhang {pid}.",
+        f'Run it as that user or as root: sudo "$(command -v whyhang)" {pid}.',
     )
 
 

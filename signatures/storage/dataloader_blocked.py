@@ -28,8 +28,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "py-spy dump --pid {worker}  # of the worker, twice: does it move?",
-        "ls -l /proc/{worker}/fd; cat /proc/{worker}/stack  # of the worker: what does it read?",
+        "py-spy dump --subprocesses --pid {pid}  # the rank and its workers, twice: who moves?",
+        "sudo ls -l /proc/{worker}/fd; sudo cat /proc/{worker}/stack  # who loads: which file?",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),
     outranks=("missing-rank-in-collective",),

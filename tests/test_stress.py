@@ -1,0 +1,215 @@
+"""The page and the command line as someone meets them at night: any terminal, any mistake."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, report_of, still
+
+from whyhang.analyzer.commands.output import _terminal_text
+from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who, few
+from whyhang.analyzer.report import Location, RankRow
+from whyhang.analyzer.reports.page import Para, Section, Table, page
+from whyhang.analyzer.wording import fill
+from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
+
+WHYHANG = (
+    sys.executable,
+    "-c",
+    "import sys; from whyhang.analyzer.cli import main; sys.exit(main(sys.argv[1:]))",
+)
+SAMPLE = str(Path(__file__).parent.parent / "samples" / "lock-cycle" / "bundle.tar.zst")
+
+
+def run(*arguments: str, shell: str = "", **environ: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line in a process of its own, with what a shell would add to it."""
+    command = ["sh", "-c", f'"$@" {shell}', "sh", *WHYHANG, *arguments]
+    return subprocess.run(
+        command, capture_output=True, env={**os.environ, **environ}, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_utf8_gets_the_whole_page(encoding: str) -> None:
+    """Signs that an encoding lacks are spelt in others, and end nothing."""
+    told = run(SAMPLE, "--format", "terminal", PYTHONIOENCODING=encoding, FORCE_COLOR="1")
+    text = told.stdout.decode(encoding)
+    assert told.returncode == 0
+    assert "Do now" in text
+    assert "torch 2." in text.splitlines()[-1]
+    assert b"Traceback" not in told.stderr
+
+
+def test_forced_colours_reach_the_pipe_and_no_file(tmp_path: Path) -> None:
+    """FORCE_COLOR is for standard output; a .txt stays text."""
+    file = tmp_path / "report.txt"
+    told = run(SAMPLE, "--format", "terminal", "-o", str(file), FORCE_COLOR="1", NO_COLOR="")
+    assert b"\x1b[" in told.stdout
+    assert "\x1b" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["demo"], ["explain"], ["schema"], ["doctor"], ["cards"], ["cards", "new"]]
+)
+def test_a_closed_standard_output_is_no_error(arguments: list[str]) -> None:
+    """``>&-`` throws away what a command prints, and nothing else."""
+    told = run(*arguments, shell=">&-")
+    assert (told.returncode, told.stderr) == (0, b"")
+
+
+def test_a_closed_standard_error_costs_no_report() -> None:
+    """``2>&-`` leaves the report as it is."""
+    told = run(SAMPLE, shell="2>&-")
+    assert told.returncode == 0
+    assert told.stdout.startswith(b"**HUNG**")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--looks", "none", "."], "a number between 1 and 100, not none"),
+        (["--interval", "soon", "."], "between 0 and 3600 seconds, not soon"),
+        (["--cards", "no/such/folder", "."], "there is no folder of cards at no/such/folder"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["explain", "no-such-thing"], "no signature or category called"),
+        (["demo", "no-such-thing"], "no sample called"),
+        ([""], "an empty TARGET is neither a process nor a file"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_two_lines(arguments: list[str], says: str) -> None:
+    """What is wrong comes first, then what to do; no page of usage. The exit code is 2."""
+    told = run(*arguments)
+    lines = told.stderr.decode().splitlines()
+    assert told.returncode == 2
+    assert len(lines) == 2
+    assert says in lines[0]
+    assert lines[1].startswith("  ")
+
+
+def test_save_says_when_there_is_nothing_to_keep(tmp_path: Path) -> None:
+    """--save without a PID keeps nothing, which is said behind the report."""
+    told = run(SAMPLE, "--save", str(tmp_path / "kept"))
+    assert told.returncode == 2
+    assert told.stdout.startswith(b"**HUNG**")
+    assert b"no PID was named" in told.stderr
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_half_a_bundle_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    """A disk that fills up leaves the folder as it was: absent, or empty."""
+    folder = tmp_path / "bundle"
+    if there:
+        folder.mkdir()
+    write = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "b.txt":
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    files = {"host/a.txt": b"a", "host/b.txt": b"b"}
+    with pytest.raises(BundleError, match="No space left"):
+        write_bundle(Bundle(manifest=Manifest(), files=files), folder)
+    assert folder.exists() == there
+    assert not there or not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["job.zip", "full"])
+def test_a_bundle_that_cannot_be_is_refused_before_work(tmp_path: Path, name: str) -> None:
+    """What was taken of a job is not lost to a wrong name."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "old.log").touch()
+    with pytest.raises(BundleError):
+        check_name(tmp_path / name)
+
+
+def test_who_stands_where_comes_right_after_the_answer() -> None:
+    """Below the first line stand the ranks, those that wait for others last."""
+    blocks = page(report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})))
+    assert blocks[1] == Section(title="Ranks")
+    assert isinstance(blocks[2], Table)
+    assert [row[0] for row in blocks[2].rows] == ["2", "0-1,3"]
+
+
+def test_no_sentence_is_said_twice() -> None:
+    """The headline is not repeated as the title of the first finding."""
+    report = report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE}))
+    said = [b.title if isinstance(b, Section) else b.text for b in page(report)
+            if isinstance(b, (Section, Para))]  # fmt: skip
+    assert not [text for text in said if report.findings[0].title in text]
+    assert said[1].startswith(f"1. {report.findings[0].signature} ")
+
+
+def test_many_ranks_at_many_places_stay_few_rows() -> None:
+    """512 ranks at 40 places of one collective are one row; no rank number is cut in two."""
+    report = report_of(still({0: ALL_REDUCE, 1: ELSEWHERE}))
+    rows = tuple(
+        RankRow(rank=n, host=None, pid=None, state="waiting", activity="in all_reduce",
+                location=Location(file=f"/a/very/long/path/of/train{n % 40}.py", line=n % 40))
+        for n in range(512)
+    )  # fmt: skip
+    rows = (*rows[:300], RankRow(rank=300, host=None, pid=None, state="blocked", activity="x"),
+            *(row for row in rows[301:] if row.rank != 401))  # fmt: skip
+    text = _terminal_text(type(report)(verdict="hung", headline="H.", job=report.job, ranks=rows))
+    table = text.partition("Ranks\n")[2].partition("\n\n")[0].splitlines()
+    assert len(table) == 3
+    assert table[1].split() == ["300", "blocked", "x"]
+    assert table[2].split(maxsplit=1)[0] == "0-299,301-400,402-511"
+    assert table[2].endswith("40 places")
+
+
+def test_a_list_of_ranks_says_how_many_it_leaves_out() -> None:
+    """Every other rank of 512 is no sentence."""
+    assert few(range(0, 512, 2)) == "0,2,4,6,8,10,12,14,16,18,… (256 in all)"
+    assert few([1, 2, 5]) == "1-2,5"
+
+
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [
+        ("rank 2", "rank 2 takes none and is late; rank 2 reaches it"),
+        ("ranks 2-3", "ranks 2-3 take none and is late; ranks 2-3 reach it"),
+        ("rank 1, pid 7", "rank 1, pid 7 take none and is late; rank 1, pid 7 reach it"),
+    ],
+)
+def test_a_verb_agrees_with_who(who: str, says: str) -> None:
+    """A sentence about several ranks is one about several."""
+    assert fill("{who} takes none and is late; {who} reaches it", {"who": who}) == says
+
+
+def test_their_workers_are_not_its() -> None:
+    """Two ranks wait for their workers; the pid of no rank is called that of a worker."""
+    first = report_of(still({0: ALL_REDUCE, 1: LOADER, 2: LOADER, 3: ALL_REDUCE})).findings[0]
+    assert "waiting for their DataLoader workers" in first.title
+    assert first.explanation.startswith("Ranks 1-2 take part")
+    assert "/proc/PID/fd" in first.next_steps[1]
+    assert "--pid 1001" in first.next_steps[0]
+
+
+def test_a_recorder_numbers_the_collective_that_stacks_lead() -> None:
+    """Where stacks say who is late, the recorders of the others still say in which call."""
+    tracks = [
+        Track(
+            who=Who(rank=rank, trust=Trust.FLIGHT_RECORDER),
+            group=Group(name="default_pg", ranks=(0, 1, 2)),
+            kind="flight-recorder",
+            source=Source(file=f"fr{rank}"),
+            enqueued=7, completed=6,
+            calls=(Call(op="all_reduce", seq=7, state=CallState.STARTED),),
+        )
+        for rank in (0, 1)
+    ]  # fmt: skip
+    report = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: LOADER}), *tracks])
+    call = report.findings[0].collective
+    assert report.findings[0].signature == "dataloader-blocked"
+    assert call is not None
+    assert (call.op, call.group, call.seq) == ("all_reduce", "default_pg", 7)

@@ -26,14 +26,12 @@ from whyhang.analyzer.ledger.book import COUNTERS
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion, python_frames
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.waits import LineText, Place, Scope, WaitKind, WaitRule, place_of
+from whyhang.analyzer.steps import IN_STEP, progress, standing_by_place
+from whyhang.analyzer.waits import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.waits.usercode import is_library, short
 
 STOPPED_STATES = {"T", "t"}
 DEAD_STATES = {"Z", "X", "x"}
-IN_STEP = {Standing.WAITING, Standing.MAYBE}
-ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
-"""Waits that sleep until they are answered; a rendezvous or a group's creation polls."""
 
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
@@ -188,7 +186,7 @@ def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: Lin
         member, {look: _place_at(member, look, rules, line_text) for look in looks}
     )
     moves = motion(member.dumps, member.processes)
-    in_step = {_by_place(place) in IN_STEP for place in places.values()}
+    in_step = {standing_by_place(place) in IN_STEP for place in places.values()}
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
@@ -204,7 +202,7 @@ def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: Lin
         place=place,
         motion=moves,
         standing=standing,
-        earlier=tuple(_by_place(places[look]) for look in looks[:-1]),
+        earlier=tuple(standing_by_place(places[look]) for look in looks[:-1]),
         children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
 
@@ -248,31 +246,19 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.STOPPED
     if place is None:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
-    if moves.moved is Moved.ON and _by_place(place) not in IN_STEP:
+    if moves.moved is Moved.ON and standing_by_place(place) not in IN_STEP:
         return Standing.MOVING
-    if place.kind is WaitKind.FILE and moves.cpu is not None and moves.cpu > SPINNING:
+    if place.kind is WaitKind.FILE and _burns(moves):
         return Standing.RUNNING  # who uses a CPU gets the data that it asks for
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
-    return _by_place(place)
+    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
+        return Standing.RUNNING  # in no call that waits, by its native stack: it computes
+    return standing_by_place(place)
 
 
-def _by_place(place: Place) -> Standing:
-    """Tell from one place alone how a member stands."""
-    if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
-        # A key is no call that others could come to; an unknown wait in the user's own code
-        # is taken for a local one, uncertain as its place says.
-        return Standing.BLOCKED
-    if place.kind is WaitKind.WORK:
-        return Standing.RUNNING
-    return {
-        Scope.RANKS: Standing.WAITING,
-        Scope.MAYBE: Standing.MAYBE,
-        Scope.LOCAL: Standing.BLOCKED,
-        Scope.THREAD: Standing.BLOCKED,
-        Scope.IDLE: Standing.IDLE,
-        Scope.WORK: Standing.RUNNING,
-    }[place.scope]
+def _burns(moves: Motion) -> bool:
+    return moves.cpu is not None and moves.cpu > SPINNING
 
 
 def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:
@@ -292,20 +278,21 @@ def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:
         roots=roots if waiting or maybe or job.gone else (),
         apart=roots,
         meetings=_meetings(stands),
-        progress=_progress(stands),
+        progress=progress(job, stands),
         looks=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
     )
 
 
 def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
     """Group the waiting ranks by the call they wait in."""
-    found: dict[tuple[str, str], list[int]] = {}
+    found: dict[tuple[str, str, str], list[int]] = {}
     for stand in stands:
         if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
-            key = (stand.place.kind.name, stand.place.op or stand.place.says.removeprefix("in "))
+            op = stand.place.op or stand.place.says.removeprefix("in ")
+            key = (stand.place.kind.name, op, _purpose(stand.place))
             found.setdefault(key, []).append(stand.member)
     meetings = []
-    for (kind, op), members in found.items():
+    for (kind, op, _), members in found.items():
         places = [stands[member].place for member in members]
         sites = {_site(place) for place in places if place is not None}
         meetings.append(
@@ -320,34 +307,17 @@ def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
     return tuple(sorted(meetings, key=lambda meeting: (-len(meeting.members), meeting.members)))
 
 
+def _purpose(place: Place) -> str:
+    """Tell apart collectives of one operation that can never meet, for their callers differ.
+
+    DDP's gradient all_reduce in backward is not the all_reduce of a loss after it.
+    """
+    if place.kind is not WaitKind.COLLECTIVE:
+        return ""
+    inside = "backward" if place.context is WaitKind.BACKWARD else ""
+    return f"{place.says.partition(',')[0]} {inside}"
+
+
 def _site(place: Place) -> str:
     frame = place.user
     return f"{short(frame.file)}:{frame.line}" if frame is not None else ""
-
-
-def _progress(stands: tuple[Stand, ...]) -> bool | None:
-    """Tell whether the job as a whole moves.
-
-    A rank that waits for others and yet woke up between the looks has had an answer from them,
-    unless its wait polls or spins; one that came to a wait or left it took part in a step.
-    None: it was looked at once only, or nothing counted.
-    """
-    if any(s.motion.moved is Moved.ON and _took_part(s) for s in stands):
-        return True
-    waiting = [s for s in stands if s.standing in IN_STEP and s.place is not None]
-    if any(s.motion.moved is Moved.STIRRED and _sleeps(s) for s in waiting):
-        return True
-    unseen = any(s.motion.moved is Moved.UNKNOWN for s in stands)
-    return None if unseen or not stands else False
-
-
-def _took_part(stand: Stand) -> bool:
-    """Tell whether a member that moved was in a step with the others at some look."""
-    now = stand.place is not None and _by_place(stand.place) in IN_STEP
-    return now or any(was in IN_STEP for was in stand.earlier)
-
-
-def _sleeps(stand: Stand) -> bool:
-    """Tell whether a wait sleeps until it is answered, so that waking up is an answer."""
-    spins = stand.motion.cpu is not None and stand.motion.cpu > SPINNING
-    return stand.place is not None and stand.place.kind in ANSWERED and not spins

@@ -211,6 +211,12 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "is": "are" if many else "is",
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
+        "waits": "wait" if many else "waits",
+        "its": "their" if many else "its",
+        "runs": "run" if many else "runs",
+        "do": "do" if many else "does",
+        "use": "use" if many else "uses",
+        "stay": "stay" if many else "stays",
         "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, stands),
         "does": _does(case, stands),
@@ -293,7 +299,8 @@ def _does(case: Case, stands: list[Stand]) -> str:
         return does.replace(" for its ", " for their ") if many else does
     pid = case.member(stands[0].member).children[worker[0]].pid
     number = f" (pid {pid})" if pid is not None else ""
-    return f"its DataLoader worker{number} is {worker[1].says}"
+    stopped = "stopped by a signal, " if worker[1].stopped else ""
+    return f"its DataLoader worker{number} is {stopped}{worker[1].says}"
 
 
 def _site(place: Location | None) -> str:

@@ -31,26 +31,36 @@ class Moved(enum.Enum):
 
 
 class Motion(Record):
-    """The verdict on one member, with the share of one CPU that its main thread used."""
+    """The verdict on one member, with the share of one CPU that its main thread used.
+
+    ``sleeps`` is how often it went to sleep between the looks (voluntary context switches).
+    """
 
     moved: Moved
     cpu: float | None = None
+    sleeps: int | None = None
 
 
 def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
     """Compare all looks at one process, oldest first."""
     stacks = [python_frames(dump) for dump in dumps]
     cpu = _cpu(processes)
+    return Motion(moved=_moved(stacks, cpu, processes), cpu=cpu, sleeps=_sleeps(processes))
+
+
+def _moved(
+    stacks: list[tuple[Frame, ...]], cpu: float | None, processes: tuple[Process, ...]
+) -> Moved:
     changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
     if Moved.ON in changes:
-        return Motion(moved=Moved.ON, cpu=cpu)
+        return Moved.ON
     if Moved.IN_PLACE in changes or (cpu is not None and cpu > SPINNING):
-        return Motion(moved=Moved.IN_PLACE, cpu=cpu)
+        return Moved.IN_PLACE
     ran = _ran(processes)
     if ran is None:
         # Equal stacks without counters say little: a slow job may come back to its place.
-        return Motion(moved=Moved.UNKNOWN, cpu=cpu)
-    return Motion(moved=Moved.STIRRED if ran else Moved.STILL, cpu=cpu)
+        return Moved.UNKNOWN
+    return Moved.STIRRED if ran else Moved.STILL
 
 
 def python_frames(dump: StackDump) -> tuple[Frame, ...]:
@@ -90,6 +100,16 @@ def _ran(processes: tuple[Process, ...]) -> bool | None:
         if a.after != b.before:
             return True
     return False if seen else None
+
+
+def _sleeps(processes: tuple[Process, ...]) -> int | None:
+    """Count how often the main thread went to sleep between the looks; None if nobody counted."""
+    counted = [
+        b.before.switches - a.after.switches
+        for a, b in pairwise(processes)
+        if a.after is not None and b.before is not None
+    ]
+    return sum(counted) if counted else None
 
 
 def _cpu(processes: tuple[Process, ...]) -> float | None:

@@ -145,3 +145,14 @@ def test_normal_of_addresses() -> None:
     one = Frame(function="0x7f12", file="/lib/libc.so.6", native=True)
     other = Frame(function="0x7faa", file="libc.so.6", native=True)
     assert normal(one) == normal(other)
+
+
+def test_a_comprehension_gives_way_to_the_function_around_it() -> None:
+    """Until Python 3.12 a comprehension is a frame of its own, and says nothing to a person."""
+    inner = Frame(function="load.<locals>.<listcomp>", file="train.py", line=6)
+    outer = Frame(function="load", file="train.py", line=6)
+    other = Frame(function="main", file="run.py", line=9)
+
+    assert user_frame((inner, outer, other)) == outer
+    assert user_frame((inner, other)) == inner
+    assert user_frame((inner,)) == inner

@@ -151,7 +151,7 @@ def _capture(
     read = _read(taken.bundle(), cards)
     case = _aligned(read)
     unclear = case.picture.progress or _late_one_runs(case)
-    if options.looks > 1 and unclear and case.picture.roots:
+    if options.looks > 1 and ((unclear and case.picture.roots) or _all_run(case)):
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = _aligned(read)
@@ -228,6 +228,14 @@ def _late_one_runs(case: Case) -> bool:
         s.motion.moved in {Moved.IN_PLACE, Moved.STIRRED} and s.standing is not Standing.MOVING
         for s in late
     )
+
+
+def _all_run(case: Case) -> bool:
+    """Tell whether all ranks compute and none waits, so that a step may take longer than a look."""
+    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
+
+    runs = {Standing.RUNNING, Standing.MOVING}
+    return bool(case.stands) and all(stand.standing in runs for stand in case.stands)
 
 
 def _undecided(case: Case) -> list[int]:

@@ -47,13 +47,13 @@ from whyhang.analyzer.match.meeting import (
 from whyhang.analyzer.match.nccl_start import nccl_start
 from whyhang.analyzer.match.place import (
     absent,
-    all_receive,
     all_together,
     at_ease,
     blocked_in,
     creates_group,
     late,
     moving,
+    one_way,
     parted,
 )
 from whyhang.analyzer.match.ras import ras
@@ -101,7 +101,6 @@ __all__ = [
     "agents_differ",
     "agents_meet",
     "all_idle",
-    "all_receive",
     "all_spin",
     "all_together",
     "alone_at_work",
@@ -138,6 +137,7 @@ __all__ = [
     "nccl_start",
     "never_launched",
     "not_connected",
+    "one_way",
     "parted",
     "port_held",
     "quiet_logs",

@@ -33,6 +33,8 @@ class LeftLoop(Record):
         outside = [s for s in stands if s.member not in step]
         if not inside or not outside or len(outside) >= len(inside):
             return ()
+        if inside[0].place is not None and inside[0].place.op == "rpc":
+            return ()  # servers of calls stand at the end of their program
         sure = [_past(case, stand, inside[0]) for stand in outside]
         if not all(sure):
             return ()

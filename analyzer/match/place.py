@@ -20,6 +20,12 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import Scope, WaitKind
 
 WAITERS = {Standing.WAITING, Standing.MAYBE}
+ONE_SIDED = frozenset(
+    {"broadcast", "reduce", "scatter", "gather"}
+    | {"broadcast_object_list", "scatter_object_list", "gather_object"}
+)
+"""Collectives that a rank may be through with while others still wait in them."""
+
 HELD = (Standing.BLOCKED, Standing.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
 
@@ -239,14 +245,16 @@ def all_seen(case: Case) -> bool:
 
 def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
     counts = [_count(case, meeting.members) for meeting in meetings]
-    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
     fewest = meetings[counts.index(min(counts))]
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    # Of several outside a broadcast or reduce some may have done their part and gone on.
+    tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
     others = [meeting for meeting in meetings if meeting is not fewest]
     shown = [case.stands[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
+    same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(
-        f"{case.names(m.members)} in {m.op}"
-        + (f" ({m.sites[0]})" if m.sites and m.sites[0] else "")
+        f"{case.names(m.members)} in {m.says.removeprefix('in ') if same else m.op}" + _at_sites(m)
         for m in (fewest, *others)
     )
     # More than two operations, or point-to-point among them, is what pipelines and
@@ -379,39 +387,68 @@ def all_together(*kinds: WaitKind) -> AllTogether:
     return AllTogether(kinds=kinds)
 
 
-class AllReceive(Record):
-    """Every rank waits to receive, and none to send."""
+class OneWay(Record):
+    """Ranks wait to receive and none to send, or the other way round; all others are elsewhere.
+
+    ``beside``: the others may stand in collectives, with the partner among them. Otherwise every
+    rank waits so.
+    """
+
+    beside: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit that blames nobody: one side left out a send, and which cannot be seen."""
+        """Give one hit that blames nobody: one side left out a call, and which cannot be seen."""
         picture = case.picture
-        receiving = [m for m in picture.meetings if m.kind is WaitKind.P2P and "recv" in m.op]
-        if picture.roots or picture.progress or not receiving or not all_seen(case):
+        paired = [m for m in picture.meetings if m.kind is WaitKind.P2P]
+        rest = [m for m in picture.meetings if m.kind is not WaitKind.P2P]
+        if picture.roots or picture.progress or not all_seen(case) or case.job.gone:
             return ()
-        if len(receiving) != len(picture.meetings) or case.job.absent or case.job.gone:
+        if case.job.absent or not paired or bool(rest) is not self.beside:
             return ()
-        members = tuple(sorted(n for meeting in receiving for n in meeting.members))
+        if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.ledger.findings):
+            return ()
+        ways = {way for m in paired for way in ("recv", "send") if way in m.op}
+        if len(ways) != 1 or any("recv" not in m.op and "send" not in m.op for m in paired):
+            return ()
+        members = tuple(sorted(n for meeting in paired for n in meeting.members))
         stands = [case.stands[number] for number in members]
-        if len(members) < 2:
+        if len(members) + len(rest) < 2:
             return ()
+        shown = [*stands[:4], *(case.stands[m.members[0]] for m in rest[:2])]
+        fields = subject_fields(case, stands, ())
+        receive = ways == {"recv"}
+        does = ("receive", "sends") if receive else ("send", "receives")
+        elsewhere = "; ".join(
+            f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}"
+            f"{_at_sites(m)}"
+            for m in rest
+        )
+        says = (
+            f"{case.names(members)} {fields['waits']} to {does[0]}, and no rank {does[1]}: "
+            f"{elsewhere}"
+            if rest
+            else f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
+        )
         return (
             Hit(
-                affected=members,
-                evidence=tuple(piece for s in stands[:4] for piece in evidence_of(case, s)[:1]),
+                affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
+                evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
                 names_culprit=False,
-                collective=Collective(op="recv"),
+                strength=0.75 if rest else 1.0,
+                collective=Collective(op="recv" if receive else "send"),
                 location=location_of(case, stands[0]),
-                fields={
-                    "says": f"{case.names(members)} all wait to receive and none sends",
-                    **subject_fields(case, stands, ()),
-                },
+                fields={**fields, "says": says},
             ),
         )
 
 
-def all_receive() -> AllReceive:
-    """Ask whether every rank waits in a receive."""
-    return AllReceive()
+def one_way(*, beside: bool = False) -> OneWay:
+    """Ask whether sends and receives stand open on one side only; see ``OneWay``."""
+    return OneWay(beside=beside)
+
+
+def _at_sites(meeting: Meeting) -> str:
+    return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""
 
 
 class Absent(Record):

@@ -77,16 +77,28 @@ def is_library(frame: Frame) -> bool:
     return origin(frame) is Origin.LIBRARY
 
 
+COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
+
+
 def user_frame(frames: Iterable[Frame]) -> Frame | None:
-    """Find the frame to point at: the innermost of the user's own, else of a framework."""
+    """Find the frame to point at: the innermost of the user's own, else of a framework.
+
+    A comprehension is a frame of its own until Python 3.12; the function around it has a name.
+    """
     framework: Frame | None = None
+    nested: Frame | None = None
     for frame in frames:
         whose = origin(frame)
+        if nested is not None:
+            return frame if whose is Origin.USER and frame.file == nested.file else nested
         if whose is Origin.USER:
-            return frame
+            if frame.function.rpartition(".")[2] not in COMPREHENSIONS:
+                return frame
+            nested = frame
+            continue
         if whose is Origin.FRAMEWORK and framework is None:
             framework = frame
-    return framework
+    return nested or framework
 
 
 @functools.lru_cache(maxsize=65536)

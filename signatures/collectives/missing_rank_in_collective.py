@@ -11,6 +11,7 @@ from whyhang.analyzer.match import (
     RESTING,
     Kind,
     Signature,
+    Standing,
     Verdict,
     WaitKind,
     either,
@@ -26,6 +27,7 @@ SIGNATURE = Signature(
     when=either(
         late(
             besides=(*KNOWN_LOCAL_CAUSES, WaitKind.WORK),
+            states=(Standing.BLOCKED,),
             not_while_in=(WaitKind.INIT, WaitKind.STORE),
         ),
         late(
@@ -37,8 +39,8 @@ SIGNATURE = Signature(
         ledger(Verdict.NEVER_JOINED, Verdict.STALLED),
     ),
     means=(
-        "{who} waits for no other rank, and {others} cannot go on without it in {call}. "
-        "What {who} does there is the cause; the waiting ranks are healthy."
+        "{who} {waits} for no other rank, and {others} cannot go on without it in {call}. "
+        "What {who} {do} there is the cause; the waiting ranks are healthy."
     ),
     confidence=0.92,
     remedies=(

@@ -11,12 +11,9 @@ SIGNATURE = Signature(
     id="lock-deadlock",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
-    title="{who} waits for a lock of its own process at {where}{waiting}",
+    title="{who} {waits} for a lock of {its} own process at {where}{waiting}",
     when=waits_for_lock_of_its_own(),
-    means=(
-        "The main thread of {who} waits for a lock{at}{partner}. Nobody outside the process can "
-        "release it."
-    ),
+    means=("{who} {is} {does}{at}{partner}. Nobody outside the process can release it."),
     confidence=0.9,
     remedies=(
         "Look at every thread of {who}: which one holds the lock, and what does it wait for?",

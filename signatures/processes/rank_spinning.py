@@ -10,6 +10,7 @@ from whyhang.analyzer.match import (
     Kind,
     Moved,
     Signature,
+    Standing,
     WaitKind,
     late,
 )
@@ -18,14 +19,16 @@ SIGNATURE = Signature(
     id="rank-spinning",
     category="rank-spinning",
     kind=Kind.CAUSE,
-    title="{who} runs in a loop at {where} and does not come to {call}",
+    title="{who} {runs} in a loop at {where} and {do} not come to {call}",
     when=late(
         WaitKind.WORK,
+        WaitKind.BACKWARD,
         besides=KNOWN_LOCAL_CAUSES,
+        states=(Standing.RUNNING,),
         moves=(Moved.IN_PLACE,),
     ),
     means=(
-        "{who} uses the CPU and stays in the same function with the same callers from look to "
+        "{who} {use} the CPU and {stay} in the same function with the same callers from look to "
         "look, while {others} {wait} for it in {call}: an endless loop, or a very long computation."
     ),
     confidence=0.9,

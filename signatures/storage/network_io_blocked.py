@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     id="network-io-blocked",
     category="network-io-blocked",
     kind=Kind.CAUSE,
-    title="{who} waits for a network peer outside the job at {where}{waiting}",
+    title="{who} {waits} for a network peer outside the job at {where}{waiting}",
     when=late(
         WaitKind.NETWORK,
         besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),

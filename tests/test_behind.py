@@ -1,0 +1,71 @@
+"""What stands behind the main thread: pools that wait for themselves, calls that are served."""
+
+from __future__ import annotations
+
+from test_waits import STARTED, dump, process, thread
+
+from whyhang.analyzer.waits import Scope, WaitKind, place_of
+from whyhang.analyzer.waits.behind import POOL_BLOCKED
+from whyhang.signatures.frames import TABLE
+
+FUTURE = (
+    "wait (threading.py:327)",
+    "Future.result (concurrent/futures/_base.py:451)",
+)
+POOLED = ("run (concurrent/futures/thread.py:58)", "_worker (concurrent/futures/thread.py:83)")
+IDLE_WORKER = ("_worker (concurrent/futures/thread.py:81)", *STARTED)
+RPC = "torch/distributed/rpc/"
+
+
+def test_a_pool_whose_threads_all_wait_for_its_tasks() -> None:
+    """Every thread of the pool waits for a future: no thread is left to run the tasks."""
+    main = thread(*FUTURE, "load_all (train.py:9)")
+    inner = [
+        thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=tid) for tid in (11, 12)
+    ]
+    found = place_of(dump(main, *inner), process(), TABLE)
+
+    assert (found.kind, found.scope, found.says) == (WaitKind.FUTURE, Scope.LOCAL, POOL_BLOCKED)
+    assert found.user is not None
+    assert found.user.function == "load_shard"
+
+
+def test_a_pool_with_an_idle_thread_can_run_its_tasks() -> None:
+    """One thread without work: the others wait for something else."""
+    main = thread(*FUTURE, "load_all (train.py:9)")
+    inner = thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=11)
+    idle = thread(*IDLE_WORKER, tid=12)
+
+    assert place_of(dump(main, inner, idle), process(), TABLE).says != POOL_BLOCKED
+
+
+def test_a_future_of_a_pool_of_processes_is_no_task_of_the_threads() -> None:
+    """Processes end futures as well, so threads that all wait for some may be served."""
+    main = thread(*FUTURE, "load_all (train.py:9)")
+    inner = thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=11)
+    manager = thread("run (concurrent/futures/process.py:349)", *STARTED, tid=12)
+
+    assert place_of(dump(main, inner, manager), process(), TABLE).says != POOL_BLOCKED
+
+
+def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
+    """A parameter server waits at the end of its program; what it serves holds the others up."""
+    main = thread(
+        "wait (threading.py:327)",
+        f"_all_gather ({RPC}api.py:257)",
+        f"shutdown ({RPC}api.py:382)",
+        "main (train.py:17)",
+    )
+    served = thread(
+        "wait (threading.py:327)",
+        "push (train.py:6)",
+        f"_run_function ({RPC}internal.py:209)",
+        tid=11,
+    )
+    found = place_of(dump(main, served), process(), TABLE)
+    alone = place_of(dump(main), process(), TABLE)
+
+    assert (found.kind, found.scope) == (WaitKind.LOCK, Scope.LOCAL)
+    assert found.user is not None
+    assert found.user.function == "push"
+    assert alone.scope is Scope.RANKS

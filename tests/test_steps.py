@@ -1,0 +1,80 @@
+"""Whether a job goes on: ranks that compute between waits, and waits that only look again."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
+
+from whyhang.analyzer.case import Standing
+from whyhang.analyzer.model import Fact, Frame, Process, replace
+
+BACKWARD = """
+_engine_run_backward (torch/autograd/graph.py:979)
+backward (torch/autograd/__init__.py:395)
+train (train.py:41)
+<module> (train.py:60)
+"""
+
+
+def _busy(
+    rank: int, text: str, *, state: str, wchan: str | None, ticks: int = 60, sleeps: int = 90
+) -> list[Fact]:
+    """Look twice at a rank that used the CPU and went to sleep so often in between."""
+    facts: list[Fact] = []
+    for look in (0, 1):
+        seen: Process = process(
+            rank, look=look, state=state, ticks=ticks * look, woke=sleeps * look
+        )
+        facts += [replace(seen, wchan=wchan), dump(rank, text, look=look)]
+    return facts
+
+
+def test_a_rank_that_computes_between_two_waits_goes_on() -> None:
+    """Asleep in gloo's wait at both looks, with CPU used and many sleeps: it had answers."""
+    facts = [f for r in range(3) for f in _busy(r, ALL_REDUCE, state="S", wchan="futex_wait_queue")]
+
+    assert report_of(facts).verdict == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("state", "wchan", "sleeps"),
+    [("R", None, 0), ("R", None, 90), ("S", "futex_wait_queue", 1), ("S", "hrtimer_nanosleep", 90)],
+)
+def test_a_wait_that_spins_or_naps_had_no_answer(
+    state: str, wchan: str | None, sleeps: int
+) -> None:
+    """CPU use alone, or naps between two tries, are no progress."""
+    facts = [
+        f for r in range(3) for f in _busy(r, ALL_REDUCE, state=state, wchan=wchan, sleeps=sleeps)
+    ]
+
+    assert not case_of(facts).picture.progress
+
+
+def test_naps_with_little_cpu_are_no_answer_either() -> None:
+    """A wait that looks again every millisecond wakes up all the time, and uses next to no CPU."""
+    facts = [
+        f
+        for r in range(3)
+        for f in _busy(r, ALL_REDUCE, state="S", wchan="hrtimer_nanosleep", ticks=3, sleeps=900)
+    ]
+
+    assert report_of(facts).verdict != "healthy"
+
+
+def test_a_backward_that_computes_waits_for_nobody() -> None:
+    """Its native stack shows no wait and it uses a CPU: it is no side of a mismatch."""
+    facts = _busy(0, ALL_REDUCE, state="S", wchan="futex_wait_queue", ticks=0, sleeps=0)
+    facts += _busy(1, BACKWARD, state="R", wchan=None)
+    last = dump(1, BACKWARD, look=1)
+    kernel = Frame(function="at::native::addmm", file="libtorch_cpu.so", native=True)
+    facts.append(
+        replace(
+            last,
+            threads=(replace(last.threads[0], frames=(kernel, *last.threads[0].frames)),),
+        )
+    )
+    case = case_of(facts)
+
+    assert case.stands[1].standing is Standing.RUNNING
+    assert all(f.category != "collective-mismatch" for f in report_of(facts).findings)

@@ -9,16 +9,19 @@ import io
 import pkgutil
 import re
 import string
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import regex
 
 from whyhang import signatures
+from whyhang.analyzer.commands.explain import _plain
 from whyhang.analyzer.match.log import Blames, Log, patterns_of
 from whyhang.analyzer.model import NOBODY, LogLine
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
+from whyhang.analyzer.reports.page import is_command
 from whyhang.analyzer.signature import Kind, Matcher, Signature
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.syntax import hyperscan_form
@@ -105,6 +108,73 @@ def test_a_cause_says_what_to_do() -> None:
     mute = {s.id for s in ALL if s.kind is Kind.CAUSE and not s.remedies}
 
     assert {i for i in mute if i not in {"healthy", "slow-not-hung", "unknown"}} == set()
+
+
+TOOLS = """
+cat coredumpctl curl dcgmi devlink df dirname dmesg docker echo env ethtool fi_info findmnt flock
+free fuser gdb getent grep head hostname ib_write_bw ibstat ibv_devinfo id iostat ip ipmitool
+iptables journalctl kubectl last ldd lfs ls lsmod lspci modinfo mount mpirun nc nfsstat nft
+nvidia-imex-ctl nvidia-smi ompi_info perfquery pgrep ping ps py-spy python quota ras-mc-ctl ray
+rdma readlink sacct scontrol sha256sum show_gids sinfo sleep smartctl srun ss ssh stat sudo
+systemctl tail timeout tr ucx_info ulimit wc which whyhang
+"""
+PROSE = {
+    *[
+        "a",
+        "and",
+        "at",
+        "before",
+        "between",
+        "did",
+        "does",
+        "from",
+        "in",
+        "is",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "there",
+        "to",
+    ]
+}
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """Split a line for the shell into its commands, each into words without those in quotes."""
+    plain = re.sub(r"'[^']*'", "QUOTED", text)
+    inner = re.findall(r"\$\(([^()]*)\)", plain)
+    plain = "; ".join([re.sub(r"\$\([^()]*\)", "RESULT", plain), *inner])
+    for part in re.split(r"\s*(?:;|\|\||\||&&)\s*", plain):
+        if part.strip():
+            yield part.split()
+
+
+def test_what_looks_like_a_command_is_one() -> None:
+    """A step in lower case can be pasted into a shell: words for people stand behind a "#"."""
+    wrong: list[str] = []
+    scripts: list[str] = []
+    for signature in ALL:
+        for step in signature.next_steps:
+            if not is_command(step):
+                continue
+            command = _plain(step).partition("  # ")[0]
+            bad = [
+                words
+                for words in _commands(command)
+                if words[0] not in TOOLS.split()
+                or set(words[1:]) & PROSE - ({"in"} if "grep" in words else set())
+                or words[-1].endswith((":", "?", ",", "..."))
+            ]
+            scripts.append(command)
+            if bad:
+                wrong.append(f"{signature.id}: {step} {bad}")
+    assert not wrong, "\n".join(wrong)
+    parsed = subprocess.run(
+        ["bash", "-n"], input="\n".join(scripts), capture_output=True, text=True, check=False
+    )
+    assert not parsed.stderr
 
 
 def test_outranked_signatures_exist() -> None:

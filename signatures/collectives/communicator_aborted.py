@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     confidence=0.6,
     next_steps=(
         "Look for the first rank that ended, and for its own first error",
-        "dmesg and link counters on both hosts if no process died",
+        "dmesg -T; ip -s link  # on both hosts, if no process died",
     ),
     matches=(
         (

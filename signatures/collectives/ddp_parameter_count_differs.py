@@ -37,10 +37,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        (
-            "print(rank, sum(1 for p in model.parameters() if p.requires_grad)) before "
-            "DistributedDataParallel(...)"
-        ),
+        ("Print sum(p.requires_grad for p in model.parameters()) on every rank, before DDP."),
     ),
     links=(
         "https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",

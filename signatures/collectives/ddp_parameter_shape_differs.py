@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         ),
         "Compute such numbers on rank 0 and broadcast them.",
     ),
-    next_steps=("print(rank, [tuple(p.shape) for p in model.parameters()][:20]) on both ranks",),
+    next_steps=("Print [tuple(p.shape) for p in model.parameters()] on both ranks and compare.",),
     links=(
         "https://pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
     ),

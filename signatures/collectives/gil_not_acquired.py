@@ -38,7 +38,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "py-spy dump --native --pid PID  # shows '+gil' at the holder",
-        "gdb -p PID -batch -ex 'thread apply all bt' where py-spy cannot",
+        "gdb -p PID -batch -ex 'thread apply all bt'  # where py-spy cannot",
     ),
     matches=(
         (

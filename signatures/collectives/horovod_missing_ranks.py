@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Look at what {who} does: its log, and py-spy dump while it hangs.",
         "Let all ranks run the same number of steps (hvd.join() for uneven data).",
     ),
-    next_steps=("py-spy dump --pid PID of {who}",),
+    next_steps=("py-spy dump --pid PID  # of {who}",),
     links=("https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",),
     matches=(
         "HorovodBroadcast_global_step_0 [missing ranks: 1]",

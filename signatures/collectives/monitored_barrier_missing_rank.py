@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "py-spy dump --pid PID  # on the named ranks while the job hangs",
-        "monitored_barrier(wait_all_ranks=True) names all missing ranks, not only the first",
+        "With wait_all_ranks=True, monitored_barrier names all missing ranks, not only the first.",
     ),
     links=(
         (

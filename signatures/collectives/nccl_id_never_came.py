@@ -43,7 +43,7 @@ SIGNATURE = Signature(
         ),
         "Let all members of a group make their first call on it at the same point of the program.",
     ),
-    next_steps=("py-spy dump --pid PID of the group's first rank",),
+    next_steps=("py-spy dump --pid PID  # of the group's first rank",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
         (

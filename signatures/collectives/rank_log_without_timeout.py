@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         "Read the last lines of the log of {who}, and find what it does after them.",
         "If its process was ended: dmesg and the scheduler say by whom.",
     ),
-    next_steps=("py-spy dump --pid PID of {who} while it hangs",),
+    next_steps=("py-spy dump --pid PID  # of {who}, while it hangs",),
     matches=(
         (
             "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:811] [TC][rank=3][name=0] Operation "

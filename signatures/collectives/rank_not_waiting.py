@@ -23,7 +23,7 @@ SIGNATURE = Signature(
         "Read what {who} does last: which call did it skip, or why had it ended its loop?",
         "Let every rank make the same collective calls, or agree on leaving the loop first.",
     ),
-    next_steps=("py-spy dump --pid PID of {who} while it hangs",),
+    next_steps=("py-spy dump --pid PID  # of {who}, while it hangs",),
     matches=(
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "

@@ -23,12 +23,7 @@ SIGNATURE = Signature(
         "is stuck, or dead. The process that prints this only waits."
     ),
     confidence=0.5,
-    next_steps=(
-        (
-            "py-spy dump --pid PID of every worker process: the one that stands elsewhere is the "
-            "one to look at"
-        ),
-    ),
+    next_steps=(("py-spy dump --pid PID  # of every worker process: which one stands elsewhere?"),),
     matches=(
         (
             "INFO 11-21 02:00:00 [shm_broadcast.py:466] No available shared memory broadcast "

@@ -50,7 +50,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "py-spy dump --native --pid PID",
-        "nvidia-smi and dmesg on that host, for a GPU or driver that stopped answering",
+        "nvidia-smi; dmesg -T | grep -E 'NVRM|Xid'  # on that host: do GPU and driver answer?",
     ),
     matches=(
         (

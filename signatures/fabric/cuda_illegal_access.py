@@ -48,7 +48,7 @@ SIGNATURE = Signature(
         "If it moves with the GPU and not with the data, suspect the hardware.",
     ),
     next_steps=(
-        "dmesg -T | grep -E 'Xid.*: (13|31)' on that host",
+        "dmesg -T | grep -E 'Xid.*: (13|31),'  # on that host",
         "Read this rank's first traceback, not the last",
     ),
     links=(

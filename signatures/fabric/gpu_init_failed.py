@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     remedies=(
         "Take the host out of the job and power-cycle it; replace the GPU if it comes back.",
     ),
-    next_steps=("dmesg -T | grep NVRM; nvidia-smi -L: which index is missing?",),
+    next_steps=("dmesg -T | grep NVRM; nvidia-smi -L  # which index is missing?",),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(
         "[  812.001] NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x62:0x40:2477)",

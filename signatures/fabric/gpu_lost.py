@@ -35,7 +35,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "dmesg -T | grep -E 'Xid|fallen off'  # on that host",
-        "nvidia-smi -L: which index is missing?",
+        "nvidia-smi -L  # which index is missing?",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

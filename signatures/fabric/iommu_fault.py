@@ -32,7 +32,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_P2P_DISABLE=1: it works if this is it.",
-        "lspci -vvv | grep ACSCtl: SrcValid+ means that ACS redirects",
+        "sudo lspci -vvv | grep ACSCtl  # SrcValid+ means that ACS redirects",
         "cat /proc/cmdline",
     ),
     links=(

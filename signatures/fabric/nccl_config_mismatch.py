@@ -27,7 +27,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "grep -E 'NCCL_NET( |_PLUGIN).*set by environment' in every rank's log and compare",
+        "grep -E 'NCCL_NET( |_PLUGIN).*set by environment' LOG  # compare those of all ranks",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
     next_steps=(
         "Run again with NCCL_SOCKET_IFNAME=NAME of a shared interface.",
         "Compare the 'Bootstrap: Using' lines of all hosts: are they in one subnet?",
-        "ping and nc -vz to that address from this host",
+        "ping -c 3 ADDRESS; nc -vz ADDRESS PORT  # from this host",
     ),
     links=(
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",

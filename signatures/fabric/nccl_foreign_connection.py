@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         "Exempt the training network from port scans.",
     ),
     next_steps=(
-        "ps on all hosts for ranks of an older start",
+        "ps -eo pid,lstart,args | grep python  # on all hosts: is one of an older start left?",
         "Run with NCCL_DEBUG=INFO to see the address of the peer",
     ),
     matches=(

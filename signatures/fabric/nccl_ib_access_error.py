@@ -34,8 +34,8 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "lsmod | grep peermem",
-        "lspci -vvv | grep ACSCtl",
-        "grep 'NET/IB : Using' in the NCCL INFO log",
+        "sudo lspci -vvv | grep ACSCtl  # SrcValid+ means that ACS redirects",
+        "grep 'NET/IB : Using' LOG  # in the NCCL INFO log",
     ),
     links=(
         "https://github.com/NVIDIA/nccl/issues/1737",

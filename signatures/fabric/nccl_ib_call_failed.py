@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         "Install a user-space RDMA library that fits the host's driver into the image.",
     ),
     next_steps=(
-        "ibv_devinfo inside the container; dmesg -T | grep -iE 'mlx5|infiniband'  # on the host",
+        "ibv_devinfo; dmesg -T | grep -iE 'mlx5|infiniband'  # in the container, and on the host",
     ),
     matches=(
         (

@@ -32,7 +32,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_IB_DISABLE=1: it works if this is it.",
-        "ls -l /dev/infiniband and ibv_devinfo inside the container of this rank",
+        "ls -l /dev/infiniband; ibv_devinfo  # inside the container of this rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     ),
     means="These completions only say that the connection was already broken.",
     confidence=0.8,
-    next_steps=("grep 'Got completion' LOG  # over all ranks for the first status that is not 5",),
+    next_steps=("grep 'Got completion' LOG  # over all ranks: the first status that is not 5",),
     matches=(
         (
             "node3:99:140 [1] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from "

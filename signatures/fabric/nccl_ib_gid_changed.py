@@ -27,10 +27,7 @@ SIGNATURE = Signature(
         "Give the RDMA interfaces fixed addresses and keep other software from touching them.",
     ),
     next_steps=(
-        (
-            "show_gids before and after; journalctl for NetworkManager, DHCP and container "
-            "network events at that time"
-        ),
+        ("show_gids; journalctl -u NetworkManager  # did DHCP or a container change an address?"),
     ),
     matches=(
         "node3:99:140 [1] transport/net_ib.cc:130 NCCL WARN NET/IB : mlx5_3:1 GID table changed",

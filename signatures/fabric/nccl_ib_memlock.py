@@ -33,7 +33,7 @@ SIGNATURE = Signature(
             "for slurmd and containerd, --ulimit memlock=-1 for docker)."
         ),
     ),
-    next_steps=("cat /proc/PID/limits | grep 'locked memory' of a failing and of a working rank",),
+    next_steps=("grep 'locked memory' /proc/PID/limits  # of a failing and of a working rank",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(
         (

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
             "NCCL_IB_HCA==mlx5_0,mlx5_1)."
         ),
     ),
-    next_steps=("grep 'NET/IB : Using' on all hosts and compare: each card ends in /IB or /RoCE",),
+    next_steps=("grep 'NET/IB : Using' LOG  # of all hosts: each card ends in /IB or /RoCE",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
     matches=(
         (

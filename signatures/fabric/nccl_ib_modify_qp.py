@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "show_gids  # on both hosts",
-        "ib_write_bw -d CARD -x INDEX between the two hosts",
+        "ib_write_bw -d CARD -x INDEX  # on one host; on the other with its name",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-gid-index",),
     matches=(

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     next_steps=(
         "Run again with NCCL_IB_DISABLE=1: it works if this is it.",
         "ibstat NAME; rdma link; dmesg -T | grep -i 'link down'",
-        "ethtool -S or perfquery for link_downed and symbol errors",
+        "perfquery  # LinkDownedCounter, SymbolErrorCounter; on Ethernet: ethtool -S INTERFACE",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=(

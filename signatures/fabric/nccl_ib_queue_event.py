@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         "Choose the right cards with NCCL_IB_HCA.",
     ),
     next_steps=(
-        "grep 'NET/IB : Using' in the NCCL INFO log",
+        "grep 'NET/IB : Using' LOG  # in the NCCL INFO log",
         "lsmod | grep peermem; dmesg -T | grep mlx5",
     ),
     matches=(

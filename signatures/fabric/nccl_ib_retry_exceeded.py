@@ -37,7 +37,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Count the peer addresses in these lines over all ranks",
-        "ibstat; rdma link; ethtool -S for link_downed, symbol and discard counters on both hosts",
+        "ibstat; rdma link; ethtool -S DEVICE | grep -E 'link_down|symbol|discard'  # both hosts",
         "dmesg -T | grep mlx5  # on both hosts",
     ),
     links=(

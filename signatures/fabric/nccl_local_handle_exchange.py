@@ -34,7 +34,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Did another rank of the host end before? Its own error comes first",
-        "ls -l /tmp/nccl-socket-*; readlink /proc/PID/ns/net  # of the ranks",
+        "ss -xl | grep nccl-socket; readlink /proc/PID/ns/net  # one network for all ranks?",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         "Select cards that every host has with NCCL_IB_HCA or NCCL_SOCKET_IFNAME.",
     ),
     next_steps=(
-        "grep 'local Net devices' in rank 0's NCCL INFO log",
+        "grep 'local Net devices' LOG  # rank 0's NCCL INFO log",
         "Compare ibstat, rdma link and ls /dev/infiniband on the hosts",
         "Compare the 'NET/IB : Using [0]...' lines of all hosts",
     ),

@@ -31,8 +31,8 @@ SIGNATURE = Signature(
         "Raise the idle time-outs of firewalls and connection tracking between the nodes.",
     ),
     next_steps=(
-        "ping that address; ip -s link on both hosts",
-        "dmesg -T on both hosts for 'Link is Down'",
+        "ping -c 3 ADDRESS; ip -s link  # on both hosts",
+        "dmesg -T | grep -i 'link is down'  # on both hosts",
     ),
     matches=(
         (

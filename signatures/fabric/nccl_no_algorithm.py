@@ -27,7 +27,7 @@ SIGNATURE = Signature(
         "Unset NCCL_ALGO and NCCL_PROTO (also in /etc/nccl.conf and ~/.nccl.conf) on all hosts.",
     ),
     next_steps=(
-        "grep -E 'NCCL_(ALGO|PROTO).*set by environment' in every rank's NCCL INFO log and compare",
+        "grep -E 'NCCL_(ALGO|PROTO).*set by environment' LOG  # compare those of all ranks",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(

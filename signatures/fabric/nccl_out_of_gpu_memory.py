@@ -32,12 +32,7 @@ SIGNATURE = Signature(
         ),
         "Create and use all groups once before the memory is filled.",
     ),
-    next_steps=(
-        (
-            "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv: who else "
-            "is on that GPU?"
-        ),
-    ),
+    next_steps=(("nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv  # who?"),),
     matches=(
         "node3:99:140 [1] include/alloc.h:205 NCCL WARN Cuda failure 'out of memory'",
         "node3:99:140 [1] transport/nvls.cc:340 NCCL WARN Cuda failure 2 'out of memory'",

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
             "Find the process behind the address (bootstrap and NET lines of the INFO log) and "
             "read its last lines"
         ),
-        "dmesg -T and the scheduler's log on that host",
+        "dmesg -T  # on that host; and what the scheduler says of it",
     ),
     matches=(
         (

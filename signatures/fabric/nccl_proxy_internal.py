@@ -30,7 +30,9 @@ SIGNATURE = Signature(
         "Upgrade NCCL (NCCL bug reports about the proxy pool name the fixed versions).",
         "Issue fewer point-to-point operations at a time, or synchronise between batches of them.",
     ),
-    next_steps=("py-spy dump --native  # of this rank: ncclLocalOpAppend means a full proxy pool",),
+    next_steps=(
+        "py-spy dump --native --pid PID  # of this rank: ncclLocalOpAppend means a full proxy pool",
+    ),
     links=("https://github.com/NVIDIA/nccl/issues/2353",),
     matches=(
         "node3:99:140 [1] proxy.cc:410 NCCL WARN Proxy append out of bounds",

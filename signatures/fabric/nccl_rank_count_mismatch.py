@@ -31,7 +31,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Compare WORLD_SIZE in /proc/PID/environ of the ranks",
-        "ps on all hosts for ranks of an older start",
+        "ps -eo pid,lstart,args | grep python  # on all hosts: is one of an older start left?",
     ),
     matches=(
         (

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         ),
         "Select cards that every host has with NCCL_IB_HCA.",
     ),
-    next_steps=("ibstat; rdma link; ls -l /dev/infiniband (on that rank's host)",),
+    next_steps=("ibstat; rdma link; ls -l /dev/infiniband  # on that rank's host",),
     links=("https://github.com/NVIDIA/nccl/issues/2428",),
     matches=(
         "node1:100:200 [0] NCCL INFO Rank 12 has 7 local Net devices (max 8).",

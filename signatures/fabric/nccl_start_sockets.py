@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Run again with NCCL_SOCKET_IFNAME=NAME of one interface: it starts if this is it.",
-        "grep 'NET/Socket : Using' in every rank's log",
+        "grep 'NET/Socket : Using' LOG  # of every rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,

@@ -24,7 +24,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 in turn: which run is clean?",
-        "p2pBandwidthLatencyTest and simpleP2P of the CUDA samples",
+        "Run simpleP2P and p2pBandwidthLatencyTest of the CUDA samples on that host.",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     matches=("# Out of bounds values : 12 FAILED", "# Out of bounds values : 4096 FAILED"),

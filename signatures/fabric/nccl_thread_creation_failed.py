@@ -28,10 +28,7 @@ SIGNATURE = Signature(
         "Use fewer DataLoader workers and set OMP_NUM_THREADS.",
     ),
     next_steps=(
-        (
-            "cat /proc/PID/limits | grep processes; cat /sys/fs/cgroup/pids.max "
-            "/sys/fs/cgroup/pids.current"
-        ),
+        "grep processes /proc/PID/limits; grep -H . /sys/fs/cgroup/pids.*  # in the container",
         "ls /proc/PID/task | wc -l",
     ),
     matches=(

@@ -37,7 +37,7 @@ SIGNATURE = Signature(
             "workers hold the descriptors."
         ),
     ),
-    next_steps=("cat /proc/PID/limits | grep 'open files'; ls /proc/PID/fd | wc -l",),
+    next_steps=("grep 'open files' /proc/PID/limits; ls /proc/PID/fd | wc -l",),
     matches=(
         (
             "node3:99:140 [1] misc/socket.cc:390 NCCL WARN socketTryAccept: Accept failed: Too "

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
             "the job without its host."
         ),
     ),
-    next_steps=("dmesg -T and the scheduler's log on that host",),
+    next_steps=("dmesg -T  # on that host; and what the scheduler says of it",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     matches=(
         "  1 job process is considered dead (unreachable via the RAS network)",

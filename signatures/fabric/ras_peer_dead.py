@@ -25,7 +25,7 @@ SIGNATURE = Signature(
     means="This process no longer answers the health check of its peers; they wait for it.",
     confidence=0.9,
     remedies=("Look at that process and its host, then restart the job without it.",),
-    next_steps=("ps -o pid,stat,wchan:30,cmd -p PID on that node; dmesg -T there",),
+    next_steps=("ps -o pid,stat,wchan:30,cmd -p PID; dmesg -T  # on that node",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     matches=(
         "[2026-07-01 13:07:07] PEER_DEAD: Process 48213 on node 10.1.0.4 managing GPU 5",

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "ps -o pid,stat,wchan:30,cmd -p PID on that node; dmesg -T there",
+        "ps -o pid,stat,wchan:30,cmd -p PID; dmesg -T  # on that node",
         "Ask RAS again after a minute: INCOMPLETE that becomes DEAD is gone for good",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),

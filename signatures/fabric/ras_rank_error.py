@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     means="This rank failed by itself; the others see a lost peer or wait.",
     confidence=0.8,
     remedies=("Read this process's NCCL WARN lines and its first traceback.",),
-    next_steps=("grep 'NCCL WARN' in that rank's log; dmesg -T | grep Xid on that node",),
+    next_steps=("grep 'NCCL WARN' LOG; dmesg -T | grep Xid  # the log of that rank, on its node",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     matches=(
         "  Rank 5 reported Unhandled CUDA error -- GPU 5 managed by process 48213 on node 10.1.0.4",

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Read the first CUDA error in that rank's log",
-        "dmesg -T | grep Xid: is it always the same GPU?",
+        "dmesg -T | grep Xid  # is it always the same GPU?",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

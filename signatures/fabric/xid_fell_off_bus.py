@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "nvidia-smi -L  # on that host: which index is missing?",
-        "dmesg -T | grep -E 'AER|pcieport' just before",
+        "dmesg -T | grep -E 'AER|pcieport'  # just before the Xid",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
     matches=(

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep Xid: is there an earlier one on this GPU?",
+        "dmesg -T | grep Xid  # is there an earlier one on this GPU?",
         "nvidia-smi -q -i INDEX",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),

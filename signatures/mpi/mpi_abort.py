@@ -25,7 +25,9 @@ SIGNATURE = Signature(
     means="This rank ended the whole job on purpose, because of an error of its own.",
     confidence=0.85,
     remedies=("Read what this rank printed before: a traceback, or MPI's error stack.",),
-    next_steps=("mpirun --tag-output (or --output tag) tells whose line is whose",),
+    next_steps=(
+        "Run mpirun --tag-output (Open MPI 5: --output tag): it tells whose line is whose.",
+    ),
     matches=(
         "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD",
         (

@@ -30,9 +30,7 @@ SIGNATURE = Signature(
         ),
         "Open TCP ports between the nodes; pin the interface with --mca oob_tcp_if_include.",
     ),
-    next_steps=(
-        "ssh each node: which orted (prted); mpirun --mca plm_base_verbose 5 -np 2 hostname",
-    ),
+    next_steps=("ssh NODE which orted prted; mpirun --mca plm_base_verbose 5 -np 2 hostname",),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(
         "ORTE was unable to reliably start one or more daemons.",

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
             "LimitMEMLOCK of slurmd or containerd, --ulimit memlock=-1)."
         ),
     ),
-    next_steps=("cat /proc/PID/limits | grep 'locked memory' on a failing and on a working node",),
+    next_steps=("grep 'locked memory' /proc/PID/limits  # on a failing and on a working node",),
     matches=(
         "The OpenFabrics (openib) BTL failed to initialize while trying to",
         (

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "ompi_info | head; which mpirun; ldd  # of the MPI library on that host",
+        "ompi_info | head; which mpirun; ldd $(which mpirun)  # on that host",
         "mpirun -np 2 --host BADHOST hostname",
     ),
     matches=(

@@ -25,7 +25,9 @@ SIGNATURE = Signature(
         "Look at the lines below for the node, and check that it is up.",
         "If nodes are up: pin the interface with --mca oob_tcp_if_include and btl_tcp_if_include.",
     ),
-    next_steps=("ping and ssh between the nodes; the batch system's log",),
+    next_steps=(
+        "ping -c 3 NODE; ssh NODE true  # between the nodes; and what the batch system says",
+    ),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(
         "ORTE has lost communication with a remote daemon.",

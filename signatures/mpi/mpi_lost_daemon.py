@@ -33,7 +33,7 @@ SIGNATURE = Signature(
             "btl_tcp_if_include (prte_if_include in Open MPI 5)."
         ),
     ),
-    next_steps=("ping and ssh to that node; dmesg -T there; the batch system's log",),
+    next_steps=("ping -c 3 NODE; ssh NODE dmesg -T  # and what the batch system says of it",),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(
         "  Remote daemon: [[16919,0],3] on node n0127",

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         ),
         "Open TCP ports between the nodes.",
     ),
-    next_steps=("ip -br addr on both hosts; nc -vz between them",),
+    next_steps=("ip -br addr; nc -vz OTHER_HOST PORT  # on both hosts",),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(
         (

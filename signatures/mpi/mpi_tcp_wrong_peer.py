@@ -29,7 +29,7 @@ SIGNATURE = Signature(
         "Pin the network with --mca btl_tcp_if_include SUBNET/CIDR on all hosts.",
         "Use the same Open MPI version everywhere.",
     ),
-    next_steps=("ip -br addr on all hosts: an address that is the same on several (172.17.0.1)?",),
+    next_steps=("ip -br addr  # on all hosts: is one address on several of them (172.17.0.1)?",),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(
         "WARNING: Open MPI accepted a TCP connection from what appears to be a",

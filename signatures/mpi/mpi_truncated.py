@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Print the call, its count and tag on both ranks before it",
-        "py-spy dump --native  # of the ranks if they still live",
+        "py-spy dump --native --pid PID  # of the ranks, if they still live",
     ),
     matches=(
         "[n0042:20133] *** MPI_ERR_TRUNCATE: message truncated",

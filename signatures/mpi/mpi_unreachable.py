@@ -33,7 +33,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "ip -br addr; ucx_info -d  # on both hosts",
-        "mpirun --mca btl_base_verbose 30 ...",
+        "mpirun --mca btl_base_verbose 30 PROGRAM  # says why each transport was left out",
     ),
     links=("https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",),
     matches=(

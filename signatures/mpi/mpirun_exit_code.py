@@ -24,7 +24,9 @@ SIGNATURE = Signature(
     means="This rank ended with an error and mpirun stopped the rest.",
     confidence=0.84,
     remedies=("Read what this rank printed last: its own error is the cause.",),
-    next_steps=("mpirun --tag-output (or --output tag) tells whose line is whose",),
+    next_steps=(
+        "Run mpirun --tag-output (Open MPI 5: --output tag): it tells whose line is whose.",
+    ),
     matches=(
         "x3005c0s7b0n0.hsn.example.org: rank 2 exited with code 1",
         "  Process name: [[62823,1],2]",

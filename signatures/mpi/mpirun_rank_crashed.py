@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         "For signal 11 run with PYTHONFAULTHANDLER=1 or take a core file; for 7 check /dev/shm.",
     ),
     next_steps=(
-        "mpirun --tag-output (or --output tag) tells whose line is whose",
+        "Run mpirun --tag-output (Open MPI 5: --output tag): it tells whose line is whose.",
         "dmesg -T | grep segfault  # on that node",
     ),
     matches=(

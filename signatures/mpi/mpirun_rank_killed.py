@@ -35,7 +35,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "dmesg -T | grep -i 'killed process'  # on that node",
-        "sacct -j JOB -o jobid,state,maxrss,reqmem, or kubectl describe pod",
+        "sacct -j JOB -o JobID,State,MaxRSS,ReqMem  # or: kubectl describe pod POD",
     ),
     matches=(
         "x4502c1s3b0n0.hsn.example.org: rank 17 died from signal 9",

@@ -30,8 +30,8 @@ SIGNATURE = Signature(
         "Count a memory-backed /dev/shm into the limit.",
     ),
     next_steps=(
-        "kubectl describe pod POD (Last State, Reason)",
-        "kubectl top pod; cat /sys/fs/cgroup/memory.events  # in the pod",
+        "kubectl describe pod POD  # Last State, Reason",
+        "kubectl top pod POD; kubectl exec POD -- cat /sys/fs/cgroup/memory.events",
     ),
     links=("https://kubernetes.io/docs/tasks/configure-pod-container/assign-memory-resource/",),
     matches=(

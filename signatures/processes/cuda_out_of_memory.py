@@ -41,7 +41,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "nvidia-smi  # on that host: does another process hold memory on that GPU?",
-        "torch.cuda.memory_summary(), or a memory snapshot, of that rank",
+        "Print torch.cuda.memory_summary() on that rank, or take a memory snapshot.",
     ),
     links=("https://pytorch.org/docs/stable/notes/cuda.html#memory-management",),
     matches=(

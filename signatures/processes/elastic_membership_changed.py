@@ -36,7 +36,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "Read the agent's log on the node that left",
-        "dmesg -T and the scheduler's record of that node",
+        "dmesg -T  # on that node; and what the scheduler says of it",
     ),
     links=("https://pytorch.org/docs/stable/elastic/run.html",),
     matches=(

@@ -44,7 +44,7 @@ SIGNATURE = Signature(
         ),
         "Run under AddressSanitizer or valgrind, or bisect by removing extensions.",
     ),
-    next_steps=("coredumpctl gdb PID, or gdb python core",),
+    next_steps=("coredumpctl gdb PID  # or, with a core file: gdb python CORE",),
     matches=(
         "double free or corruption (!prev)",
         "free(): invalid pointer",

@@ -38,7 +38,7 @@ SIGNATURE = Signature(
         "Ask the scheduler for more memory per task.",
     ),
     next_steps=(
-        "free -g; ulimit -v; cat /sys/fs/cgroup/memory.max and memory.events on that host",
+        "free -g; ulimit -v; cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events  # there",
     ),
     links=("https://docs.kernel.org/admin-guide/cgroup-v2.html",),
     matches=(

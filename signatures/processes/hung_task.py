@@ -39,8 +39,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep -A25 'blocked for more than': which functions (nfs_, ll_, xfs_, nvme)?",
-        "cat /proc/PID/stack /proc/PID/wchan; ls -l /proc/PID/fd",
+        "dmesg -T | grep -A25 'blocked for more than'  # in nfs_, ll_, xfs_, nvme?",
+        "cat /proc/PID/stack /proc/PID/wchan; ls -l /proc/PID/fd  # as root: which file?",
     ),
     matches=(
         "[ 1451.2] INFO: task python3:48213 blocked for more than 120 seconds.",

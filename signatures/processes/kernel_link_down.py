@@ -27,8 +27,8 @@ SIGNATURE = Signature(
         "Check cable, transceiver and switch port; take the host out of the job until then.",
     ),
     next_steps=(
-        "ibstat; rdma link; ip -br link; ethtool -S for link_down counters",
-        "dmesg -T | grep -i 'link': did it come up again?",
+        "ibstat; rdma link; ip -br link; ethtool -S INTERFACE | grep link_down",
+        "dmesg -T | grep -i 'link'  # did it come up again?",
     ),
     matches=(
         "[ 991.2] mlx5_core 0000:0c:00.0: Port: 1 Link DOWN",

@@ -31,7 +31,7 @@ SIGNATURE = Signature(
         "If it stays away: lazy unmount (umount -l) and restart the job elsewhere.",
     ),
     next_steps=(
-        "dmesg -T | grep 'nfs: server': did an OK follow?",
+        "dmesg -T | grep 'nfs: server'  # did an OK follow?",
         "timeout 5 stat MOUNT; nfsstat -m; ps -eo pid,stat,wchan:30,cmd | grep ' D'",
     ),
     matches=(

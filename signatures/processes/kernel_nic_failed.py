@@ -33,7 +33,7 @@ SIGNATURE = Signature(
             "host; update its firmware."
         ),
     ),
-    next_steps=("dmesg -T | grep mlx5 on that host; ibstat; devlink health",),
+    next_steps=("dmesg -T | grep mlx5; ibstat; devlink health show  # on that host",),
     matches=(
         (
             "[ 991.2] mlx5_core 0000:0c:00.0: poll_health:739:(pid 0): device's health "

@@ -34,7 +34,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep -A30 'soft lockup': which driver is in the trace?",
+        "dmesg -T | grep -A30 'soft lockup'  # which driver is in the trace?",
         "In a virtual machine: check steal time (vmstat, top)",
     ),
     matches=(

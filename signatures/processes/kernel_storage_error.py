@@ -30,7 +30,7 @@ SIGNATURE = Signature(
     remedies=("Take the host out of the job; replace the disk or restore the storage service.",),
     next_steps=(
         "dmesg -T | grep -iE 'error|nvme|xfs|ext4'  # around that time",
-        "smartctl -a or nvme smart-log on that device; df -h",
+        "sudo smartctl -a DEVICE; df -h  # of NVMe: nvme smart-log DEVICE",
     ),
     matches=(
         (

@@ -41,7 +41,7 @@ SIGNATURE = Signature(
         "Rebuild extensions against the PyTorch that is installed.",
     ),
     next_steps=(
-        "coredumpctl gdb PID or gdb python core",
+        "coredumpctl gdb PID  # or, with a core file: gdb python CORE",
         "dmesg -T | grep segfault  # on that host",
     ),
     links=("https://pytorch.org/docs/stable/elastic/errors.html",),

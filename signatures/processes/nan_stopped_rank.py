@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         "Decide on the all-reduced value, so that all ranks leave or stay together.",
         "Look at the batch and the learning rate; if always the same host, test its GPUs.",
     ),
-    next_steps=("torch.autograd.set_detect_anomaly(True) on a short run",),
+    next_steps=("Run a few steps with torch.autograd.set_detect_anomaly(True).",),
     matches=(
         (
             "AssertionError: Rank 3: found NaN in local grad norm in backward pass before "

@@ -43,8 +43,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "cat /sys/fs/cgroup/.../memory.events memory.max memory.peak",
-        "dmesg -T | grep -A30 'invoked oom-killer': who held how much",
+        "cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory.max  # in the container",
+        "dmesg -T | grep -A60 'invoked oom-killer'  # the table: who held how much?",
     ),
     matches=(
         (

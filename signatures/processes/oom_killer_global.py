@@ -43,7 +43,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "dmesg -T | grep -A60 'invoked oom-killer': the table shows who held how much",
+        "dmesg -T | grep -A60 'invoked oom-killer'  # the table: who held how much?",
         "free -g; df -h /dev/shm",
     ),
     matches=(

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
             "workers, mmap=True for checkpoints)."
         ),
     ),
-    next_steps=("dmesg -T | grep -B60 oom_reaper: the table shows who held how much",),
+    next_steps=("dmesg -T | grep -B60 oom_reaper  # the table: who held how much?",),
     matches=(
         (
             "oom_reaper: reaped process 48213 (python3), now anon-rss:0kB, file-rss:0kB, "

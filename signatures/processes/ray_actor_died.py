@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Read the worker's log under /tmp/ray/session_latest/logs on its node.",
         "Check the node's memory and the kernel log.",
     ),
-    next_steps=("ray logs worker-*.err; dmesg -T | grep -i 'killed process'",),
+    next_steps=("ray logs 'worker-*.err'; dmesg -T | grep -i 'killed process'",),
     matches=(
         "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         "Check that the extension in the named library was built for this torch and CUDA.",
     ),
     next_steps=(
-        "coredumpctl info PID, or gdb with the core file",
+        "coredumpctl info PID  # or, with a core file: gdb python CORE",
         "Compare the time with the first error of the other ranks",
     ),
     matches=(

@@ -43,7 +43,7 @@ SIGNATURE = Signature(
         "Run under gdb, or with a core dump, to see the native frame.",
     ),
     next_steps=(
-        "coredumpctl gdb, or gdb --args python script.py",
+        "coredumpctl gdb  # of the last crash; or run it again: gdb --args python SCRIPT",
         "dmesg -T | grep segfault  # on that host",
     ),
     matches=(

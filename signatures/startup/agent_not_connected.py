@@ -24,5 +24,5 @@ SIGNATURE = Signature(
         ),
         "If it runs there, compare address and port of all nodes, then host names and firewall.",
     ),
-    next_steps=("nc -vz {endpoint}  # from this host (host and port apart): does anyone listen?",),
+    next_steps=("nc -vz $(echo {endpoint} | tr : ' ')  # from this host: does anyone listen?",),
 )

@@ -34,10 +34,7 @@ SIGNATURE = Signature(
         "Check that the shared file system with the environment is mounted on that node.",
     ),
     next_steps=(
-        (
-            "which python; python -c 'import torch; print(torch.__version__, torch.__file__)' on "
-            "every node"
-        ),
+        ("which python; python -c 'import torch; print(torch.__version__)'  # on every node"),
     ),
     matches=(
         "ModuleNotFoundError: No module named 'flash_attn'",

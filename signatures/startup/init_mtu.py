@@ -25,6 +25,8 @@ SIGNATURE = Signature(
             "carries (ip link set DEV mtu 1500), or raise it on all of the way."
         ),
     ),
-    next_steps=("ping -M do -s 1472 {host}; ping -M do -s 8972 {host}  # which sizes pass?",),
+    next_steps=(
+        "ping -c 3 -M do -s 1472 {host}; ping -c 3 -M do -s 8972 {host}  # which sizes pass?",
+    ),
     outranks=("stuck-together", "missing-rank-in-collective", "init-not-connected"),
 )

@@ -41,7 +41,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "getent hosts {host}  # on every node",
-        "scontrol show hostnames on Slurm",
+        "scontrol show hostnames  # on Slurm, inside the job",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html#tcp-initialization",),
     matches=(

@@ -46,8 +46,8 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=(
-        "ls -l and sha256sum of the file on that host and another",
-        "head -c 100 FILE (a git-lfs pointer is text)",
+        "ls -l FILE; sha256sum FILE  # on that host and on another",
+        "head -c 100 FILE  # a git-lfs pointer is text",
     ),
     matches=(
         (

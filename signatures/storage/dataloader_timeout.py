@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     ),
     next_steps=(
         "py-spy dump --subprocesses --pid PID  # of that rank",
-        "iostat -x 1 and the state of the file system on that host",
+        "iostat -x 1 5; df -h  # on that host",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),
     matches=(

@@ -37,7 +37,7 @@ SIGNATURE = Signature(
             "destroy the last good one."
         ),
     ),
-    next_steps=("df -h and df -i of the path; quota -s; lfs quota on Lustre",),
+    next_steps=("df -h PATH; df -i PATH; quota -s  # on Lustre: lfs quota -u $USER PATH",),
     matches=(
         "OSError: [Errno 28] No space left on device",
         "OSError: [Errno 122] Disk quota exceeded: '/home/user/.cache'",

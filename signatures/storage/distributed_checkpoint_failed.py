@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "Read the traceback marked with that rank: space, rights, missing keys.",
         "Check that all ranks pass state dicts with the same keys.",
     ),
-    next_steps=("df -h and ls -ld of the checkpoint path on that rank's host",),
+    next_steps=("df -h PATH; ls -ld PATH  # of the checkpoint, on that rank's host",),
     links=("https://pytorch.org/docs/stable/distributed.checkpoint.html",),
     matches=(
         (

@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         "Check mounts and kernel log of that host; remount, or take it out.",
         "Read training data from local copies where the shared file system is not dependable.",
     ),
-    next_steps=("dmesg -T | tail -50 on that host; df PATH; mount | grep PATH",),
+    next_steps=("dmesg -T | tail -50; df PATH; findmnt -T PATH  # on that host",),
     matches=(
         "OSError: [Errno 5] Input/output error: '/lustre/data/shard-17.bin'",
         "OSError: [Errno 108] Cannot send after transport endpoint shutdown: '/lustre/ckpt'",

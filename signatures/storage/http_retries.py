@@ -27,7 +27,7 @@ SIGNATURE = Signature(
         "Download beforehand and work offline (HF_HUB_OFFLINE=1).",
         "Check proxy and network of that host.",
     ),
-    next_steps=("curl -sI the address on that host",),
+    next_steps=("curl -sI URL  # the address that the line names, from that host",),
     matches=(
         (
             "WARNING:urllib3.connectionpool:Retrying (Retry(total=2, connect=None, read=None, "

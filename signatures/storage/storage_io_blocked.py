@@ -36,7 +36,7 @@ SIGNATURE = Signature(
         "Stage data to local disk, or read with a timeout in a thread that may be given up.",
     ),
     next_steps=(
-        "cat /proc/{pid}/stack; ls -l /proc/{pid}/fd",
+        "sudo cat /proc/{pid}/stack; ls -l /proc/{pid}/fd  # in which file system, on which file?",
         "timeout 5 stat PATH; df -h; dmesg -T",
     ),
 )

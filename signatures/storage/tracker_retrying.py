@@ -27,7 +27,7 @@ SIGNATURE = Signature(
     remedies=("WANDB_MODE=offline (wandb sync later), and see whether the job then moves.",),
     next_steps=(
         "curl -sI https://api.wandb.ai  # on that host",
-        "py-spy dump  # of rank 0: is it inside wandb?",
+        "py-spy dump --pid PID  # of rank 0: is it inside wandb?",
     ),
     matches=(
         "wandb: Network error (ConnectTimeout), entering retry loop.",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_VERB = re.compile(r"\{who\} (?!(?:always|this|its|as|across|perhaps|plus)\b)([a-z]+s)\b")
+_VERB = re.compile(
+    r"\{(who|gpus|hosts|others)\} (?!(?:always|this|its|as|across|perhaps|plus)\b)([a-z]+s)\b"
+)
 _IRREGULAR = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
-_MANY = re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, | and )|\d+ processes")
+_MANY = re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
 
 
 class _Words(dict[str, str]):
@@ -19,9 +21,12 @@ class _Words(dict[str, str]):
 
 def fill(text: str, words: Mapping[str, str]) -> str:
     """Fill the fields of a text; a verb right behind ``{who}`` agrees with it in number."""
-    if _MANY.match(words.get("who", "")):
-        text = _VERB.sub(lambda found: f"{{who}} {_plural(found.group(1))}", text)
-    return text.format_map(_Words(words))
+
+    def agreeing(found: re.Match[str]) -> str:
+        field, verb = found.groups()
+        return f"{{{field}}} {_plural(verb) if _MANY.match(words.get(field, '')) else verb}"
+
+    return _VERB.sub(agreeing, text).format_map(_Words(words))
 
 
 def sentence(text: str) -> str:

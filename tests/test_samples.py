@@ -24,13 +24,18 @@ def diagnosis(name: str, capsysbinary: pytest.CaptureFixture[bytes]) -> bytes:
 def test_recorded_sample_is_diagnosed(
     name: str, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """The first finding names what the sample's truth names, in a report the schema allows."""
+    """The first finding names what the sample's truth names, in a report the schema allows.
+
+    One hang has one cause: what else is found follows from it.
+    """
     output = diagnosis(name, capsysbinary)
 
     report = msgspec.json.decode(output, type=Report)
     assert deviations(SAMPLES[name], report) == [], report.headline
     jsonschema.validate(msgspec.json.decode(output), schema())
     assert report.notes == ()
+    assert [n for n, finding in enumerate(report.findings) if finding.caused_by is None] == [0]
+    assert all(finding.evidence and finding.remedies for finding in report.findings)
 
 
 def test_a_bundle_gives_the_same_report_byte_for_byte(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, report_of, still
 
+from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.output import _terminal_text
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who, few
@@ -184,6 +185,7 @@ def test_a_list_of_ranks_says_how_many_it_leaves_out() -> None:
 def test_a_verb_agrees_with_who(who: str, says: str) -> None:
     """A sentence about several ranks is one about several."""
     assert fill("{who} takes none and is late; {who} reaches it", {"who": who}) == says
+    assert fill("{gpus} has errors", {"gpus": "GPUs 0-1 of n1"}) == "GPUs 0-1 of n1 have errors"
 
 
 def test_their_workers_are_not_its() -> None:
@@ -213,3 +215,19 @@ def test_a_recorder_numbers_the_collective_that_stacks_lead() -> None:
     assert report.findings[0].signature == "dataloader-blocked"
     assert call is not None
     assert (call.op, call.group, call.seq) == ("all_reduce", "default_pg", 7)
+
+
+def test_explain_marks_what_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command stands on a line of its own behind a $; sentences are broken at 100 columns."""
+    assert main(["explain", "init-master-no-answer"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  $ nc -zv -w 3 HOST PORT  # on the host of the rank" in lines
+    assert max(len(line) for line in lines) <= 100
+
+
+def test_torchruns_of_one_host_are_named_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence reads as one: pids behind one name."""
+    samples = Path(SAMPLE).parent.parent
+    assert main([str(samples / "agent-other-rdzv-id" / "bundle.tar.zst")]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("than torchrun (pid 16189, pid 16190 on vm) (rdzv-id run-0).")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import cards
 from whyhang.analyzer.errors import TargetError
+
+WIDTH = 100
 
 if TYPE_CHECKING:
     from whyhang.analyzer.signature import Signature
@@ -90,9 +93,27 @@ def story(signature: Signature) -> str:
     ):
         if texts:
             parts += ["", title]
-            plain = texts if title == "See" else tuple(_plain(text) for text in texts)
-            parts += [f"  - {text}" for text in plain]
+            if title == "See":
+                parts += [f"  - {text}" for text in texts]
+            else:
+                parts += [_item(_plain(text)) for text in texts]
     return "\n".join(parts)
+
+
+def _item(text: str) -> str:
+    """Write an item of a list; what can be pasted into a shell stays on one line."""
+    from whyhang.analyzer.reports.page import is_command  # noqa: PLC0415 - not for `--help`
+
+    if is_command(text):
+        return f"  $ {text}"
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent="  - ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _told(signature: Signature) -> str:

@@ -163,15 +163,25 @@ def _restarts(agents: Iterable[Agent]) -> str:
 
 
 def _names(agents: list[Agent]) -> str:
-    names = [_name(agent) for agent in agents[:3]] + (["…"] if len(agents) > 3 else [])
-    return "torchrun " + ", ".join(names)
+    """Name up to three agents: by node, or by host with their pids."""
+    more = ["…"] if len(agents) > 3 else []
+    shown = agents[:3]
+    if all(agent.node_rank is not None for agent in shown):
+        names = [f"of node {agent.node_rank} ({_pid(agent)}{_on(agent)})" for agent in shown]
+        return "torchrun " + ", ".join([*names, *more])
+    hosts: dict[str, list[str]] = {}
+    for agent in shown:
+        hosts.setdefault(_on(agent), []).append(_pid(agent))
+    names = [f"{', '.join(pids)}{host}" for host, pids in hosts.items()]
+    return f"torchrun ({'; '.join([*names, *more])})"
 
 
-def _name(agent: Agent) -> str:
-    node = f"of node {agent.node_rank} " if agent.node_rank is not None else ""
-    pid = f"pid {agent.who.pid}" if agent.who.pid is not None else agent.source.file
-    where = f" on {agent.who.host}" if agent.who.host else ""
-    return f"{node}({pid}{where})"
+def _pid(agent: Agent) -> str:
+    return f"pid {agent.who.pid}" if agent.who.pid is not None else agent.source.file
+
+
+def _on(agent: Agent) -> str:
+    return f" on {agent.who.host}" if agent.who.host else ""
 
 
 def _quotes(agents: Iterable[Agent]) -> list[Evidence]:

@@ -29,8 +29,8 @@ SIGNATURE = Signature(
     confidence=0.85,
     remedies=(
         (
-            "Call torch.cuda.set_device(LOCAL_RANK) before any tensor is made, and use that "
-            "device for all of them."
+            "Call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before any tensor is "
+            "made, and use that device for all of them."
         ),
     ),
     next_steps=(

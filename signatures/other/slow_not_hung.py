@@ -18,5 +18,5 @@ SIGNATURE = Signature(
     ),
     confidence=0.85,
     remedies=("Leave the job running, and look at why {who} is slower: data, CPU, thermal, host.",),
-    next_steps=("whyhang PID --looks 10 --interval 5  # is it always the same rank?",),
+    next_steps=("whyhang {pid} --looks 10 --interval 5  # is it always the same rank?",),
 )

@@ -28,8 +28,8 @@ SIGNATURE = Signature(
     remedies=(
         "End what holds the GPU (nvidia-smi, fuser -v /dev/nvidia*).",
         (
-            "Bind every rank to its own GPU (torch.cuda.set_device(LOCAL_RANK)) before the first "
-            "CUDA call."
+            "Bind every rank to its own GPU before the first CUDA call: "
+            "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))."
         ),
         (
             "If the GPU is empty, take the host out and check it (dmesg for Xid, nvidia-smi -q "

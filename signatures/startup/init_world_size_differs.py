@@ -16,5 +16,11 @@ SIGNATURE = Signature(
     confidence=0.95,
     remedies=("Start every rank with the same WORLD_SIZE.",),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
-    outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
+    outranks=(
+        "init-joins-differ",
+        "init-missing-rank",
+        "rank-died",
+        "missing-rank-in-collective",
+        "stuck-together",
+    ),
 )

@@ -2,8 +2,9 @@
 
 ``READERS`` is all that reads files, in the order in which a file is offered to them; several
 may take something from one file. A new kind of evidence adds its reader here. ``LIVE_READERS``
-are those of them for the files that a look at a live job yields. They are imported when they
-are first asked for: a live job must not wait for readers of what it does not have.
+are those of them for the files that a look at a live job yields, ``DUMP_READERS`` those for
+pickles. They are imported when they are first asked for: nobody must wait for readers of what
+is not there.
 """
 
 from __future__ import annotations
@@ -11,10 +12,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from whyhang.analyzer.reading import Reader
 
     READERS: tuple[Reader, ...]
     LIVE_READERS: tuple[Reader, ...]
+    DUMP_READERS: tuple[Reader, ...]
+
+
+def readers_for(starts: Iterable[bytes]) -> tuple[Reader, ...]:
+    """Give the readers that files may need which begin so: for recorder dumps alone, few."""
+    from whyhang import collectors  # noqa: PLC0415 - only so it is asked for by name
+
+    only_pickles = all(start.startswith(b"\x80") for start in starts)
+    return collectors.DUMP_READERS if only_pickles else collectors.READERS
+
+
+def _dump_readers() -> tuple[Reader, ...]:
+    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+
+    return (OwnFiles(), FlightRecorder())
 
 
 def _live_readers() -> tuple[Reader, ...]:
@@ -65,7 +84,11 @@ def _readers() -> tuple[Reader, ...]:
 if not TYPE_CHECKING:  # type checkers would take every submodule for a tuple of readers
 
     def __getattr__(name: str) -> tuple[Reader, ...]:
-        makers = {"READERS": _readers, "LIVE_READERS": _live_readers}
+        makers = {
+            "READERS": _readers,
+            "LIVE_READERS": _live_readers,
+            "DUMP_READERS": _dump_readers,
+        }
         if name not in makers:
             raise AttributeError(name)
         found = globals()[name] = makers[name]()

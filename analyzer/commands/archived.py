@@ -27,15 +27,15 @@ def facts(
     ``known`` loads the signatures, which takes a while: it is called beside the reading or, where
     there are logs, before the first of them. ``store`` stays open until the diagnosis is made.
     """
-    from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors import readers_for  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.folder import read  # noqa: PLC0415
 
     meter = progress.meter
-    readers = (*READERS, Logs(known, told=meter.count))
+    logs = Logs(known, told=meter.count)
     return list(
         read(
             paths,
-            readers=readers,
+            readers=lambda starts: (*readers_for(starts), logs),
             progress=progress.say,
             store=store,
             meter=meter,

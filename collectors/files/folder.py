@@ -56,7 +56,7 @@ class Apart(Protocol):
 def read(
     paths: Sequence[str | Path],
     *,
-    readers: Sequence[Reader],
+    readers: Sequence[Reader] | Callable[[Sequence[bytes]], Sequence[Reader]],
     progress: Callable[[str], None] | None = None,
     store: Store | None = None,
     meter: Meter | None = None,
@@ -64,6 +64,7 @@ def read(
 ) -> Iterator[Fact]:
     """Yield what files, folders and archives say. Troubles become gaps, never exceptions.
 
+    ``readers`` may be a function that chooses them by the first bytes of every file.
     ``progress`` is told now and then, in words, how far the reading is, and ``meter`` all the
     time, in bytes. ``store`` holds what
     archives were unpacked to, so that facts with more behind them can be asked for it later;
@@ -84,7 +85,8 @@ def read(
                     items.append(found)
             if progress is not None:
                 progress(f"found {len(items):,} files")
-        files = _Files(opened, items, readers, gaps)
+        chosen = readers([item.start for item in items]) if callable(readers) else readers
+        files = _Files(opened, items, chosen, gaps)
         meter.start("reading", sum(item.size for item in items), files=len(items))
         yield from _settled(files.facts(gaps, progress, meanwhile), gaps)
         meter.stop()

@@ -2,7 +2,9 @@
 
 ``python benchmarks/flight_recorder.py speed --ranks 256 1024 --entries 2000`` writes one folder
 of dumps per size and runs both programs on it, each in a fresh process: wall time, peak memory,
-guilty ranks found, innocent ranks named. ``... matrix`` does the same for every kind of fault in
+guilty ranks found, innocent ranks named. Time is the best of ``--rounds`` that go in turn; the
+memory of a program of several processes is looked at in a further run, which takes longer for
+being looked at. ``... matrix`` does the same for every kind of fault in
 a small job. torchfrtrace comes with torch; it executes what a pickle says, so run it on dumps you
 made yourself only. It needs ``tabulate`` for some verdicts and crashes without it, and one thread
 only, so on a busy machine compare the seconds of CPU.
@@ -23,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fr_job
@@ -59,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", nargs="?", help="for read: dumps to read in this process")
     parser.add_argument("--ranks", type=int, nargs="*", default=[256, 1024])
     parser.add_argument("--entries", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fault", choices=tuple(fr_job.FAULTS), default="missing-rank")
     parser.add_argument("--without-torch", action="store_true", help="leave torchfrtrace out")
     options = parser.parse_args(argv)
@@ -70,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         **({} if options.without_torch else {"torchfrtrace": _run_torch}),
     }
     if options.what == "speed":
-        return _speed(programs, options.ranks, options.entries, options.fault)
+        return _speed(programs, options)
     return _matrix(programs, options.entries if options.entries < 1000 else 300)
 
 
@@ -78,17 +81,26 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
     """Keep the lines of the description."""
 
 
-def _speed(
-    programs: dict[str, Callable[[Path], Outcome]], sizes: Sequence[int], entries: int, fault: str
-) -> int:
+def _speed(programs: dict[str, Callable[[Path], Outcome]], options: argparse.Namespace) -> int:
     missed = 0
-    for ranks in sizes:
+    for ranks in options.ranks:
         tp, pp = (8, 4) if ranks >= 256 else (2, 2)
         guilty = [ranks // 3]
-        with _dumps(fault, ranks, tp, pp, guilty, entries) as (folder, job):
+        with _dumps(options.fault, ranks, tp, pp, guilty, options.entries) as (folder, job):
             size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-            print(f"\n{ranks:,} ranks x {entries:,} entries, {size:,.0f} MB, {fault} {guilty}")
-            outcomes = {name: run(folder) for name, run in programs.items()}
+            print(
+                f"\n{ranks:,} ranks x {options.entries:,} entries, {size:,.0f} MB, "
+                f"{options.fault} {guilty}, best of {options.rounds}, "
+                f"{len(os.sched_getaffinity(0))} processors"
+            )
+            rounds = [
+                {name: run(folder) for name, run in programs.items()} for _ in range(options.rounds)
+            ]
+            outcomes = {
+                name: min((one[name] for one in rounds), key=lambda outcome: outcome.cost.seconds)
+                for name in programs
+            }
+            outcomes["whyhang"] = _with_memory(outcomes["whyhang"], folder)
         for name, outcome in outcomes.items():
             print(_row(name, outcome, job.guilty))
         missed += _missed(outcomes, job.guilty)
@@ -166,8 +178,18 @@ def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
     )
 
 
-def _timed(command: Sequence[str]) -> tuple[Cost, str, str]:
-    """Run a command; give what it cost, its output and its errors."""
+def _with_memory(outcome: Outcome, folder: Path) -> Outcome:
+    """Put in the peak memory of all processes together, from a run in which it is looked at."""
+    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), look=True)
+    return replace(outcome, cost=replace(outcome.cost, megabytes=seen.megabytes))
+
+
+def _timed(command: Sequence[str], *, look: bool = False) -> tuple[Cost, str, str]:
+    """Run a command; give what it cost, its output and its errors.
+
+    ``look``: at the memory of it and its children, a hundred times a second; the kernel knows
+    the peak of each for itself only.
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         # As pip installs it, a program finds its bytecode.
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -175,10 +197,10 @@ def _timed(command: Sequence[str]) -> tuple[Cost, str, str]:
         process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
         peak = 0.0
         while True:
-            peak = max(peak, _proportional(process.pid))
-            ended, _, usage = os.wait4(process.pid, os.WNOHANG)
+            ended, _, usage = os.wait4(process.pid, os.WNOHANG if look else 0)
             if ended:
                 break
+            peak = max(peak, _proportional(process.pid))
             time.sleep(0.01)
         seconds = time.perf_counter() - start
         process.returncode = 0
@@ -186,7 +208,6 @@ def _timed(command: Sequence[str]) -> tuple[Cost, str, str]:
         for stream in (out, err):
             stream.seek(0)
             texts.append(stream.read().decode("utf-8", "replace"))
-    # Of one process the kernel knows the peak; several are looked at a hundred times a second.
     megabytes = max(peak, usage.ru_maxrss / 1024)
     return Cost(seconds, usage.ru_utime + usage.ru_stime, megabytes), texts[0], texts[1]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.model import Record, Source, few
@@ -46,6 +46,14 @@ class Difference(Record):
     odd: tuple[Value, ...]
     most: tuple[Value, ...]
     tie: bool
+
+
+def told_of(case: Case, keys: Iterable[str]) -> list[str]:
+    """Give those of ``keys`` that some member may tell: most jobs tell few."""
+    abouts = {claim.about for claim in case.job.claims}
+    told = {_ALSO.get(about, about.removeprefix(PREFIX)) for about in abouts}
+    live = any(member.processes for member in case.job.members)
+    return [key for key in keys if key in told or (live and key.isupper())]
 
 
 def values(case: Case, key: str) -> list[Value]:

@@ -18,8 +18,9 @@ class Document(Record):
     """One file as a reader sees it: plain bytes, whatever archive or compression it came in.
 
     ``path`` is the path to show in reports, relative to what the user named. ``head`` holds
-    the first ``HEAD_BYTES``. ``open`` gives a fresh binary stream from the start. ``who``,
-    ``look`` and ``taken_at`` are what the bundle's manifest or the file's name says of it.
+    the first ``HEAD_BYTES``, or all of a recorder's dump. ``open`` gives a fresh binary stream
+    from the start. ``who``, ``look`` and ``taken_at`` are what the bundle's manifest or the
+    file's name says of it.
     ``local`` is a real path on disk if there is one, for readers that map memory.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.fingerprints import Difference, difference, leading
+from whyhang.analyzer.fingerprints import Difference, difference, leading, told_of
 from whyhang.analyzer.model import CallState, Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -26,7 +26,7 @@ class Unlike(Record):
         if not _stands(case):
             return ()
         same = leading(self.numbers) if self.numbers else str
-        told = [difference(case, key, same) for key in self.keys]
+        told = [difference(case, key, same) for key in told_of(case, self.keys)]
         return tuple(_hit(case, each) for each in told if each is not None)
 
 

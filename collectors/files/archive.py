@@ -29,6 +29,8 @@ from whyhang.collectors.files import naming, unpack
 MIB = 1 << 20
 STDIN = "-"
 START_BYTES = 8
+DUMP_BYTES = 4 * MIB
+"""Up to here a pickle is read once and whole: its reader needs all of it, and nobody else any."""
 
 # Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
 # files) would take longer than the diagnosis. A file that the user names himself is read.
@@ -129,7 +131,7 @@ class Store:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         try:
             with self._open(item) as stream:
-                head = stream.read(HEAD_BYTES)
+                head = stream.read(item.size if _is_dump(item) else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(
                 item.path,
@@ -345,3 +347,7 @@ def _reason(error: BaseException) -> str:
 
 def _gap(path: str, why: str, *, cost: str = "", remedy: str = "") -> Gap:
     return Gap(what=f"reading {path}", why=why, cost=cost, remedy=remedy, source=Source(file=path))
+
+
+def _is_dump(item: Item) -> bool:
+    return item.start.startswith(b"\x80") and item.size <= DUMP_BYTES

@@ -261,7 +261,11 @@ class Track(Record):
     records that a ring buffer overwrote. ``kind`` names the evidence ("flight-recorder",
     "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``number`` is the rank within the
     group, where the source tells it. ``detail`` reads every call that the
-    source has of this track, oldest first, where that is more than ``calls``.
+    source has of this track, oldest first, where that is more than ``calls``. ``library`` is
+    what the calls go through ("nccl", "gloo"). ``unrecorded``: the source counts more calls of
+    this rank than it records (over gloo: sends and receives), so it may stand in one of those.
+    ``in_motion``: the source was written sooner after the last call than this rank takes
+    between two calls, so nothing shows that it stands still.
     """
 
     who: Who
@@ -276,6 +280,9 @@ class Track(Record):
     look: int = 0
     number: int | None = None
     detail: Callable[[], tuple[Call, ...]] | None = None
+    library: str = ""
+    unrecorded: bool = False
+    in_motion: bool = False
 
 
 class LogLine(Record):

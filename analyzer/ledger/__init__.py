@@ -22,6 +22,7 @@ from whyhang.analyzer.ledger.book import Book, Table, open_book
 from whyhang.analyzer.ledger.findings import find
 from whyhang.analyzer.ledger.heads import find_heads
 from whyhang.analyzer.ledger.meet import collective_waits, meetings
+from whyhang.analyzer.ledger.moments import forget, in_motion, overtaken, running
 from whyhang.analyzer.ledger.p2p import pair_waits, pairings
 from whyhang.analyzer.ledger.parting import parted
 from whyhang.analyzer.ledger.records import (
@@ -61,13 +62,25 @@ def judge(
 
     ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
     """
+    tracks, groups = list(tracks), list(groups)
     book = open_book(tracks, groups, world_size)
+    if older := overtaken(book):
+        book = open_book(forget(tracks, older), groups, world_size)
+        book = replace(book, disagreements=(*book.disagreements, *older.values()))
     book = replace(book, tables=tuple(parted(table) for table in book.tables))
     heads = find_heads(book)
     found = meetings(book, heads)
     known = book.present | set(book.stacks) | {wait.waiter for wait in waits}
     pairs = pairings(book, heads, known)
     own = (*collective_waits(found), *pair_waits(book, pairs))
+    if running(book):
+        return LedgerReport(
+            findings=(in_motion(book),),
+            spots=heads.spots,
+            groups=tuple(_line(table) for table in book.tables),
+            disagreements=_disagreements(book, heads.doubts),
+            moved=book.moved,
+        )
     every = (*own, *waits)
     scene = Scene(
         book=book,

@@ -17,6 +17,7 @@ from whyhang.analyzer.model import Call, CallState, Group, Record, Source, Track
 SPACES = {
     "flight-recorder": "torch",
     "watchdog": "torch",
+    "overtaken": "torch",  # see OVERTAKEN
     "fingerprint": "fingerprint",  # counted by a wrapper, from 0
     "nccl-coll": "nccl",
     "ras": "nccl",
@@ -27,6 +28,9 @@ SPACES = {
 
 PREFERENCE = {"flight-recorder": 0, "watchdog": 1, "fingerprint": 2, "nccl-coll": 3, "ras": 4}
 """Whom to believe first where several tell of one rank and group."""
+
+OVERTAKEN = "overtaken"
+"""The kind of a track whose dump is older than others: it tells of nothing but membership."""
 
 COUNTERS = frozenset({"ras", "ras-text"})
 """Counts of launches, read while ranks run: those of a job that moves differ at any moment."""
@@ -55,6 +59,11 @@ class Standing(Record):
         """Where the surest of its tracks was read."""
         return self.tracks[0].source if self.tracks else None
 
+    @property
+    def unrecorded(self) -> bool:
+        """Whether it may stand in a call that its recorder leaves out."""
+        return any(track.unrecorded for track in self.tracks)
+
 
 class Table(Record):
     """One group in one space. ``name`` is the one to show, unique within the book."""
@@ -73,13 +82,17 @@ class Table(Record):
 
 
 class Book(Record):
-    """All tables. ``present`` are ranks of which at least one track speaks (stacks aside)."""
+    """All tables. ``present`` are ranks of which at least one track speaks (stacks aside).
+
+    ``older`` are those of which only overtaken dumps speak.
+    """
 
     tables: tuple[Table, ...]
     present: frozenset[int]
     stacks: dict[int, Track]
     disagreements: tuple[Disagreement, ...]
     moved: frozenset[int]
+    older: frozenset[int] = frozenset()
 
 
 def open_book(tracks: Iterable[Track], groups: Iterable[Group], world_size: int | None) -> Book:
@@ -89,7 +102,7 @@ def open_book(tracks: Iterable[Track], groups: Iterable[Group], world_size: int 
     single, doubles = _one_dump_per_rank(latest)
     stacks = {_rank(t): t for t in single if SPACES.get(t.kind) == "stack"}
     counted = [t for t in single if SPACES.get(t.kind) != "stack"]
-    present = frozenset(_rank(track) for track in counted)
+    present = frozenset(_rank(track) for track in counted if track.kind != OVERTAKEN)
     recorded = frozenset(_rank(track) for track in counted if track.kind == "flight-recorder")
     by_key = _by_group(counted, groups, world_size, present)
     names = _names(by_key)
@@ -105,6 +118,7 @@ def open_book(tracks: Iterable[Track], groups: Iterable[Group], world_size: int 
         stacks=stacks,
         disagreements=tuple(disagreements),
         moved=moved,
+        older=frozenset(_rank(track) for track in counted) - present,
     )
 
 

@@ -9,6 +9,7 @@ from whyhang.analyzer.graph import CallRef, Cycle, Root
 from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import history_of, shift
+from whyhang.analyzer.ledger.mates import odd_ones
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.p2p import left_habit, left_open
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
@@ -53,8 +54,10 @@ def _all_completed(scene: Scene) -> tuple[Finding, ...]:
     standings = [s for table in scene.book.tables for s in table.standings.values() if s.known]
     if all(standing.completed is None for standing in standings):
         return ()  # nothing tells of an end
-    if any(table.absent for table in scene.book.tables if not table.inferred):
+    if scene.book.older or any(t.absent for t in scene.book.tables if not t.inferred):
         return ()  # the open call of a rank that left no record may be the one that matters
+    if any(standing.unrecorded for standing in standings):
+        return ()  # so may be one that is not recorded
     ranks = sorted(scene.book.present)
     quotes = scene.quotes(ranks[:3])
     return (
@@ -107,6 +110,7 @@ def _late(scene: Scene, roots: Sequence[Root]) -> Finding | None:
     ]
     if not found:
         return None
+    found = _not_recorded(scene, found)
     found.sort(key=lambda f: (f.verdict is Verdict.STALLED, -len(f.waiting)))
     if len(found) == 1:
         return found[0]
@@ -119,6 +123,33 @@ def _late(scene: Scene, roots: Sequence[Root]) -> Finding | None:
         sources=tuple(dict.fromkeys(source for part in found for source in part.sources)),
         parts=tuple(found),
     )
+
+
+def _not_recorded(scene: Scene, found: list[Finding]) -> list[Finding]:
+    """Take blame back from late ranks that may wait for each other in unrecorded calls."""
+    culprits = {rank for finding in found for rank in finding.culprits}
+    apart = {
+        rank
+        for table in scene.book.tables
+        for rank, own in table.standings.items()
+        if rank in culprits and own.unrecorded and rank not in scene.book.stacks
+    }
+    if not apart:
+        return found
+    if len(culprits) == 1:
+        return [replace(finding, unrecorded=True) for finding in found]
+    return [
+        replace(
+            finding,
+            verdict=Verdict.LATE_OR_APART,
+            says=words.late_or_apart(finding.says, sorted(culprits)),
+            culprits=(),
+            affected=merged((finding.affected, finding.culprits)),
+        )
+        if apart.issuperset(finding.culprits)
+        else finding
+        for finding in found
+    ]
 
 
 def _late_part(scene: Scene, meeting: Meeting | None, roots: Sequence[Root]) -> Finding | None:
@@ -197,6 +228,7 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
     culprits = (
         _fewer_by_group(scene, cycle)
         or tuple(sorted({rank for rank in caught if left_habit(scene.book, rank)}))
+        or odd_ones(scene.book, caught)
         or who_left(scene.book, caught)
     )
     quotes = scene.quotes([link.wait.waiter for link in links])
@@ -273,7 +305,7 @@ def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
     quotes = scene.quotes(inside[:3])
     return Finding(
         verdict=Verdict.WAITS_FOR_ABSENT if waits else Verdict.STUCK_TOGETHER,
-        says=words.waits_for_absent(inside, meeting.call, sorted(meeting.unknown))
+        says=words.waits_for_absent(inside, meeting.call, sorted(meeting.unknown), scene.book.older)
         if waits
         else words.stuck_together(inside, meeting.call),
         call=meeting.call,
@@ -296,8 +328,8 @@ def _left_behind(meeting: Meeting, roots: Sequence[Root], scene: Scene) -> Findi
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
     quotes = scene.quotes((*inside[:2], *sorted(meeting.done)[:2]))
     return Finding(
-        verdict=Verdict.STALLED,
-        says=words.stalled(inside, meeting.call, sorted(meeting.done)),
+        verdict=Verdict.HALF_DONE,
+        says=words.half_done(inside, meeting.call, sorted(meeting.done)),
         call=meeting.call,
         waiting=inside,
         affected=merged((inside, *(root.blocks for root in roots))),

@@ -20,6 +20,7 @@ from whyhang.analyzer.waits.usercode import Origin, origin, user_frame
 
 MAX_SHIFT = 16
 MAX_DIVERGENCES = 64
+MIN_ROUNDS = 5
 
 Key = tuple[object, ...]
 History = Mapping[int, Call]
@@ -67,14 +68,15 @@ def shift(theirs: History, usual: History) -> Shift | None:
 def off_habit(before: Sequence[Call], call: Call) -> bool | None:
     """Tell whether a rank never took the step to ``call`` before; None if it has no habit.
 
-    ``before`` are its earlier calls, oldest first.
+    ``before`` are its earlier calls, oldest first. A few rounds make no habit: what comes every
+    tenth step (an evaluation, a checkpoint) looks new to whoever knows three.
     """
     if not before:
         return None
     keys = [_peer_key(earlier) for earlier in before]
     last, this = keys[-1], _peer_key(call)
     followers = [after for first, after in itertools.pairwise(keys) if first == last]
-    return this not in followers if followers else None
+    return this not in followers if len(followers) >= MIN_ROUNDS else None
 
 
 def left_loop(theirs: History, usual: History, seq: int) -> bool:

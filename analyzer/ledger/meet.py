@@ -48,16 +48,27 @@ class Meeting(Record):
         return tuple(sorted(head.rank for head in self.inside))
 
     @property
+    def told_late(self) -> bool:
+        """Whether the end of a call is recorded only some time after it."""
+        return any(
+            track.library == "gloo"
+            for head in self.inside
+            for track in self.table.standings[head.rank].tracks
+        )
+
+    @property
     def stalled(self) -> bool:
         """Whether others have finished what those inside have not, though nobody is missing.
 
-        Finishing a collective without a root takes everyone's part in it.
+        Finishing a collective without a root takes everyone's part in it. Over gloo the end
+        of a call is recorded some time after it.
         """
         return (
             bool(self.done)
             and not self.missing
             and len(self.done) >= len(self.inside)
             and self.call.op not in ROOTED
+            and not self.told_late
             and (not self.table.inferred or self.table.group.description == WORLD)
         )
 

@@ -24,6 +24,9 @@ class Verdict(enum.Enum):
     CROSS_GROUP = "groups entered in opposite order"
     WAITS_FOR_ABSENT = "waits for ranks that left no record"
     ALL_COMPLETED = "every recorded call is completed"
+    IN_MOTION = "recorded while the ranks went on"
+    HALF_DONE = "finished by some, and not by others"  # which does not tell whose fault it is
+    LATE_OR_APART = "late, or in a call that is not recorded"
 
 
 class Quote(Record):
@@ -58,7 +61,8 @@ class Finding(Record):
     skipped, was one too many, or that a culprit did last before it fell behind; ``site`` is the
     culprit's own code line for that. ``quotes`` are the records it rests on. ``parts`` splits a
     verdict that several ranks earned in several calls. ``by_history``: the ranks were even, and
-    the culprit is the one that left its own habit. ``inferred``: the membership of the group was
+    the culprit is the one that left its own habit. ``unrecorded``: the culprit may stand in a
+    call that its recorder leaves out. ``inferred``: the membership of the group was
     concluded, not read. ``cause`` is False where another finding explains this one.
     """
 
@@ -73,6 +77,7 @@ class Finding(Record):
     sides: tuple[Side, ...] = ()
     tie: bool = False
     by_history: bool = False
+    unrecorded: bool = False
     missed: CallRef | None = None
     site: Frame | None = None
     waiting_site: Frame | None = None

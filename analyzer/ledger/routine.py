@@ -32,9 +32,10 @@ Step = Callable[["Issued"], Hashable]
 
 
 class Issued(Record):
-    """A call of one rank, with the group it was made on."""
+    """A call of one rank, with the group it was made on and how many are in that."""
 
     table: int
+    size: int
     call: Call
 
 
@@ -50,7 +51,7 @@ def who_left(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
     if len(ranks) < 2 or len(ranks) > MAX_RANKS:
         return ()
     issued = {rank: issued_by(book, rank) for rank in ranks}
-    for own, shared in ((_full, _full_anywhere), (_plain, _plain_anywhere)):
+    for own, shared in ((_full, full_anywhere), (_plain, plain_anywhere)):
         courses = {rank: _course([own(i) for i in issued[rank]]) for rank in ranks}
         left = [rank for rank, course in courses.items() if course and course.left is not None]
         if None in courses.values() or not left or 2 * len(left) > len(ranks):
@@ -69,8 +70,9 @@ def issued_by(book: Book, rank: int) -> list[Issued]:
         standing = table.standings.get(rank)
         if standing is None or not standing.tracks:
             continue
+        size = len(table.members)
         calls = (*history_of(standing).values(), *order_of(standing))
-        found += [Issued(table=number, call=call) for call in calls if call.order is not None]
+        found += [Issued(table=number, size=size, call=call) for call in calls if call.order is not None]
     found.sort(key=lambda issued: issued.call.order or 0)
     return found[-MAX_CALLS:]
 
@@ -146,20 +148,21 @@ def _near(book: Book, rank: int, without: Sequence[int]) -> list[int]:
     return found
 
 
-def _plain_anywhere(issued: Issued) -> Hashable:
+def plain_anywhere(issued: Issued) -> Hashable:
     """Identify a step on any rank of the same role."""
     site = user_frame(issued.call.frames)
     place = (site.file, site.line) if site is not None else None
-    return (family(issued.call.op), issued.call.p2p, place)
+    return (family(issued.call.op), issued.call.p2p, place, issued.size)
 
 
 def _plain(issued: Issued) -> Hashable:
     """Identify a step of one rank: what, where in the code, on which group, with whom."""
-    return (_plain_anywhere(issued), issued.table, issued.call.peer)
+    return (plain_anywhere(issued), issued.table, issued.call.peer)
 
 
-def _full_anywhere(issued: Issued) -> Hashable:
-    return (_plain_anywhere(issued), _elements(issued.call), issued.call.dtypes)
+def full_anywhere(issued: Issued) -> Hashable:
+    """Identify a step on any rank of the same role, with what it carries."""
+    return (plain_anywhere(issued), _elements(issued.call), issued.call.dtypes)
 
 
 def _full(issued: Issued) -> Hashable:

@@ -9,6 +9,7 @@ from whyhang.analyzer.ledger.book import Table
 from whyhang.analyzer.ledger.compare import Camp
 from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import earlier, history_of, left_loop, off_habit, shift
+from whyhang.analyzer.ledger.mates import odd_ones
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.records import Finding, Quote, Side, Verdict
 from whyhang.analyzer.ledger.routine import who_left
@@ -36,7 +37,9 @@ def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
     sides = tuple(_side(meeting.table, meeting.seq, camp) for camp in split.camps)
     culprits, by_history = split.minority, False
     if split.tie:
-        culprits = _off_habit(meeting, sides) or _off_routine(scene, sides)
+        culprits = (
+            _odd_side(scene, sides) or _off_habit(meeting, sides) or _off_routine(scene, sides)
+        )
         by_history = bool(culprits)
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     waiting = tuple(rank for rank in meeting.ranks if rank not in culprits)
@@ -94,6 +97,12 @@ def _off_habit(meeting: Meeting, sides: Sequence[Side]) -> tuple[int, ...]:
         if odd:
             left.append(side)
     return left[0].ranks if len(left) == 1 else ()
+
+
+def _odd_side(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of equally many ranks, find the side whose ranks went another way than their mates."""
+    odd = set(odd_ones(scene.book, [side.ranks[0] for side in sides]))
+    return next((side.ranks for side in sides if odd == {side.ranks[0]}), ())
 
 
 def _off_routine(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:

@@ -71,6 +71,22 @@ def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
     )
 
 
+def half_done(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
+    """Say who stands in a call that others came through, which blames nobody."""
+    return (
+        f"{_start(ranks)} {'is' if len(ranks) == 1 else 'are'} still in {call}, which "
+        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'} finished"
+    )
+
+
+def late_or_apart(late: str, ranks: Sequence[int]) -> str:
+    """Add that late ranks may wait for each other where no record tells of it."""
+    return (
+        f"{late}. This job also makes calls that its recorders leave out (over gloo: sends and "
+        f"receives), so which of {ranks_in_words(ranks)} waits for another is not known"
+    )
+
+
 def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
     """Say that everyone came and nobody got through."""
     if call.p2p:
@@ -79,11 +95,19 @@ def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
     return f"{_start(ranks)} have all joined {call} and none comes back"
 
 
-def waits_for_absent(ranks: Sequence[int], call: CallRef, absent: Sequence[int]) -> str:
-    """Say whom the known members wait for, without blame."""
+def waits_for_absent(
+    ranks: Sequence[int],
+    call: CallRef,
+    absent: Sequence[int],
+    older: Collection[int] = (),
+) -> str:
+    """Say whom the known members wait for, without blame; ``older`` have an old record only."""
+    none, old = [r for r in absent if r not in older], [r for r in absent if r in older]
+    lacks = [f"{ranks_in_words(none)} left no record"] if none else []
+    lacks += [f"{ranks_in_words(old)} left only an older one"] if old else []
     whom = (
-        f"group members among the absent: {ranks_in_words(absent)} left no record"
-        if absent
+        f"group members among the absent: {', '.join(lacks)}"
+        if lacks
         else "members of its group that are not known"
     )
     return f"{_start(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {call} for {whom}"

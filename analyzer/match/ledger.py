@@ -177,6 +177,8 @@ def _strength(case: Case, finding: Finding) -> float:
     late = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
     if late and kinds and kinds <= COUNTERS and snapshot(case):
         return 0.8
+    if finding.unrecorded:
+        return 0.5
     return 0.85 if finding.inferred or finding.by_history else 1.0
 
 

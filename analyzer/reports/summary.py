@@ -15,6 +15,7 @@ from whyhang.analyzer.describe import (
 )
 from whyhang.analyzer.heard import WORDS, heard
 from whyhang.analyzer.hosts import host_of
+from whyhang.analyzer.ledger import Disagreement
 from whyhang.analyzer.model import Claim, Gap, replace
 from whyhang.analyzer.report import Job, RankRow
 
@@ -126,10 +127,23 @@ def gap_lines(case: Case) -> tuple[str, ...]:
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
-    lines += [*_folded(case.job.gaps), *_overwritten(case)]
+    lines += [*_folded(case.job.gaps), *_disagreements(case), *_overwritten(case)]
     if len(lines) > MAX_GAPS:
         lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
     return tuple(lines)
+
+
+def _disagreements(case: Case) -> list[str]:
+    """Say what sources of one rank say differently, the same of several ranks once."""
+    alike: dict[tuple[str, str], list[Disagreement]] = {}
+    for said in case.ledger.disagreements:
+        alike.setdefault((said.group, said.what), []).append(said)
+    lines = []
+    for same in alike.values():
+        more = f" (and {len(same) - 1} more ranks alike)" if len(same) > 1 else ""
+        files = ", ".join(dict.fromkeys(source.file for source in same[0].sources))
+        lines.append(f"Sources disagree on {same[0]}{more}{f' [{files}]' if files else ''}.")
+    return lines
 
 
 def _overwritten(case: Case) -> list[str]:

@@ -10,6 +10,7 @@ see ``unpickle.py``.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
@@ -83,6 +84,7 @@ class FlightRecorder:
                 source=document.source(),
                 look=document.look or 0,
                 again=functools.partial(_again, document.open),
+                written_at=_written_at(document),
             )
             yield from facts(dump, place)
 
@@ -154,6 +156,16 @@ def _whole(document: Document) -> bytes:
         raise unpickle.BadPickleError(f"it is larger than {unpickle.MAX_BYTES >> 20} MiB")
     with document.open() as stream:
         return stream.read(unpickle.MAX_BYTES)
+
+
+def _written_at(document: Document) -> float | None:
+    """Tell when a dump was written: what its bundle says, or the file system."""
+    if document.taken_at is not None or document.local is None:
+        return document.taken_at
+    try:
+        return os.stat(document.local).st_mtime
+    except OSError:
+        return None
 
 
 def _who(document: Document) -> Who:

@@ -35,6 +35,7 @@ from whyhang.collectors.flight_recorder.entries import (
     rows,
     worth_keeping,
 )
+from whyhang.collectors.flight_recorder.pace import GLOO, moves
 from whyhang.collectors.flight_recorder.torch_dump import Dump
 from whyhang.collectors.flight_recorder.values import number, text
 
@@ -56,12 +57,17 @@ class Status(Record):
 
 
 class Place(Record):
-    """What stays the same for all facts of one dump. ``again`` reads all its calls of a group."""
+    """What stays the same for all facts of one dump.
+
+    ``again`` reads all its calls of a group. ``written_at`` is when the file was written, or
+    later where it was copied since.
+    """
 
     who: Who
     source: Source
     look: int
     again: Callable[[str], tuple[Call, ...]] | None
+    written_at: float | None = None
 
 
 def facts(dump: Dump, place: Place) -> Iterator[Fact]:
@@ -114,6 +120,9 @@ def _tracks(
         by_group[row.group[0]].append(row)
     statuses = _statuses(dump.top, known, groups)
     lost = _lost(dump)
+    over_gloo = bool(known) and all(row.name.library == GLOO for row in known)
+    unrecorded = over_gloo and _more_than_recorded(known, statuses)
+    in_motion = over_gloo and moves(known, place.written_at)
     for name, group in groups.items():
         own = by_group.get(name, [])
         status = statuses.get(name)
@@ -128,6 +137,9 @@ def _tracks(
             lost=lost,
             look=place.look,
             detail=again if not dump.whole or len(own) > KEPT_AT_MOST else None,
+            library=own[-1].name.library if own else "",
+            unrecorded=unrecorded,
+            in_motion=in_motion,
         )
         yield _with_calls(track, own, group) if own else _with_status(track, status)
 
@@ -181,6 +193,23 @@ def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) 
         if oldest > status.completed + 1 and oldest - 1 not in numbers[name]:
             return True
     return False
+
+
+def _more_than_recorded(known: Sequence[Row], statuses: Mapping[str, Status]) -> bool:
+    """Tell whether there are calls that gloo makes and does not record: sends and receives.
+
+    ``pg_status`` counts them with the collectives once they are done. Groups without any entry
+    leave a gap in the numbers that the process gives to its groups.
+    """
+    last: dict[str, int] = {}
+    for row in known:
+        last[row.group[0]] = max(last.get(row.group[0], 0), row.seq or 0)
+    numbers = {row.pg_id for row in known if row.pg_id is not None}
+    gap = bool(numbers) and len(numbers) <= max(numbers)
+    return gap or any(
+        (own := statuses.get(name)) is not None and (own.enqueued or 0) > seq
+        for name, seq in last.items()
+    )
 
 
 def _with_status(track: Track, status: Status | None) -> Track:

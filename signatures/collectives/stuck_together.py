@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     category="unknown",
     kind=Kind.CAUSE,
     title="{says}",
-    when=either(all_together(), ledger(Verdict.STUCK_TOGETHER)),
+    when=either(all_together(), ledger(Verdict.STUCK_TOGETHER, Verdict.HALF_DONE)),
     means=(
         "Everyone that was seen is inside {call}; no rank is missing. The cause lies below the "
         "program (network, NCCL, GPU) or in arguments that stacks do not show (shape, dtype, "

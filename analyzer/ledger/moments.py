@@ -1,0 +1,130 @@
+"""Whether the recorder dumps show one moment, and a job that stands still.
+
+Dumps are taken rank by rank, and a file of an earlier time may lie beside newer ones. A call
+that takes every member's part and is completed on one rank has been joined by all of them: a
+dump of a member that ends before it is older, and does not tell where that rank stands now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from whyhang.analyzer.ledger.book import OVERTAKEN, Book, Standing, Table
+from whyhang.analyzer.ledger.compare import ROOTED
+from whyhang.analyzer.ledger.records import Disagreement, Finding, Quote, Verdict
+from whyhang.analyzer.ledger.words import ranks_in_words, record
+from whyhang.analyzer.model import CallState, Source, Track, replace
+
+RECORDER = "flight-recorder"
+OTHER_RUN = 60.0
+"""Seconds that a dump may seem to be newer than one that overtook it: clocks differ."""
+
+
+def overtaken(book: Book) -> dict[int, Disagreement]:
+    """Find the ranks whose dumps others overtook, each with what shows it."""
+    found: dict[int, Disagreement] = {}
+    newest = _newest_calls(book)
+    for table in book.tables:
+        passed = _passed(table)
+        if passed is None:
+            continue
+        number, witness = passed
+        behind = [
+            rank
+            for rank, own in table.standings.items()
+            if _recorded(own) and own.exact and (own.enqueued or 0) < number
+        ]
+        # Calls that were issued long after the other dump's last one cannot be overtaken by it.
+        later = [r for r in behind if newest.get(r, 0.0) > newest.get(witness, 0.0) + OTHER_RUN]
+        if later:
+            found.setdefault(witness, _said(table, witness, later[0], "an earlier run"))
+        else:
+            for rank in behind:
+                found.setdefault(rank, _said(table, rank, witness, f"before #{number}"))
+    return found
+
+
+def forget(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list[Track]:
+    """Keep of some ranks' dumps only that there are such ranks and which groups they use."""
+    return [
+        replace(
+            track,
+            kind=OVERTAKEN,
+            enqueued=None,
+            started=None,
+            completed=None,
+            calls=(),
+            detail=None,
+        )
+        if track.kind == RECORDER and track.who.rank in ranks
+        else track
+        for track in tracks
+    ]
+
+
+def running(book: Book) -> bool:
+    """Tell whether every dump was written while its rank went on."""
+    own = [s for table in book.tables for s in table.standings.values() if s.known]
+    return bool(own) and all(s.tracks and all(t.in_motion for t in s.tracks) for s in own)
+
+
+def in_motion(book: Book) -> Finding:
+    """Say that the dumps are of a job that ran."""
+    quotes = []
+    for table in book.tables:
+        for rank, own in table.standings.items():
+            if own.source is not None and own.calls and len(quotes) < MAX_QUOTED:
+                text = record(own.calls[max(own.calls)], table.name)
+                quotes.append(Quote(rank=rank, source=own.source, text=text))
+    return Finding(
+        verdict=Verdict.IN_MOTION,
+        says=f"The dumps of {ranks_in_words(book.present)} were written while the ranks still "
+        "went on: the newest call of each is no older than the pauses it makes anyway",
+        quotes=tuple(quotes),
+        sources=tuple(dict.fromkeys(quote.source for quote in quotes)),
+    )
+
+
+MAX_QUOTED = 3
+
+
+def _recorded(standing: Standing) -> bool:
+    """Tell whether a standing is told by a recorder, be it by its silence."""
+    return not standing.tracks or standing.tracks[0].kind == RECORDER
+
+
+def _passed(table: Table) -> tuple[int, int] | None:
+    """Find the last number that some rank is through with and that takes everyone's part."""
+    if table.space != "torch" or len(table.members) < 2:
+        return None
+    best: tuple[int, int] | None = None
+    for rank, own in table.standings.items():
+        if not own.tracks or not _recorded(own) or not own.exact:
+            continue
+        for seq, call in own.calls.items():
+            joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
+            if joint and (best is None or seq > best[0]):
+                best = seq, rank
+    return best
+
+
+def _newest_calls(book: Book) -> dict[int, float]:
+    """Say when each rank issued its newest call."""
+    newest: dict[int, float] = {}
+    for table in book.tables:
+        for rank, own in table.standings.items():
+            times = [c.created_at for c in (*own.calls.values(), *own.p2p) if c.created_at]
+            newest[rank] = max((newest.get(rank, 0.0), *times))
+    return newest
+
+
+def _said(table: Table, rank: int, other: int, when: str) -> Disagreement:
+    sources = (table.standings[rank].source, table.standings[other].source)
+    return Disagreement(
+        rank=rank,
+        group=table.name,
+        what="the moment of its dump",
+        believed=f"rank {other}'s is newer",
+        other=f"its own is of {when}, and was left out",
+        sources=tuple(source for source in sources if isinstance(source, Source)),
+    )

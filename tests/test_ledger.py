@@ -60,6 +60,9 @@ def track(
     completed: int | None = None,
     look: int = 0,
     file: str | None = None,
+    library: str = "nccl",
+    unrecorded: bool = False,
+    in_motion: bool = False,
 ) -> Track:
     collectives = [c for c in calls if not c.p2p]
     unfinished = [c.seq or 0 for c in collectives if c.state is not DONE]
@@ -73,6 +76,9 @@ def track(
         completed=(min(unfinished) - 1 if unfinished else last) if completed is None else completed,
         calls=calls,
         look=look,
+        library=library,
+        unrecorded=unrecorded,
+        in_motion=in_motion,
     )
 
 

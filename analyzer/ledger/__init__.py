@@ -22,7 +22,7 @@ from whyhang.analyzer.ledger.book import Book, Table, open_book
 from whyhang.analyzer.ledger.findings import find
 from whyhang.analyzer.ledger.heads import find_heads
 from whyhang.analyzer.ledger.meet import collective_waits, meetings
-from whyhang.analyzer.ledger.moments import forget, in_motion, overtaken, running
+from whyhang.analyzer.ledger.moments import failed, forget, in_motion, overtaken, running, with_open
 from whyhang.analyzer.ledger.p2p import pair_waits, pairings
 from whyhang.analyzer.ledger.parting import parted
 from whyhang.analyzer.ledger.records import (
@@ -64,9 +64,11 @@ def judge(
     """
     tracks, groups = list(tracks), list(groups)
     book = open_book(tracks, groups, world_size)
+    unsure = failed(book)
     if older := overtaken(book):
         book = open_book(forget(tracks, older), groups, world_size)
         book = replace(book, disagreements=(*book.disagreements, *older.values()))
+    book = with_open(book, unsure)
     book = replace(book, tables=tuple(parted(table) for table in book.tables))
     heads = find_heads(book)
     found = meetings(book, heads)

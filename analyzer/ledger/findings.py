@@ -231,6 +231,7 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
         or odd_ones(scene.book, caught)
         or who_left(scene.book, caught)
     )
+    culprits = _and_alike(scene, culprits, cycle)
     quotes = scene.quotes([link.wait.waiter for link in links])
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return Finding(
@@ -255,6 +256,22 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
         quotes=quotes,
         sources=sources(quotes),
     )
+
+
+def _and_alike(scene: Scene, culprits: tuple[int, ...], cycle: Cycle) -> tuple[int, ...]:
+    """Add the ranks of a circle that stand in the same call as one that left its way.
+
+    A chain shows one rank of each call only. Who came to that call as others do is no culprit.
+    """
+    found = set(culprits)
+    for rank in culprits:
+        meeting = scene.meeting_of(rank)
+        beside = sorted(set(meeting.ranks if meeting else ()) & cycle.members - {rank})
+        links = [link.wait.waiter for link in cycle.chain if link.wait.waiter not in culprits]
+        for other in beside[:MAX_STUDIED]:
+            if other not in links and other in odd_ones(scene.book, (other, *links[:1])):
+                found.add(other)
+    return tuple(sorted(found))
 
 
 def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:

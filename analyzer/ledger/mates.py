@@ -26,6 +26,9 @@ MAX_MATES = 6
 CONTEXT = 6
 """Calls that must come before a parting as they did a round before it."""
 
+SHORT_CONTEXT = 3
+"""As many are enough where two ranks have made the same calls from the first one on."""
+
 
 class Parting(Record):
     """Where two sequences part: what each did, and what both did a round before (or None)."""
@@ -99,7 +102,7 @@ def _parting(mine: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> Pa
     at = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     if at is None:
         return None
-    return Parting(mine=left[at], theirs=right[at], usual=_usual(left[:at]))
+    return Parting(mine=left[at], theirs=right[at], usual=_usual(left[:at], whole=not any(start)))
 
 
 def _shared(issued: Issued) -> Hashable | None:
@@ -107,14 +110,15 @@ def _shared(issued: Issued) -> Hashable | None:
     return None if issued.call.p2p else (issued.table, issued.call.seq)
 
 
-def _usual(before: Sequence[Hashable]) -> Hashable | None:
+def _usual(before: Sequence[Hashable], *, whole: bool) -> Hashable | None:
     """Say what followed the last calls a round before; None if it differs or there was none."""
-    context = before[-CONTEXT:]
-    if len(context) < CONTEXT:
-        return None
-    followers = {
-        before[end]
-        for end in range(CONTEXT, len(before))
-        if before[end - 1] == context[-1] and before[end - CONTEXT : end] == context
-    }
-    return followers.pop() if len(followers) == 1 else None
+    for width in (CONTEXT, SHORT_CONTEXT) if whole else (CONTEXT,):
+        context = before[-width:]
+        followers = {
+            before[end]
+            for end in range(width, len(before))
+            if before[end - 1] == context[-1] and before[end - width : end] == context
+        }
+        if followers:
+            return followers.pop() if len(followers) == 1 else None
+    return None

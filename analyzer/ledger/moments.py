@@ -3,17 +3,19 @@
 Dumps are taken rank by rank, and a file of an earlier time may lie beside newer ones. A call
 that takes every member's part and is completed on one rank has been joined by all of them: a
 dump of a member that ends before it is older, and does not tell where that rank stands now.
+Over gloo there is another reading: a call that failed is recorded like one that went well. So where
+a call is the last of all on a rank that others have not joined, it may have failed there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from whyhang.analyzer.ledger.book import OVERTAKEN, Book, Standing, Table
-from whyhang.analyzer.ledger.compare import ROOTED
+from whyhang.analyzer.ledger.compare import ROOTED, split
 from whyhang.analyzer.ledger.records import Disagreement, Finding, Quote, Verdict
 from whyhang.analyzer.ledger.words import ranks_in_words, record
-from whyhang.analyzer.model import CallState, Source, Track, replace
+from whyhang.analyzer.model import Call, CallState, Record, Source, Track, replace
 
 RECORDER = "flight-recorder"
 OTHER_RUN = 60.0
@@ -24,8 +26,9 @@ def overtaken(book: Book) -> dict[int, Disagreement]:
     """Find the ranks whose dumps others overtook, each with what shows it."""
     found: dict[int, Disagreement] = {}
     newest = _newest_calls(book)
+    ends = {id(call) for _, call in _last_calls(book).values()}
     for table in book.tables:
-        passed = _passed(table)
+        passed = _passed(table, ends)
         if passed is None:
             continue
         number, witness = passed
@@ -62,6 +65,45 @@ def forget(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list[Track]:
     ]
 
 
+class Failed(Record):
+    """A call of one rank, on the table of this name, that counts as finished and may not be."""
+
+    table: str
+    rank: int
+    seq: int
+    said: Disagreement
+
+
+def failed(book: Book) -> list[Failed]:
+    """Find calls over gloo that count as finished on a rank and went no further."""
+    return [
+        Failed(
+            table=table.name,
+            rank=rank,
+            seq=call.seq or 0,
+            said=_broken_off(table, rank, call),
+        )
+        for rank, (table, call) in _last_calls(book).items()
+        if call.state is CallState.COMPLETED and _may_have_failed(table, rank, call)
+    ]
+
+
+def with_open(book: Book, calls: Iterable[Failed]) -> Book:
+    """Take those calls for unfinished ones."""
+    tables = {table.name: table for table in book.tables if table.space == "torch"}
+    said = []
+    for found in calls:
+        own = tables[found.table].standings[found.rank] if found.table in tables else None
+        if own is None or found.seq not in own.calls:
+            continue
+        call = replace(own.calls[found.seq], state=CallState.SCHEDULED)
+        tables[found.table].standings[found.rank] = replace(
+            own, calls={**own.calls, found.seq: call}, completed=found.seq - 1
+        )
+        said.append(found.said)
+    return replace(book, disagreements=(*book.disagreements, *said)) if said else book
+
+
 def running(book: Book) -> bool:
     """Tell whether every dump was written while its rank went on."""
     own = [s for table in book.tables for s in table.standings.values() if s.known]
@@ -70,7 +112,7 @@ def running(book: Book) -> bool:
 
 def in_motion(book: Book) -> Finding:
     """Say that the dumps are of a job that ran."""
-    quotes = []
+    quotes: list[Quote] = []
     for table in book.tables:
         for rank, own in table.standings.items():
             if own.source is not None and own.calls and len(quotes) < MAX_QUOTED:
@@ -93,8 +135,11 @@ def _recorded(standing: Standing) -> bool:
     return not standing.tracks or standing.tracks[0].kind == RECORDER
 
 
-def _passed(table: Table) -> tuple[int, int] | None:
-    """Find the last number that some rank is through with and that takes everyone's part."""
+def _passed(table: Table, ends: Collection[int]) -> tuple[int, int] | None:
+    """Find the last number that some rank is through with and that takes everyone's part.
+
+    ``ends`` are the calls that ranks issued last: those may have failed, over gloo.
+    """
     if table.space != "torch" or len(table.members) < 2:
         return None
     best: tuple[int, int] | None = None
@@ -103,9 +148,21 @@ def _passed(table: Table) -> tuple[int, int] | None:
             continue
         for seq, call in own.calls.items():
             joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
+            if id(call) in ends and _over_gloo(own) and not _may_move(table, seq):
+                continue
             if joint and (best is None or seq > best[0]):
                 best = seq, rank
     return best
+
+
+def _over_gloo(standing: Standing) -> bool:
+    return any(track.library == "gloo" for track in standing.tracks)
+
+
+def _may_move(table: Table, seq: int) -> bool:
+    """Tell whether a rank that has not joined a call was still going on."""
+    behind = (own for own in table.standings.values() if (own.enqueued or 0) < seq)
+    return any(track.in_motion for own in behind for track in own.tracks)
 
 
 def _newest_calls(book: Book) -> dict[int, float]:
@@ -116,6 +173,41 @@ def _newest_calls(book: Book) -> dict[int, float]:
             times = [c.created_at for c in (*own.calls.values(), *own.p2p) if c.created_at]
             newest[rank] = max((newest.get(rank, 0.0), *times))
     return newest
+
+
+def _last_calls(book: Book) -> dict[int, tuple[Table, Call]]:
+    """Give the call that each rank issued last."""
+    last: dict[int, tuple[Table, Call]] = {}
+    for table in book.tables:
+        for rank, own in table.standings.items():
+            for call in (*own.calls.values(), *own.p2p):
+                if rank not in last or (call.order or 0) > (last[rank][1].order or 0):
+                    last[rank] = table, call
+    return last
+
+
+def _may_have_failed(table: Table, rank: int, call: Call) -> bool:
+    """Tell whether a call over gloo that counts as finished had not brought its group together."""
+    own = table.standings[rank]
+    if call.p2p or call.seq is None or not _over_gloo(own):
+        return False
+    told = {r: s for r, s in table.standings.items() if s.tracks and s.enqueued is not None}
+    if any((other.enqueued or 0) < call.seq for other in told.values()):
+        return True
+    calls = {r: s.calls[call.seq] for r, s in told.items() if call.seq in s.calls}
+    return split(calls, table.members) is not None
+
+
+def _broken_off(table: Table, rank: int, call: Call) -> Disagreement:
+    source = table.standings[rank].source
+    return Disagreement(
+        rank=rank,
+        group=table.name,
+        what=f"the end of {call.op} #{call.seq}",
+        believed="not all of the group have joined it, or not with the same call",
+        other="it counts as finished on this rank: it may have failed there",
+        sources=(source,) if source is not None else (),
+    )
 
 
 def _said(table: Table, rank: int, other: int, when: str) -> Disagreement:

@@ -72,7 +72,9 @@ def issued_by(book: Book, rank: int) -> list[Issued]:
             continue
         size = len(table.members)
         calls = (*history_of(standing).values(), *order_of(standing))
-        found += [Issued(table=number, size=size, call=call) for call in calls if call.order is not None]
+        found += [
+            Issued(table=number, size=size, call=call) for call in calls if call.order is not None
+        ]
     found.sort(key=lambda issued: issued.call.order or 0)
     return found[-MAX_CALLS:]
 

@@ -20,6 +20,9 @@ RECENT = 64
 FEWEST = 8
 """With fewer calls than these nothing is known of a rank's pace."""
 
+LONGER = 2
+"""How many times its usual pause a rank may be silent, as no two steps take the same time."""
+
 BLURRED = 0.02
 """Seconds of calls that are too few to be those of a job: the times are made up or coarse."""
 
@@ -34,4 +37,4 @@ def moves(known: Sequence[Row], written_at: float | None) -> bool:
     if written_at is None or len(times) < FEWEST or times[-1] - times[0] < BLURRED:
         return False
     pauses = sorted(later - earlier for earlier, later in itertools.pairwise(times))
-    return 0 <= written_at - times[-1] < pauses[-2]
+    return 0 <= written_at - times[-1] < LONGER * pauses[-2]

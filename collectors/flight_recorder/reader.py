@@ -10,9 +10,9 @@ see ``unpickle.py``.
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -163,7 +163,7 @@ def _written_at(document: Document) -> float | None:
     if document.taken_at is not None or document.local is None:
         return document.taken_at
     try:
-        return os.stat(document.local).st_mtime
+        return Path(document.local).stat().st_mtime
     except OSError:
         return None
 

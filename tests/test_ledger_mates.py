@@ -1,0 +1,76 @@
+"""Ranks that run the same program vote on which of them went another way."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import pytest
+from test_ledger import DONE, OPEN, WORLD, call, only, track
+
+from whyhang.analyzer.ledger import LedgerReport, Verdict, judge
+from whyhang.analyzer.model import Call, Group, Track
+
+PAIRS = {0: Group(name="1", ranks=(0, 1), description="tp"),
+         2: Group(name="2", ranks=(2, 3), description="tp")}  # fmt: skip
+STEP = (("tp", 10), ("tp", 11), ("tp", 12), ("world", 13))
+"""Group and line of each call of a step."""
+
+
+def issued(rank: int, program: Sequence[tuple[str, int]], done: int) -> list[Track]:
+    """Make the dump of a rank that has issued a program, of which ``done`` calls are through."""
+    counts: Counter[str] = Counter()
+    calls: dict[str, list[Call]] = defaultdict(list)
+    for order, (name, line) in enumerate(program):
+        counts[name] += 1
+        state = DONE if order < done else OPEN
+        calls[name].append(call(seq=counts[name], line=line, order=order, state=state))
+    groups = {"tp": PAIRS[rank // 2 * 2], "world": WORLD}
+    return [track(rank, *own, group=groups[name]) for name, own in calls.items()]
+
+
+def job(*programs: tuple[Sequence[tuple[str, int]], int]) -> LedgerReport:
+    return judge([t for rank, (p, done) in enumerate(programs) for t in issued(rank, p, done)])
+
+
+@pytest.mark.parametrize("rounds", [3, 5])
+def test_who_leaves_a_call_out_is_found_in_a_circle_of_two_groups(rounds: int) -> None:
+    """Rank 1 went to the call of all without line 12, where the other pair made it as before."""
+    usual = STEP * rounds
+    whole = (usual, len(usual) - 1)
+    short = (*usual[:-2], usual[-1])
+
+    finding = only(job((usual[:-1], len(usual) - 2), (short, len(short) - 1), whole, whole))
+
+    assert (finding.verdict, finding.culprits) == (Verdict.CROSS_GROUP, (1,))
+
+
+def test_a_call_that_all_make_for_the_first_time_blames_nobody() -> None:
+    """Where mates have not come as far, what is new may be the next phase of the program."""
+    usual = STEP * 3
+    ahead = (*usual, ("world", 99))
+    behind = (*usual, STEP[0])
+
+    report = job(*[(ahead, len(ahead) - 1)] * 2, *[(behind, len(behind) - 1)] * 2)
+
+    assert {rank for f in report.findings for rank in f.culprits} <= {2, 3}
+
+
+def test_two_ranks_are_enough_where_one_goes_on_as_both_did() -> None:
+    """They part at a call that one of them makes as ever, and the other leaves out."""
+    pair = Group(name="0", ranks=(0, 1), description="default_pg")
+    sizes = {10: 4, 11: 8, 12: 16}
+    usual = [10, 11, 12] * 4
+    odd = [*usual[:9], 10, 12, 10]
+    tracks = []
+    for rank, lines in enumerate((usual, odd)):
+        calls = [
+            call(seq=n, line=line, size=(sizes[line],), state=DONE if n < 11 else OPEN)
+            for n, line in enumerate(lines, start=1)
+        ]
+        tracks.append(track(rank, *calls, group=pair))
+
+    finding = only(judge(tracks))
+
+    assert (finding.verdict, finding.culprits) == (Verdict.SKIPPED, (1,))
+    assert finding.site is None or finding.site.line in {11, 12}

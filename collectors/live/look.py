@@ -2,7 +2,9 @@
 
 py-spy pauses a process for the milliseconds of a dump. What is stopped, traced or in
 uninterruptible sleep is read without pausing it: a tracer would wait for it, perhaps for ever,
-and hold its other threads while it waits.
+and hold its other threads while it waits. So is what is blocked in a write to a pipe or socket:
+a pause would end that write early (signal(7)), and who does not look at what was written would
+lose the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +13,16 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Gap, LockWait, Process, Record, Role, Source, replace
+from whyhang.analyzer.model import (
+    Gap,
+    LockWait,
+    Process,
+    Record,
+    Role,
+    Source,
+    ThreadState,
+    replace,
+)
 from whyhang.collectors.live import locks, release
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.descriptors import Sockets
@@ -23,6 +34,12 @@ from whyhang.collectors.stacks import pyspy
 
 STOPPED = frozenset({"T", "t"})
 ENDED = frozenset({"Z", "X", "x"})
+
+_WRITES = ("write(", "writev(", "sendto(", "sendmsg(")
+_WRITING = frozenset(
+    {"pipe_write", "anon_pipe_write", "sk_stream_wait_memory", "sock_alloc_send_pskb"}
+)
+"""Functions of the kernel in which a thread waits until a pipe or a socket has room."""
 
 SETTLE = 0.08
 """Seconds that threads get to fall back into their waits before they are watched."""
@@ -176,6 +193,8 @@ class Look(Plan):
         states = {process.state, *(thread.state for thread in process.threads)}
         if states & STOPPED:
             return True
+        if self._is_writing(process):
+            return True
         if "D" not in states or not self._stays_asleep(process.who.pid or 0):
             return False
         member = self._members[process.who.pid or 0]
@@ -188,6 +207,28 @@ class Look(Plan):
             "look at the storage, network or driver it waits for: dmesg, and as root "
             f"/proc/{member.pid}/stack",
             cost="",
+        )
+        return True
+
+    def _is_writing(self, process: Process) -> bool:
+        """Tell a process that is blocked in a write, now and a moment later.
+
+        Of another thread than the main one only where no thread runs: what runs cannot be read
+        well without a pause.
+        """
+        if not _writes(process.threads):
+            return False
+        pid = process.who.pid or 0
+        call = self._proc.bytes_of(f"{pid}/syscall")
+        time.sleep(0.02)
+        now = self._proc.threads(pid)
+        same = call == self._proc.bytes_of(f"{pid}/syscall")
+        main = process.threads[0].syscall if same else None
+        if not now or not _writes((replace(now[0], syscall=main), *now[1:])):
+            return False
+        self.touched.append(
+            f"read the stacks of process {process.who.pid} without pausing it: it is blocked in a "
+            "write that a pause would cut short"
         )
         return True
 
@@ -254,6 +295,16 @@ class Look(Plan):
             self.touched.append(
                 f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
             )
+
+
+def _writes(threads: tuple[ThreadState, ...]) -> bool:
+    """Tell whether a thread waits until it may write on."""
+    if not threads:
+        return False
+    if threads[0].state == "S" and (threads[0].syscall or "").startswith(_WRITES):
+        return True
+    at_rest = all(thread.state != "R" for thread in threads)
+    return at_rest and any(thread.wchan in _WRITING for thread in threads)
 
 
 def _main_syscall(process: Process) -> str | None:

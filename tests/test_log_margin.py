@@ -85,3 +85,19 @@ def test_the_host_in_a_journal_is_kept() -> None:
     found = lines("\n".join(line.format(n) for n in range(4)), "NVRM: Xid")
 
     assert {said.who.host for said in found} == {"node3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("If the log says `[Rank 1] Watchdog caught`, raise the timeout.", False),
+        ("- ``Watchdog caught`` means that some rank did not come", False),
+        ("`[rank3]: Watchdog caught`", True),
+        ("* `Watchdog caught` (rank 3)", True),
+        ("[rank3]: [Rank 3] Watchdog caught; see `torch.distributed` for the timeout", True),
+        ("[rank3]: Search for `cudaError' in the manual, then Watchdog caught", True),
+    ],
+)
+def test_a_message_quoted_in_a_sentence_is_no_message(text: str, counts: bool) -> None:  # noqa: FBT001
+    """A README that explains a message does not mean that it was printed."""
+    assert len(lines(text, "Watchdog caught")) == counts

@@ -18,6 +18,7 @@ from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.ops import op_of
 from whyhang.collectors.logs.patience import Patience, TooSlowError
 from whyhang.collectors.logs.pipeline import Part, at_hand, searched
+from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
 from whyhang.collectors.logs.readers import line_readers
 from whyhang.collectors.logs.search import Hit, Searcher
@@ -317,7 +318,7 @@ class FileScan:
             if which == parts and seen:
                 return
             match = self.patience.search(pattern, compiled, found.text)
-            if match is not None:
+            if match is not None and not is_quoted(found.text, match.start()):
                 seen = True
                 yield which, match
 

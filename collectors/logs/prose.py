@@ -1,0 +1,25 @@
+"""Words about a log are no log: a line that is quoted inside a sentence.
+
+Who writes a README or answers in a chat puts a message between backticks, in the middle of their
+own words. Programs hardly ever do. A line between backticks with next to nothing around it, and
+one in a block of its own, may well be pasted, and counts.
+"""
+
+from __future__ import annotations
+
+from whyhang.analyzer import lazy_re
+
+LEAST_WORDS = 3
+_TICKS = lazy_re.compile(r"`+")
+_WORD = lazy_re.compile(r"\b[^\W\d_]{2,}\b")
+
+
+def is_quoted(text: str, at: int) -> bool:
+    """Tell whether what was found at ``at`` stands between backticks in a sentence."""
+    ticks = list(_TICKS.finditer(text)) if "`" in text[:at] else []
+    before = [tick for tick in ticks if tick.end() <= at]
+    after = [tick for tick in ticks if tick.start() >= at]
+    if len(before) % 2 == 0 or not after:
+        return False
+    around = f"{text[: before[-1].start()]} {text[after[0].end() :]}"
+    return len(_WORD.findall(around)) >= LEAST_WORDS

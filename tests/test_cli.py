@@ -72,7 +72,10 @@ def test_an_empty_folder_is_inconclusive(
 ) -> None:
     """Nothing to read is no crash, and the exit code says so when asked to."""
     assert main([str(tmp_path), "--format", "json", "--exit-code"]) == 4
-    assert json.loads(capsys.readouterr().out)["verdict"] == "inconclusive"
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "inconclusive"
+    assert report["gaps"][0].endswith("no file is in it.")
+    assert report["gaps"][1].startswith("What would tell: ")
 
 
 def test_reports_go_to_files_by_extension(

@@ -70,7 +70,7 @@ def read(
     archives were unpacked to, so that facts with more behind them can be asked for it later;
     without one that ends with the reading. ``meanwhile`` is called once, while others read.
     """
-    from whyhang.collectors.files.archive import Store  # noqa: PLC0415 - a live job has no archives
+    from whyhang.collectors.files.archive import Store, clean  # noqa: PLC0415 - not for live jobs
 
     gaps: list[Gap] = []
     meter = meter or Meter()
@@ -78,11 +78,14 @@ def read(
         opened.meter = meter
         items: list[Item] = []
         for path, shown in zip(paths, _shown(paths), strict=True):
+            before = len(items) + len(gaps)
             for found in opened.find(path, shown):
                 if isinstance(found, Gap):
                     gaps.append(found)
                 else:
                     items.append(found)
+            if before == len(items) + len(gaps):
+                gaps.append(Gap(what=f"reading {shown or clean(str(path))}", why="no file is in it"))
             if progress is not None:
                 progress(f"found {len(items):,} files")
         chosen = readers([item.start for item in items]) if callable(readers) else readers

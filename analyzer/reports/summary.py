@@ -25,7 +25,7 @@ MAX_GAPS = 25
 def job_facts(case: Case) -> Job:
     """Gather what is known of the job as a whole; what the most sources say wins."""
     job = case.job
-    hosts = tuple(sorted({member.host for member in job.members if member.host}))
+    hosts = tuple(sorted({m.host for m in (*job.members, *job.launchers) if m.host}))
     environ = [p.environ for m in job.members for p in m.processes[-1:]]
     return Job(
         world_size=job.world_size,

@@ -85,7 +85,9 @@ def read(
                 else:
                     items.append(found)
             if before == len(items) + len(gaps):
-                gaps.append(Gap(what=f"reading {shown or clean(str(path))}", why="no file is in it"))
+                gaps.append(
+                    Gap(what=f"reading {shown or clean(str(path))}", why="no file is in it")
+                )
             if progress is not None:
                 progress(f"found {len(items):,} files")
         chosen = readers([item.start for item in items]) if callable(readers) else readers

@@ -231,3 +231,41 @@ def test_torchruns_of_one_host_are_named_together(capsys: pytest.CaptureFixture[
     assert main([str(samples / "agent-other-rdzv-id" / "bundle.tar.zst")]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.endswith("than torchrun (pid 16189, pid 16190 on vm) (rdzv-id run-0).")
+
+
+def test_a_mistake_of_whyhang_is_a_sentence() -> None:
+    """Nobody reads a traceback at night; who reports it gets it by a variable."""
+    program = (
+        "import sys, whyhang.analyzer.cli as cli; from whyhang.__main__ import run\n"
+        "def wrong(_): raise KeyError('rank')\n"
+        "cli._with_command = wrong; sys.exit(run())"
+    )
+    command = [sys.executable, "-c", program]
+    environ = {key: value for key, value in os.environ.items() if key != "WHYHANG_TRACEBACK"}
+    told = subprocess.run(command, capture_output=True, env=environ, check=False)
+    assert told.returncode == 1
+    assert b"a mistake of its own in wrong" in told.stderr
+    assert b"Traceback" not in told.stderr
+    environ["WHYHANG_TRACEBACK"] = "1"
+    told = subprocess.run(command, capture_output=True, env=environ, check=False)
+    assert b"Traceback" in told.stderr
+
+
+def test_what_was_taken_is_kept_where_reading_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle is written also if the analysis of it is interrupted."""
+    from whyhang.analyzer.commands import live
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(live, "_deepened", interrupted)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        arguments = ["collect", str(child.pid), "-o", str(tmp_path / "b"), "--looks", "1"]
+        assert main(arguments) == 130
+    finally:
+        child.kill()
+        child.wait()
+    assert (tmp_path / "b" / "manifest.json").is_file()

@@ -119,21 +119,22 @@ def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> l
     for pid in pids:
         if pid in seen:
             continue
-        taken, read = _capture(pid, options, progress)
+        taken = _looked(pid, options, progress)
         seen |= {member.pid for member in taken.job.members}
-        if save:
-            try:
-                _save(taken.bundle(), save, number=0 if not found else len(seen))
-            except BundleError as error:  # the diagnosis goes first: the job may end meanwhile
-                options.unsaved = [*getattr(options, "unsaved", ()), error]
-        found += read
+        number = 0 if not found else len(seen)
+        try:
+            found += _deepened(taken, options)
+        finally:  # what was taken is kept, also where reading it fails or is interrupted
+            if save:
+                try:
+                    _save(taken.bundle(), save, number=number)
+                except BundleError as error:  # the diagnosis goes first: the job may end meanwhile
+                    options.unsaved = [*getattr(options, "unsaved", ()), error]
     return found
 
 
-def _capture(
-    pid: int, options: argparse.Namespace, progress: Progress
-) -> tuple[Capture, list[Fact]]:
-    """Look at one job, as often and as deep as it takes; give what was taken and read."""
+def _looked(pid: int, options: argparse.Namespace, progress: Progress) -> Capture:
+    """Look at one job as often as asked to."""
     from whyhang.collectors.live.capture import Options, capture  # noqa: PLC0415 - not for `--help`
 
     look = Options(
@@ -146,8 +147,12 @@ def _capture(
         store=not options.no_store,
         probe=options.probe,
     )
+    return capture(pid, look, progress.say, meanwhile=_warm_up())
+
+
+def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
+    """Read what was taken, and look further as often and as deep as it takes."""
     cards = tuple(getattr(options, "cards", ()))
-    taken = capture(pid, look, progress.say, meanwhile=_warm_up())
     read = _read(taken.bundle(), cards)
     case = _aligned(read)
     unclear = case.picture.progress or _late_one_runs(case)
@@ -164,7 +169,7 @@ def _capture(
         if open_questions:
             taken.native_stacks(open_questions)
             read = _read(taken.bundle(), cards)
-    return taken, read
+    return read
 
 
 def _warm_up() -> Iterator[object]:

@@ -25,7 +25,8 @@ MAX_GAPS = 25
 def job_facts(case: Case) -> Job:
     """Gather what is known of the job as a whole; what the most sources say wins."""
     job = case.job
-    hosts = tuple(sorted({m.host for m in (*job.members, *job.launchers) if m.host}))
+    theirs = {process.who.host for child in job.launchers for process in child.processes}
+    hosts = tuple(sorted(filter(None, {member.host for member in job.members} | theirs)))
     environ = [p.environ for m in job.members for p in m.processes[-1:]]
     return Job(
         world_size=job.world_size,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from whyhang.analyzer.at_the_end import place_at_the_end, without_interpreter
 from whyhang.analyzer.case import (
     Case,
     Child,
@@ -25,6 +26,7 @@ from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.ledger.book import COUNTERS
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion, python_frames
+from whyhang.analyzer.polled_locks import with_polled_locks
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.steps import IN_STEP, progress, standing_by_place
 from whyhang.analyzer.waits import LineText, Place, WaitKind, WaitRule, place_of
@@ -37,7 +39,12 @@ DEAD_STATES = {"Z", "X", "x"}
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
     line_text = source_lines(job.excerpts)
-    each = [_stand(job, member, rules, line_text) for member in job.members]
+    job = with_polled_locks(job, rules, line_text)
+    ended = without_interpreter(job.claims)
+    each = [
+        _stand(job, member, rules, line_text, place_at_the_end(job, member, ended))
+        for member in job.members
+    ]
     stands = for_a_key(set_aside(job, each))
     tracks = ranked_tracks(job)
     waits = _waits_of_stacks(job, stands, tracks)
@@ -180,7 +187,14 @@ def source_lines(excerpts: Iterable[Excerpt]) -> LineText:
     return line_text
 
 
-def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Stand:
+def _stand(
+    job: Job,
+    member: Member,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText,
+    unseen: Place | None = None,
+) -> Stand:
+    """Place one member; ``unseen`` is where it stands if no stack tells."""
     looks = sorted({dump.look for dump in member.dumps})
     places = _at_equal_depth(
         member, {look: _place_at(member, look, rules, line_text) for look in looks}
@@ -190,7 +204,7 @@ def _stand(job: Job, member: Member, rules: tuple[WaitRule, ...], line_text: Lin
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
-    place = places[looks[-1]] if looks else None
+    place = places[looks[-1]] if looks else unseen
     standing = _standing(member, place, moves)
     if standing is Standing.BLOCKED and lock_holder(job, member) is not None:
         standing = Standing.WAITING  # on the rank that holds the lock
@@ -246,7 +260,7 @@ def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
         return Standing.STOPPED
     if place is None:
         return Standing.BLOCKED if state == "D" else Standing.UNSEEN
-    if moves.moved is Moved.ON and standing_by_place(place) not in IN_STEP:
+    if (moves.moved is Moved.ON or moves.file) and standing_by_place(place) not in IN_STEP:
         return Standing.MOVING
     if place.kind is WaitKind.FILE and _burns(moves):
         return Standing.RUNNING  # who uses a CPU gets the data that it asks for

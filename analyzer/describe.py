@@ -42,7 +42,7 @@ def activity(stand: Stand) -> str:
     if stand.standing is Standing.STOPPED:
         return f"stopped by a signal, {phrase}"
     if stand.standing is Standing.MOVING:
-        return f"{phrase}, moving"
+        return f"{phrase}, {stand.motion.file or 'moving'}"
     if stand.motion.moved is Moved.IN_PLACE and stand.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
@@ -220,6 +220,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, stands),
         "does": _does(case, stands),
+        "io": _io(stands),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, stands),
@@ -229,6 +230,12 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         if affected
         else "",
     }
+
+
+def _io(stands: list[Stand]) -> str:
+    """Say how the first member does file I/O, where more is known than that it does."""
+    said = stands[0].place.says if stands and stands[0].place is not None else ""
+    return said if said.startswith(("reading", "writing", "opening")) else "in file I/O"
 
 
 def _in(call: str) -> str:

@@ -165,7 +165,9 @@ class Process(Record):
     ``state`` is the kernel's letter (R, S, D, T, t, Z, X). ``before`` and ``after`` are the
     counters of the main thread just before and just after the stack dump of this look, so
     that the dump itself does not count as movement. ``environ`` is cut to an allow-list.
-    ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin").
+    ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
+    are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
+    is in the regular files that it has open, in bytes.
     """
 
     who: Who
@@ -188,6 +190,8 @@ class Process(Record):
     threads: tuple[ThreadState, ...] = ()
     owner_pid: int | None = None  # of a helper: the rank process it works for
     lock: LockWait | None = None
+    holds: tuple[str, ...] = ()
+    positions: dict[str, int] = {}
 
 
 class ThreadState(Record):
@@ -322,6 +326,9 @@ class Claim(Record):
     who: Who
     source: Source
 
+
+NO_INTERPRETER = "no-interpreter"
+"""What a claim is about that says: a process that should run Python has no interpreter in it."""
 
 ROOT_CLAIM = "root-of-collective"
 """What a claim "broadcast 3" is about: the rank that its own takes for the root of its call."""

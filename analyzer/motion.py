@@ -33,19 +33,26 @@ class Moved(enum.Enum):
 class Motion(Record):
     """The verdict on one member, with the share of one CPU that its main thread used.
 
-    ``sleeps`` is how often it went to sleep between the looks (voluntary context switches).
+    ``sleeps`` is how often it went to sleep between the looks (voluntary context switches),
+    ``file`` says in which file it went on, and how far.
     """
 
     moved: Moved
     cpu: float | None = None
     sleeps: int | None = None
+    file: str = ""
 
 
 def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
     """Compare all looks at one process, oldest first."""
     stacks = [python_frames(dump) for dump in dumps]
     cpu = _cpu(processes)
-    return Motion(moved=_moved(stacks, cpu, processes), cpu=cpu, sleeps=_sleeps(processes))
+    return Motion(
+        moved=_moved(stacks, cpu, processes),
+        cpu=cpu,
+        sleeps=_sleeps(processes),
+        file=_went_on(processes),
+    )
 
 
 def _moved(
@@ -110,6 +117,24 @@ def _sleeps(processes: tuple[Process, ...]) -> int | None:
         if a.after is not None and b.before is not None
     ]
     return sum(counted) if counted else None
+
+
+MUCH = 1 << 16
+"""Bytes between two looks from which a file is being read or written, and not only added to."""
+
+_PRINTED = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
+"""Files that a loop which gets nowhere may fill as well."""
+
+
+def _went_on(processes: tuple[Process, ...]) -> str:
+    """Say in which file the process went on between the first and the last look."""
+    if len(processes) < 2:
+        return ""
+    first, last = processes[0].positions, processes[-1].positions
+    steps = [(last[name] - at, name) for name, at in first.items() if name in last]
+    steps = [(step, name) for step, name in steps if not name.lower().endswith(_PRINTED)]
+    step, name = max(steps, default=(0, ""))
+    return f"{step / 1e6:.1f} MB further in {name}" if step >= MUCH else ""
 
 
 def _cpu(processes: tuple[Process, ...]) -> float | None:

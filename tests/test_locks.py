@@ -9,7 +9,8 @@ from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
 from whyhang.analyzer.model import Fact, LockWait, Process, replace
-from whyhang.collectors.live.locks import parse, waits, with_path
+from whyhang.collectors.live.descriptors import positions
+from whyhang.collectors.live.locks import held, parse, waits, with_path
 
 TABLE = b"""\
 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF
@@ -116,3 +117,60 @@ def test_one_rank_that_wants_a_strangers_lock_is_where_to_look() -> None:
     assert finding.category == "stale-lock-file"
     assert finding.culprit_ranks == (1,)
     assert finding.affected_ranks == (0,)
+
+
+POLLING = """
+acquire (filelock/_api.py:410)
+__enter__ (filelock/_api.py:560)
+prepare (train.py:30)
+<module> (train.py:60)
+"""
+
+
+def holding(facts: list[Fact], rank: int, *paths: str) -> list[Fact]:
+    """Let a rank have locks on files."""
+    return [
+        replace(fact, holds=paths) if isinstance(fact, Process) and fact.who.rank == rank else fact
+        for fact in facts
+    ]
+
+
+def test_the_files_that_a_process_has_locked_are_named(tmp_path: Path) -> None:
+    """Of the open files of a holder those count whose entry in fdinfo tells of a lock."""
+    fake = FakeProc(tmp_path)
+    fake.add(4711, 1, "python train.py")
+    (tmp_path / "locks").write_bytes(TABLE)
+    for name, target, info in (("3", "/a/x.lock", "lock:\t1: FLOCK"), ("4", "/a/data.bin", "")):
+        for folder in ("fd", "fdinfo"):
+            (tmp_path / "4711" / folder).mkdir(exist_ok=True)
+        (tmp_path / "4711" / "fd" / name).symlink_to(target)
+        (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t0100002\n{info}\n")
+
+    assert held(fake.host(), (4711, 4712)) == {4711: ("/a/x.lock",)}
+    assert positions(fake.host().proc, 4711) == {"/a/x.lock": 7, "/a/data.bin": 7}
+
+
+def test_a_lock_that_is_polled_for_leads_to_its_holder() -> None:
+    """Filelock tries and naps, which the kernel does not show; one rank alone has such a lock."""
+    facts = holding(still({0: POLLING, 1: BARRIER, 2: POLLING}), 1, "/cache/data.lock")
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.signature == "file-lock-held-by-rank"
+    assert finding.culprit_ranks == (1,)
+    assert "/cache/data.lock" in finding.title
+
+
+def test_a_locked_file_of_another_kind_ties_nobody() -> None:
+    """A database that a rank has locked is not the lock file that the others poll for."""
+    facts = holding(still({0: POLLING, 1: BARRIER, 2: POLLING}), 1, "/runs/history.db")
+
+    assert report_of(facts).findings[0].signature == "stale-lock-file"
+
+
+def test_of_two_holders_none_is_taken() -> None:
+    """Which of two locks the others poll for cannot be seen."""
+    facts = still({0: POLLING, 1: BARRIER, 2: BARRIER})
+    facts = holding(holding(facts, 1, "/cache/a.lock"), 2, "/cache/b.lock")
+
+    assert report_of(facts).findings[0].signature == "stale-lock-file"

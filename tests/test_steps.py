@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
+from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.case import Standing
 from whyhang.analyzer.model import Fact, Frame, Process, replace
@@ -78,3 +78,35 @@ def test_a_backward_that_computes_waits_for_nobody() -> None:
 
     assert case.stands[1].standing is Standing.RUNNING
     assert all(f.category != "collective-mismatch" for f in report_of(facts).findings)
+
+
+SAVING = """
+save (checkpoint.py:5)
+train (train.py:44)
+<module> (train.py:60)
+"""
+
+
+def _saving(path: str, step: int) -> list[Fact]:
+    facts = still({0: SAVING, 1: ALL_REDUCE, 2: ALL_REDUCE})
+    return [
+        replace(f, positions={path: 1_000_000 + f.look * step})
+        if isinstance(f, Process) and f.who.rank == 0
+        else f
+        for f in facts
+    ]
+
+
+def test_a_rank_that_goes_on_in_a_file_is_slow() -> None:
+    """A checkpoint that is still being written holds the others up, and is no hang."""
+    report = report_of(_saving("/data/step7.pt", 800_000))
+
+    assert report.verdict == "slow"
+    assert report.findings[0].culprit_ranks == (0,)
+    assert "0.8 MB further in /data/step7.pt" in report.headline
+
+
+@pytest.mark.parametrize(("path", "step"), [("/data/step7.pt", 4096), ("/run/train.log", 800_000)])
+def test_a_few_lines_or_a_log_are_no_progress(path: str, step: int) -> None:
+    """A loop that tries for ever writes as well: little, or to its log."""
+    assert report_of(_saving(path, step)).verdict == "hung"

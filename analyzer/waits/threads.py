@@ -72,6 +72,13 @@ def _guess(
         return kernel
     text = line_text(reading.top) if line_text and reading.top and reading.in_user else None
     line = from_line(text, running=running == "R") if text else None
+    if (
+        line is not None
+        and line.kind is WaitKind.FILE
+        and kernel is not None
+        and "pipe" in kernel.says
+    ):
+        return replace(line, says=kernel.says)
     if line is not None:
         return line
     if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, process):

@@ -230,7 +230,7 @@ class Capture:
                 stores=tuple(self._stores),
                 files=self._files.finish() if self._files is not None else (),
                 printed=tuple(self._printed),
-                claims=tuple(self._claims),
+                claims=(*self._claims, *(claim for look in every for claim in look.claims)),
                 fingerprints=tuple(self._fingerprints),
                 spots=tuple(self._spots),
             )

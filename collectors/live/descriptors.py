@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
+from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.procfs import Proc
 
 MAX_DESCRIPTORS = 4096
@@ -101,9 +102,38 @@ def links_of(proc: Proc, pid: int) -> dict[int, str]:
     return {number: link for number, link in links if link is not None}
 
 
-def name_of(link: str, pid: int, sockets: Sockets) -> str | None:
+MAX_POSITIONS = 64
+"""Files of one process whose position is read."""
+
+_STANDARD = 2  # the last of standard input, output and error
+
+
+def positions(proc: Proc, pid: int) -> dict[str, int]:
+    """Read how far a process is in each regular file that it has open (proc(5), fdinfo).
+
+    The furthest counts where a file is open several times. What it prints is left out.
+    """
+    found: dict[str, int] = {}
+    files = [
+        (number, link)
+        for number, link in links_of(proc, pid).items()
+        if number > _STANDARD and link.startswith("/") and name_of(link, pid, None) == link
+    ]
+    for number, link in files[:MAX_POSITIONS]:
+        if link.startswith("/dev/"):
+            continue
+        first = (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"").split(b"\n", 1)[0]
+        if first.startswith(b"pos:") and first[4:].strip().isdigit():
+            name = redact(link)
+            found[name] = max(found.get(name, 0), int(first[4:]))
+    return found
+
+
+def name_of(link: str, pid: int, sockets: Sockets | None) -> str | None:
     """Say what a descriptor points at, or None for what tells nothing (libraries, /dev/null)."""
     if link.startswith("socket:["):
+        if sockets is None:
+            return "socket"
         return sockets.name(pid, link[8:-1])
     if link.startswith("pipe:["):
         return "pipe"

@@ -7,8 +7,11 @@ programs merely look for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from whyhang.analyzer.model import LockWait, replace
-from whyhang.analyzer.redact import redact_command
+from whyhang.analyzer.redact import redact, redact_command
+from whyhang.collectors.live.descriptors import links_of
 from whyhang.collectors.live.host import Host
 
 _CALLS = ("flock(", "fcntl(")
@@ -24,6 +27,27 @@ def waits(host: Host) -> dict[int, LockWait]:
         pid: LockWait(holder_pid=holder, holder=_command(host, holder))
         for pid, holder in found.items()
     }
+
+
+def held(host: Host, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Give for each of these processes the files on which it has an exclusive lock."""
+    data = host.proc.bytes_of("locks") or b""
+    holders = set()
+    for line in data.splitlines():
+        field = line.split()
+        if len(field) > 4 and field[3] == b"WRITE" and field[4].isdigit():
+            holders.add(int(field[4]))
+    found = {}
+    for pid in holders.intersection(pids):
+        paths = [
+            redact(link)
+            for number, link in links_of(host.proc, pid).items()
+            if link.startswith("/")
+            and b"lock:" in (host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
+        ]
+        if paths:
+            found[pid] = tuple(dict.fromkeys(paths))
+    return found
 
 
 def parse(data: bytes) -> dict[int, int]:

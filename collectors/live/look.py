@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import (
+    NO_INTERPRETER,
+    Claim,
     Gap,
     LockWait,
     Process,
@@ -25,7 +27,7 @@ from whyhang.analyzer.model import (
 )
 from whyhang.collectors.live import locks, release
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.live.descriptors import Sockets
+from whyhang.collectors.live.descriptors import Sockets, positions
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.processes import describe, observe, who
@@ -74,12 +76,14 @@ class Look(Plan):
         self.processes: dict[int, Process] = {}
         self.gaps: list[Gap] = []
         self.touched: list[str] = []
+        self.claims: list[Claim] = []
         self._host = host
         self._proc: Proc = host.proc
         self._hostname = hostname
         self._limit = limit
         self._sockets = Sockets(host.proc)
         self._locks: dict[int, LockWait] = {}
+        self._held: dict[int, tuple[str, ...]] = {}
         self._members: dict[int, Member] = {}
         self._known: dict[int, Process] = {}
         self._read: set[int] = set()
@@ -101,6 +105,7 @@ class Look(Plan):
         self._known = known
         self._read = read
         self._locks = locks.waits(self._host)
+        self._held = locks.held(self._host, self._members)
         aside = itertools.chain(map(self._describe, self._members), meanwhile or ())
         outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
         again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
@@ -154,6 +159,8 @@ class Look(Plan):
             threads=now.threads,
             tracer_pid=now.tracer_pid,
             lock=locks.with_path(self._locks.get(pid), _main_syscall(now)),
+            holds=self._held.get(pid, ()),
+            positions=positions(self._proc, pid) if self._members[pid].role is Role.RANK else {},
             before=now.before,
             after=now.after,
         )
@@ -273,6 +280,8 @@ class Look(Plan):
                 self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
             else:
                 self._gap(member, *pyspy.explain_failure(outcome.errors))
+                if pyspy.lacks_interpreter(outcome.errors):
+                    self._claim_no_interpreter(member)
 
     def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
         about = replace(who(member, self._hostname), trust=member.trust)
@@ -286,6 +295,12 @@ class Look(Plan):
                 who=about,
             )
         )
+
+    def _claim_no_interpreter(self, member: Member) -> None:
+        said = "py-spy finds no Python interpreter in the process"
+        about = replace(who(member, self._hostname), trust=member.trust)
+        source = Source(file="claims.json")
+        self.claims.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
 
     def _tell_touched(self, outcomes: Iterable[Outcome]) -> None:
         paused = [o for o in outcomes if o.code == 0 and "--nonblocking" not in o.command.arguments]

@@ -23,6 +23,7 @@ _PTRACE_REMEDY = (
 
 # What py-spy prints on failure, first match wins, and what it means for a person. Every
 # text up to "python interpreter" was seen with py-spy 0.4.3; the rest is in its source.
+_NO_INTERPRETER = ("python interpreter",)
 _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("unexpected waitpid result", "waitpid"),
@@ -55,7 +56,7 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Give the pid of the Python process itself, or upgrade py-spy",
     ),
     (
-        ("python interpreter", "Couldn't find python binary", "nsupported version"),
+        (*_NO_INTERPRETER, "Couldn't find python binary", "nsupported version"),
         "py-spy found no Python interpreter that it knows in the process",
         "Upgrade py-spy, or take the stack with gdb",
     ),
@@ -122,6 +123,11 @@ def explain_failure(stderr: str) -> tuple[str, str]:
         if any(mark in stderr for mark in marks):
             return why, remedy
     return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
+
+
+def lacks_interpreter(stderr: str) -> bool:
+    """Tell whether py-spy found no interpreter: the process has ended it, or not begun it."""
+    return any(mark in stderr for mark in _NO_INTERPRETER)
 
 
 def _first_words(stderr: str) -> str:

@@ -10,7 +10,7 @@ SIGNATURE = Signature(
     id="storage-io-blocked",
     category="storage-io-blocked",
     kind=Kind.CAUSE,
-    title="{who} {is} blocked in file I/O at {where}{waiting}",
+    title="{who} {is} blocked {io} at {where}{waiting}",
     when=either(
         late(
             WaitKind.FILE,
@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     ),
     means=(
         "{who} {is} {does}{at} and {gets} no further. "
-        "The file system, not the program, holds the job."
+        "What it reads or writes, and not the program, holds the job."
     ),
     confidence=0.9,
     remedies=(

@@ -1,0 +1,44 @@
+"""Ranks whose Python program is through: the interpreter has ended and the process lives on.
+
+Nothing of Python is left to be seen, so what it waits for is told by elimination. A rank of MPI
+calls ``MPI_Finalize`` as the last thing, after the interpreter (mpi4py), and waits there for
+the other ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Job, Member
+from whyhang.analyzer.model import NO_INTERPRETER, Claim
+from whyhang.analyzer.waits import Place, Scope, WaitKind
+
+STARTING = 5.0
+"""Seconds in which a process may not have begun its interpreter."""
+
+_MPI = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+
+
+def without_interpreter(claims: Iterable[Claim]) -> set[tuple[str | None, int | None]]:
+    """Give host and pid of the processes in which no interpreter was found."""
+    return {(c.who.host, c.who.pid) for c in claims if c.about == NO_INTERPRETER}
+
+
+def place_at_the_end(
+    job: Job, member: Member, ended: set[tuple[str | None, int | None]]
+) -> Place | None:
+    """Place a rank after the end of its program; None where that is not what is seen.
+
+    That py-spy knows the interpreter of another rank says that it would have known this one.
+    """
+    if (member.host, member.pid) not in ended or member.dumps or not member.processes:
+        return None
+    last = member.processes[-1]
+    age = (last.taken_at or 0.0) - (last.started_at or last.taken_at or 0.0)
+    if age < STARTING or not any(other.dumps for other in job.members):
+        return None
+    if any(name in last.environ for name in _MPI):
+        says = "in MPI_Finalize, behind the end of its Python program"
+        return Place(kind=WaitKind.MPI, scope=Scope.RANKS, says=says, op="finalize", certain=False)
+    says = "behind the end of its Python program"
+    return Place(kind=WaitKind.TEARDOWN, scope=Scope.MAYBE, says=says, certain=False)

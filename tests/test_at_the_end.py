@@ -1,0 +1,50 @@
+"""Ranks whose interpreter has ended: what they wait for is told by elimination."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ELSEWHERE, dump, process, report_of
+
+from whyhang.analyzer.model import NO_INTERPRETER, Claim, Fact, Source, Who, replace
+from whyhang.collectors.stacks.pyspy import lacks_interpreter
+
+
+def _ended(rank: int, *, age: float = 100.0) -> list[Fact]:
+    facts: list[Fact] = [
+        replace(
+            process(rank, look=look, environ={"OMPI_COMM_WORLD_RANK": str(rank)}),
+            started_at=1000.0 - age,
+        )
+        for look in (0, 1)
+    ]
+    who = Who(rank=rank, pid=1000 + rank)
+    said = Claim(about=NO_INTERPRETER, value="none", who=who, source=Source(file="claims.json"))
+    return [*facts, said]
+
+
+def _running(rank: int) -> list[Fact]:
+    facts: list[Fact] = []
+    for look in (0, 1):
+        facts += [process(rank, look=look), dump(rank, ELSEWHERE, look=look)]
+    return facts
+
+
+def test_ranks_behind_their_program_wait_in_mpi_finalize() -> None:
+    """All but one rank of an MPI job have ended Python and live on: the one is waited for."""
+    finding = report_of([*_ended(0), *_running(1), *_ended(2)]).findings[0]
+
+    assert finding.category == "mpi-missing-rank"
+    assert finding.culprit_ranks == (1,)
+    assert finding.affected_ranks == (0, 2)
+
+
+@pytest.mark.parametrize("facts", [[*_ended(0), *_ended(1)], [*_ended(0, age=1.0), *_running(1)]])
+def test_a_process_that_may_only_have_begun_is_not_at_its_end(facts: list[Fact]) -> None:
+    """Without another rank's stack, or just after the start, py-spy's word proves no end."""
+    assert all(f.category != "mpi-missing-rank" for f in report_of(facts).findings)
+
+
+def test_py_spys_word_for_a_missing_interpreter() -> None:
+    """Only the failure to find one says so; a missing right does not."""
+    assert lacks_interpreter("Error: Failed to find a python interpreter in the .data section")
+    assert not lacks_interpreter("Error: Permission Denied")

@@ -17,7 +17,6 @@ from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
-from whyhang.collectors.live.commands import Command, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.file_store import FileReading
 from whyhang.collectors.live.gpus import EXTRA, GpuWatch
@@ -41,9 +40,8 @@ from whyhang.collectors.live.recorders import (
     written,
 )
 from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.variables import Variables
 from whyhang.collectors.live.versions import versions
-from whyhang.collectors.stacks import pyspy
-from whyhang.collectors.stacks.peers import peers_only
 
 
 class Options(Record):
@@ -181,22 +179,9 @@ class Capture:
             return
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the peers of {len(wanted)} ranks")
-        outcomes = run_all(wanted, _DumpLocals(self._looks[-1], self.options.limit))
-        read = [o for o in outcomes if o.code == 0]
-        self._touched.append(
-            f"py-spy dump --locals paused {len(read)} processes; of the variables only the "
-            "ranks that torch's send, recv or broadcast named were kept"
-        )
-        for outcome in read:
-            self._peers.append(
-                Dump(
-                    pid=outcome.command.pid,
-                    look=self._looks[-1].number,
-                    taken_at=outcome.began,
-                    data=peers_only(outcome.output),
-                    peers=True,
-                )
-            )
+        variables = Variables(self._looks[-1], self.options.limit)
+        self._peers += variables.peers(wanted)
+        self._touched += variables.touched
 
     def bundle(self) -> Bundle:
         """Give everything taken so far as a bundle in memory."""
@@ -322,13 +307,9 @@ class Capture:
         if not pids:
             return
         self._tell("asking where the ranks are to meet")
-        outcomes = run_all(pids, _DumpLocals(look, self.options.limit))
-        told = [spots.read_spot(o.command.pid, o.output) for o in outcomes if o.code == 0]
-        self._spots = [spot for spot in told if spot is not None]
-        self._touched.append(
-            f"py-spy dump --locals paused {len(told)} processes; of the variables only address, "
-            "rank and world size of init_process_group were kept"
-        )
+        variables = Variables(look, self.options.limit)
+        self._spots = variables.spots(pids)
+        self._touched += variables.touched
 
     def _finish_stores(self) -> None:
         """Take what the stores have answered by now, or until their time is up."""
@@ -347,30 +328,9 @@ class Capture:
         self._tell("asking spawned processes for the number of their rank")
         dumped = {dump.pid for dump in look.dumps}
         asked = [pid for pid in [*ranks, self.job.family] if pid in dumped]
-        plan = _DumpLocals(look, self.options.limit)
-        outcomes = run_all(asked, plan)
-        said = {o.command.pid: spawned.read_numbers(o.output) for o in outcomes if o.code == 0}
-        self._touched.append(
-            f"py-spy dump --locals paused {len(said)} processes; of the variables only the number "
-            "of the rank was kept"
-        )
-        self.job = spawned.number(self.job, self.host, said)
-
-
-class _DumpLocals(Plan):
-    """Dumps local variables, of which the caller keeps no more than it has to."""
-
-    def __init__(self, look: Look, limit: float) -> None:
-        self._look = look
-        self._limit = limit
-
-    def begin(self, pid: int) -> Command:
-        quiet = self._look.was_quiet(pid)
-        arguments = pyspy.command(pid, locals_=True, nonblocking=quiet)
-        return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
-
-    def killed(self, pid: int) -> None:
-        self._look.let_go(pid)
+        variables = Variables(look, self.options.limit)
+        self.job = spawned.number(self.job, self.host, variables.numbers(asked))
+        self._touched += variables.touched
 
 
 def _count(job: Job) -> str:

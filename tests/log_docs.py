@@ -1,13 +1,19 @@
-"""Reads a text as a log, for the tests of the log readers."""
+"""Reads a text as a log, for the tests of the log readers and of what they lead to."""
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterable
 from typing import TypeVar
 
-from whyhang.analyzer.model import Fact, LogLine
+from small_jobs import report_of
+
+from whyhang import signatures
+from whyhang.analyzer.match.log import patterns_of
+from whyhang.analyzer.model import NOBODY, Fact, LogLine, Trust, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.analyzer.report import Report
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.logs.scan import LogReader
 
@@ -47,3 +53,27 @@ def lines(
     """Give the lines found for outside patterns."""
     found = of(read_log(data, *patterns, name=name, engine=engine), LogLine)
     return [line for line in found if set(line.matched) & set(patterns)]
+
+
+@functools.cache
+def reader() -> LogReader:
+    """Make a log reader that looks for all signatures."""
+    both = [matcher for s in signatures.load() for matcher in (s.when, s.unless)]
+    return LogReader(pattern for matcher in both for pattern in patterns_of(matcher))
+
+
+def diagnosed(logs: dict[int | None, str]) -> Report:
+    """Diagnose one log for each rank; ``None`` is a log of the launcher or of all ranks."""
+    facts = []
+    for rank, text in logs.items():
+        data = text.encode()
+        who = NOBODY if rank is None else Who(rank=rank, trust=Trust.FILE_NAME)
+        document = Document(
+            path=f"rank{rank}.log",
+            head=data,
+            size=len(data),
+            open=functools.partial(io.BytesIO, data),
+            who=who,
+        )
+        facts += list(reader().read(document))
+    return report_of(facts)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import io
-
 import pytest
-from small_jobs import report_of
-
-from whyhang import signatures
-from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import NOBODY, Trust, Who
-from whyhang.analyzer.reading import Document
-from whyhang.analyzer.report import Report
-from whyhang.collectors.logs.scan import LogReader
+from log_docs import diagnosed
 
 MISSED = (
     "[E1121 02:08:47.48 ProcessGroupGloo.cpp:67] "
@@ -95,30 +85,6 @@ epoch 3 step 100 loss 2.41
 Warning: WARNING: destroy_process_group() was not called before program exit, which can leak
 UserWarning: resource_tracker: There appear to be 12 leaked semaphore objects to clean up
 """
-
-
-@functools.cache
-def reader() -> LogReader:
-    """Make a log reader that looks for all signatures."""
-    both = [matcher for s in signatures.load() for matcher in (s.when, s.unless)]
-    return LogReader(pattern for matcher in both for pattern in patterns_of(matcher))
-
-
-def diagnosed(logs: dict[int | None, str]) -> Report:
-    """Diagnose one log for each rank; ``None`` is a log of the launcher or of all ranks."""
-    facts = []
-    for rank, text in logs.items():
-        data = text.encode()
-        who = NOBODY if rank is None else Who(rank=rank, trust=Trust.FILE_NAME)
-        document = Document(
-            path=f"rank{rank}.log",
-            head=data,
-            size=len(data),
-            open=functools.partial(io.BytesIO, data),
-            who=who,
-        )
-        facts += list(reader().read(document))
-    return report_of(facts)
 
 
 def raised(error: str, *, rank: int | None = None) -> str:

@@ -54,8 +54,9 @@ HEALTHY = (
 
 @functools.cache
 def compiled() -> tuple[tuple[Signature, tuple[regex.Pattern[str], ...]], ...]:
-    """Compile all patterns once."""
-    return tuple((s, tuple(map(regex.compile, patterns_of(s.when)))) for s in signatures.load())
+    """Compile all patterns once, but for the one that only speaks where no other does."""
+    known = (s for s in signatures.load() if s.id != "nccl-warning")
+    return tuple((s, tuple(map(regex.compile, patterns_of(s.when)))) for s in known)
 
 
 def matching(line: str) -> dict[str, Signature]:

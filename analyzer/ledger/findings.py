@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.graph import CallRef, Cycle, Root
 from whyhang.analyzer.ledger import words
+from whyhang.analyzer.ledger.compare import ROOTED
 from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import history_of, shift
 from whyhang.analyzer.ledger.mates import odd_ones
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.p2p import left_habit, left_open
-from whyhang.analyzer.ledger.records import Finding, Side, Verdict
+from whyhang.analyzer.ledger.records import Finding, Side, Spot, Verdict
 from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.ledger.scene import Scene, merged, place, site_of_heads, sources
 from whyhang.analyzer.ledger.splits import mismatches
@@ -312,6 +313,24 @@ def _of_split(scene: Scene, cycle: Cycle, split: set[tuple[int, int]]) -> bool:
     return False
 
 
+def _own_sides(
+    inside: tuple[int, ...], meeting: Meeting, ahead: Sequence[tuple[int, Spot]]
+) -> tuple[Side, ...]:
+    """List who stands in which call, those that are behind by number first."""
+    calls: dict[CallRef, list[int]] = defaultdict(list)
+    for rank, spot in ahead:
+        if spot.call is not None:
+            calls[spot.call].append(rank)
+    first = Side(
+        says=f"in {meeting.call}",
+        ranks=inside,
+        call=meeting.call,
+        site=site_of_heads(meeting.inside),
+    )
+    rest = (Side(says=f"in {call}", ranks=tuple(ranks), call=call) for call, ranks in calls.items())
+    return (first, *rest)
+
+
 def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
     """Judge a call that all known members have joined, and none of them finished."""
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
@@ -338,12 +357,33 @@ def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
 
 
 def _left_behind(meeting: Meeting, roots: Sequence[Root], scene: Scene) -> Finding:
-    """Judge ranks that stand in a call with a root which others have finished.
+    """Judge ranks that stand in a call which others have finished, where that blames nobody.
 
-    Others may finish such a call early, so that does not prove whose fault it is.
+    Others may finish a call with a root early. Any other call takes everyone's part: where as
+    many are through it as stand in it, each side stands in a call of its own, and they do not
+    match.
     """
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
     quotes = scene.quotes((*inside[:2], *sorted(meeting.done)[:2]))
+    ahead = [
+        (rank, spot)
+        for rank in sorted(meeting.done)
+        if (spot := scene.heads.spots.get(rank)) is not None and spot.inside and spot.call
+    ]
+    if meeting.call.op and meeting.call.op not in ROOTED and ahead and not meeting.recorded:
+        sides = _own_sides(inside, meeting, ahead)
+        return Finding(
+            verdict=Verdict.PARTED,
+            says=words.parted(sides),
+            call=meeting.call,
+            waiting=tuple(sorted({*inside, *meeting.done})),
+            affected=tuple(sorted({*inside, *meeting.done})),
+            sides=sides,
+            site=site_of_heads(meeting.inside),
+            quotes=quotes,
+            sources=sources(quotes),
+            inferred=meeting.table.inferred,
+        )
     return Finding(
         verdict=Verdict.HALF_DONE,
         says=words.half_done(inside, meeting.call, sorted(meeting.done)),

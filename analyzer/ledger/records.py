@@ -15,6 +15,7 @@ class Verdict(enum.Enum):
     STALLED = "joined and not finished"  # peers have finished it, these ranks have not
     STUCK_TOGETHER = "joined by all, finished by none"  # the cause lies below the program
     MISMATCH = "mismatch"  # other operation, size or dtype under the same number
+    PARTED = "in calls of other numbers"  # some have finished what others stand in
     SKIPPED = "skipped"  # the sequences agree once a call is taken to be left out
     EXTRA = "extra"  # the sequences agree once a call is taken to be one too many
     ORDER = "other order"  # the same calls, in another order

@@ -87,6 +87,12 @@ def late_or_apart(late: str, ranks: Sequence[int]) -> str:
     )
 
 
+def parted(sides: Sequence[Side]) -> str:
+    """Say that each side stands in a call that the other has behind it or not before it."""
+    listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
+    return f"The ranks are out of step, so their calls before did not match: {listed}"
+
+
 def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
     """Say that everyone came and nobody got through."""
     if call.p2p:

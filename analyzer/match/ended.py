@@ -28,6 +28,7 @@ _OF_COLLECTIVES = lazy_re.compile(
     r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b"
 )
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
+CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 
 
 def failed(case: Case) -> dict[int, Exit]:
@@ -67,8 +68,11 @@ def first_to_fail(case: Case) -> tuple[int, ...]:
     times = [exit_.time for exit_ in ended.values()]
     if len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times):
         return tuple(sorted(ended))
-    told = {int(c.value) for c in case.job.claims if c.about == "root_cause_rank"}
-    return tuple(sorted(told & ended.keys()))
+    told = {int(c.value) for c in case.job.claims if c.about == "root_cause_rank"} & ended.keys()
+    known = [time for rank in told if (time := ended[rank].time) is not None]
+    if len(known) == len(told) > 1:  # each host's launcher names its own: the earliest failed first
+        told = {rank for rank in told if (ended[rank].time or 0) <= min(known) + CLOCKS}
+    return tuple(sorted(told))
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:

@@ -85,12 +85,14 @@ def _hit(case: Case, finding: Finding) -> Hit:
     affected, _ = _members(case, finding.affected or finding.waiting)
     call = str(finding.call) if finding.call else "a collective"
     fields = {
-        "who": ranks_in_words(finding.culprits) if finding.culprits else "no single rank",
+        "who": _who(finding),
         "pid": pid_in_words(case, members),
         "is": "are" if len(finding.culprits) > 1 else "is",
-        "has": "have" if len(finding.culprits) > 1 else "has",
+        "has": "have" if len(finding.culprits or finding.waiting) > 1 else "has",
         "call": call,
-        "others": ranks_in_words(finding.waiting) if finding.waiting else "the others",
+        "others": ranks_in_words(finding.waiting)
+        if finding.waiting and (finding.culprits or finding.verdict is not Verdict.STALLED)
+        else "the others",
         "wait": "waits" if len(finding.waiting) == 1 else "wait",
         "waiting": f" while {ranks_in_words(finding.waiting)} "
         f"wait{'s' if len(finding.waiting) == 1 else ''} in {call}"
@@ -102,7 +104,10 @@ def _hit(case: Case, finding: Finding) -> Hit:
         "sides": _sides(finding),
         "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
         if finding.call and finding.call.op and finding.field in SIZES
+        else "are out of step"
+        if finding.verdict is Verdict.PARTED
         else "call different collectives",
+        "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
     }
     return Hit(
@@ -116,6 +121,14 @@ def _hit(case: Case, finding: Finding) -> Hit:
         location=site_location(finding.site),
         fields=fields,
     )
+
+
+def _who(finding: Finding) -> str:
+    """Name the culprits; where a call is not finished and nobody is to blame, those inside."""
+    if finding.culprits:
+        return ranks_in_words(finding.culprits)
+    stalled = finding.verdict is Verdict.STALLED and finding.waiting
+    return ranks_in_words(finding.waiting) if stalled else "no single rank"
 
 
 def _members(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -179,7 +192,8 @@ def _strength(case: Case, finding: Finding) -> float:
         return 0.8
     if finding.unrecorded:
         return 0.5
-    return 0.85 if finding.inferred or finding.by_history else 1.0
+    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
+    return 0.85 if guessed else 1.0
 
 
 def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TABLE_ROW = r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)"
 FAILED = r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)"
-DEEPSPEED = r"'--local_rank=(?P<local>\d+)'.*exits with return code = (?P<code>-?\d+)"
+DEEPSPEED = r"\] exits with return code = (?P<code>-?\d+)"
 LIGHTNING = r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)"
 SPAWN = (
     r"(?<!sub)process (?P<index>\d+) terminated with "
@@ -34,7 +34,7 @@ SRUN = r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>
 SRUN_NODE = r"srun: error: Node failure on (?P<host>[\w.-]+)"
 MPIRUN = (
     r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
-    r"exited on signal (?P<signal>\d+)"
+    r"exited on(?: signal (?P<signal>\d+)|\s*$)"
 )
 PALS = (
     r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
@@ -65,6 +65,7 @@ _WHAT = (
     ("Terminated", signal.SIGTERM),
 )
 _EXIT_CODE = lazy_re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
+_SIGNAL = lazy_re.compile(r"signal (\d+)\b")
 _EXITCODE_ROW = lazy_re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _KILLED_BY = lazy_re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
 
@@ -93,7 +94,7 @@ class ExitReader:
         return {
             TABLE_ROW: self.on_table_row,
             FAILED: self.on_failed,
-            DEEPSPEED: self.on_local,
+            DEEPSPEED: self.on_child,
             LIGHTNING: self.on_failed,
             SPAWN: self.on_spawn,
             SPAWN_ERROR: self.on_spawn,
@@ -173,10 +174,13 @@ class ExitReader:
             who = Who(pid=int(match["pid"]), local_rank=int(match["local"]))
         self._add(found, who, int(match["code"]))
 
-    def on_local(self, found: Found, match: regex.Match[str]) -> None:
-        """Note a process that DeepSpeed's launcher saw fail."""
-        who = Who(local_rank=int(match["local"]), host=found.who.host)
-        self._add(found, who, int(match["code"]))
+    def on_child(self, found: Found, match: regex.Match[str]) -> None:
+        """Note that DeepSpeed's launcher saw a process fail.
+
+        It prints the command of the process that it started last, whichever ended: the local
+        rank in it is nobody's.
+        """
+        self._add(found, Who(host=found.who.host), int(match["code"]))
 
     def on_spawn(self, found: Found, match: regex.Match[str]) -> None:
         """Note a child of ``mp.spawn``; its index is its rank within the host."""
@@ -202,12 +206,18 @@ class ExitReader:
         self._add(found, Who(host=host, label=host), -signal.SIGKILL)
 
     def on_mpirun(self, found: Found, match: regex.Match[str]) -> None:
-        """Note a process that Open MPI's launcher saw killed."""
+        """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
         pid = int(match["pid"]) or None  # newer versions print 0
+        number = match["signal"]
+        for _, line in found.following(1) if number is None else ():
+            told = _SIGNAL.match(line.text)
+            number = told[1] if told else None
+        if number is None:
+            return
         who = Who(
             rank=int(match["rank"]), trust=Trust.CONTENT, pid=pid, host=short_host(match["host"])
         )
-        self._add(found, who, -int(match["signal"]))
+        self._add(found, who, -int(number))
 
     def on_pals(self, found: Found, match: regex.Match[str]) -> None:
         """Note a process that the launcher of Cray systems saw end."""

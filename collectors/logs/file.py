@@ -119,7 +119,10 @@ class FileScan:
 
     def _end(self) -> Iterator[Claim]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""
-        lines = clean(self.tail).strip().splitlines()
+        tail = clean(self.tail)
+        lines = tail.strip().splitlines()
+        if self.last_line is not None:  # without the empty ones behind it
+            self.last_line -= tail[len(tail.rstrip()) :].count("\n")
         if self.last_line is not None and lines:
             yield Claim(
                 about="log-end",

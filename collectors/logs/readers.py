@@ -13,6 +13,7 @@ from whyhang.collectors.logs.fingerprint import MismatchReader
 from whyhang.collectors.logs.found import FileView, LineReader
 from whyhang.collectors.logs.job import JobReader
 from whyhang.collectors.logs.nccl import NcclReader
+from whyhang.collectors.logs.nccl_error import LastErrorReader
 from whyhang.collectors.logs.nccl_start import CONNECTING, NcclStartReader
 from whyhang.collectors.logs.python import TracebackReader
 from whyhang.collectors.logs.watchdog import WatchdogReader
@@ -26,6 +27,7 @@ def line_readers(file: FileView) -> tuple[LineReader, ...]:
         JobReader(file),  # first: what it learns resolves the ranks of the others
         NcclReader(file),  # likewise
         NcclStartReader(file),
+        LastErrorReader(file),
         ExitReader(file),
         ElasticReader(file),
         WatchdogReader(file),

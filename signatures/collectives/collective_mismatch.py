@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     title="The ranks {differ}: {sides}",
     when=either(
         parted(WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC),
-        ledger(Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER),
+        ledger(Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED),
     ),
     means=("All wait for each other and cannot meet, for they {differ}: {sides}."),
     confidence=0.9,

@@ -36,7 +36,7 @@ SIGNATURE = Signature(
             not_while_in=(WaitKind.INIT, WaitKind.STORE),
             moves=RESTING,
         ),
-        ledger(Verdict.NEVER_JOINED, Verdict.STALLED),
+        ledger(Verdict.NEVER_JOINED),
     ),
     means=(
         "{who} {waits} for no other rank, and {others} cannot go on without it in {call}. "

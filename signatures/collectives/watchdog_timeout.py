@@ -6,15 +6,15 @@ ranks: the rank that never enqueued it, or that is silent. The number in '[Rank 
 within a group and may be stale, so it names nobody.
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.watchdog import gave_up
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="watchdog-timeout",
     category="missing-rank-in-collective",
     kind=Kind.CONSEQUENCE,
-    title="A collective did not complete in time and the NCCL watchdog gave up",
-    when=log(
+    title="{what} did not complete{after}{on}; the NCCL watchdog gave up",
+    when=gave_up(
         r"[Ww]atchdog caught collective operation timeout",
         (
             r"Caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"

@@ -1,8 +1,9 @@
 """The driver no longer reaches a GPU.
 
 nvidia-smi or NVML says that the GPU is lost or that its handle cannot be determined: it fell
-off the PCIe bus (Xid 79) because of power, heat, a riser or the board. New CUDA processes may
-fail on all GPUs of the host, while running ones on the others go on.
+off the PCIe bus (Xid 79) because of power, heat, a riser or the board. A driver that finds it
+gone while it loads says so over three lines of the kernel log, without an Xid. New CUDA
+processes may fail on all GPUs of the host, while running ones on the others go on.
 
 The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
 """
@@ -19,6 +20,7 @@ SIGNATURE = Signature(
     when=log(
         r"GPU is lost",
         r"Unable to determine the device handle for (?:GPU|gpu)",
+        r"NVRM: fallen off the bus and is not responding to commands",
     ),
     unless=faulty(Fault.LOST),  # where the state is read, it says which GPU
     means=(
@@ -49,6 +51,7 @@ SIGNATURE = Signature(
             "failed: GPU is lost"
         ),
         "pynvml.nvml.NVMLError_GpuIsLost: GPU is lost",
+        "               NVRM: fallen off the bus and is not responding to commands.",
     ),
     misses=("|   0  NVIDIA H200     On  |   00000000:1B:00.0 Off |                    0 |",),
     outranks=(

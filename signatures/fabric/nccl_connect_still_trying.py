@@ -14,15 +14,15 @@ SIGNATURE = Signature(
     id="nccl-connect-still-trying",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
-    title="NCCL has tried many times to connect to {peer} port {port}",
+    title="NCCL has tried many times to connect{to}",
     when=log(
         (
-            r"connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned [^,]+, retrying \((?:[2-9]\d|"
-            r"\d{3,})/\d+\)"
+            r"connect(?P<to>(?: to [^\s<]+<\d+>)?) returned (?P<why>[^,]+), retrying "
+            r"\((?:[2-9]\d|\d{3,})/\d+\)"
         ),
     ),
     means=(
-        "The peer has not accepted connections for a long while: it is late, gone, or not "
+        "The peer has not accepted connections for a long while ({why}): it is late, gone, or not "
         "reachable on this interface."
     ),
     confidence=0.55,
@@ -36,6 +36,10 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
     matches=(
+        (
+            "node3:99:140 [0] NCCL INFO socketPollConnect: connect returned No route to host, "
+            "retrying (26/34) after sleep for 2600 msec"
+        ),
         (
             "node3:99:140 [1] NCCL INFO ncclOsSocketPollConnect: connect to 10.8.1.2<54709> "
             "returned Connection refused, retrying (34/34) after sleep for 3400 msec"

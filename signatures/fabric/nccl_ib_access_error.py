@@ -18,7 +18,7 @@ SIGNATURE = Signature(
     title="An RDMA transfer was refused access to memory (status {status})",
     when=log(
         (
-            r"NET/IB ?: Got completion (?:from peer \S+ )?with (?:error |"
+            r"NET/IB\w* ?: ?Got completion (?:from peer \S+ )?with (?:error |"
             r"status=)(?:IBV_WC_[A-Z_]+\()?(?P<status>4|8|10|11)\b"
         ),
     ),

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     title="An RDMA transfer failed (status {status})",
     when=log(
         (
-            r"NET/IB ?: Got completion (?:from peer \S+ )?with (?:error |"
+            r"NET/IB\w* ?: ?Got completion (?:from peer \S+ )?with (?:error |"
             r"status=)(?:IBV_WC_[A-Z_]+\()?(?P<status>1|2|3|6|7|9|13|14|15|16|17|18|19|20|21|"
             r"22)\b"
         ),

@@ -16,8 +16,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{who} cannot open its InfiniBand devices",
     when=log(
-        r"NET/IB ?: Unable to (?:open|query) (?:device|port)",
-        r"NET/IB ?: No IP interface found",
+        r"NET/IB\w* ?: ?Unable to (?:open|query) (?:device|port)",
+        r"NET/IB\w* ?: ?No IP interface found",
         r"could not open \S+ \(.*errno \d+\)\. Fix device access or restrict NCCL_IB_HCA",
         blames=Blames.SPEAKER,
     ),

@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     title="InfiniBand requests were flushed after the connection had broken",
     when=log(
         (
-            r"NET/IB ?: Got completion (?:from peer \S+ )?with (?:error |"
+            r"NET/IB\w* ?: ?Got completion (?:from peer \S+ )?with (?:error |"
             r"status=)(?:IBV_WC_[A-Z_]+\()?5\b"
         ),
     ),

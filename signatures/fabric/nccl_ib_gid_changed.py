@@ -15,8 +15,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="The address table of a RoCE card changed while the job ran",
     when=log(
-        r"NET/IB ?: \S+ GID table changed",
-        r"NET/IB ?: .*Got (?:non-fatal )?async (?:error )?event ?: ?GID table change",
+        r"NET/IB\w* ?: ?\S+ GID table changed",
+        r"NET/IB\w* ?: ?.*Got (?:non-fatal )?async (?:error )?event ?: ?GID table change",
     ),
     means=(
         "The addresses of a network card changed under the job, which can break its open RDMA "

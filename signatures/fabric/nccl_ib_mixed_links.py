@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="NCCL tries to connect an InfiniBand with an Ethernet (RoCE) card",
     when=log(
-        r"NET/IB ?: Attempted to (?:connect|merge) incompatible devices",
+        r"NET/IB\w* ?: ?Attempted to (?:connect|merge) incompatible devices",
         r"Remote \S+ device is incompatible with the local",
     ),
     means="The cards chosen on two hosts are of different kinds and cannot talk to each other.",

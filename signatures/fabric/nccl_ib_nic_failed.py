@@ -15,8 +15,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="NCCL marked network cards of {who}'s host as failed",
     when=log(
-        r"NET/IB ?: Fatal error\. Detected \d+ failed devices",
-        r"NET/IB ?: .*[Dd]evice \d+ marked as failed",
+        r"NET/IB\w* ?: ?Fatal error\. Detected \d+ failed devices",
+        r"NET/IB\w* ?: ?.*[Dd]evice \d+ marked as failed",
         blames=Blames.SPEAKER,
     ),
     means="Network cards failed during the job.",

@@ -17,9 +17,9 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="A network card of {who}'s host lost its link or failed",
     when=log(
-        r"NET/IB ?: \S+ async fatal event: ",
+        r"NET/IB\w* ?: ?\S+ async fatal event: ",
         (
-            r"NET/IB ?: .*Got (?:non-fatal )?async (?:error )?event ?: ?(?:port error|local "
+            r"NET/IB\w* ?: ?.*Got (?:non-fatal )?async (?:error )?event ?: ?(?:port error|local "
             r"catastrophic error)"
         ),
         blames=Blames.SPEAKER,

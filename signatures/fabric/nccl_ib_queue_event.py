@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="A queue pair failed in a network card",
     when=log(
-        r"NET/IB ?: .*async fatal event on (?:QP|CQ|SRQ)",
+        r"NET/IB\w* ?: ?.*async fatal event on (?:QP|CQ|SRQ)",
     ),
     means="A connection broke inside a network card, and the transfers over it fail on both ends.",
     confidence=0.6,

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
     title="InfiniBand gave up sending to a peer (retry exceeded)",
     when=log(
         (
-            r"NET/IB ?: Got completion (?:from peer \S+ )?with (?:error |"
+            r"NET/IB\w* ?: ?Got completion (?:from peer \S+ )?with (?:error |"
             r"status=)(?:IBV_WC_[A-Z_]+\()?12\b"
         ),
     ),
@@ -62,6 +62,10 @@ SIGNATURE = Signature(
         (
             "node3:99:140 [1] transport/net_ib.cc:780 NCCL WARN NET/IB : Got completion with "
             "error 12, opcode 1, len 4096, vendor err 129"
+        ),
+        (
+            "node3:99:140 [1] p2p_plugin.c:231 NCCL WARN NET/IBP:Got completion from peer "
+            "10.1.0.4<43210> with status=12 opcode=32698 len=0 vendor err 129 (Send)"
         ),
     ),
     misses=(

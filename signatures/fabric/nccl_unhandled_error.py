@@ -17,11 +17,11 @@ SIGNATURE = Signature(
     title="NCCL failed with an error whose reason the logs do not give",
     when=log(
         (
-            r"NCCL error(?: in)?: (?:\S+:\d+, )?(?:unhandled system error|unhandled cuda error|"
-            r"internal error)"
+            r"NCCL [Ee]rror(?: in| \d+)?: (?:\S+:\d+, )?(?:unhandled system error|"
+            r"unhandled cuda error|internal error)"
         ),
         r"NCCL failure \S+:\d+ '(?:unhandled system error|unhandled cuda error|internal error)",
-        r"NCCL error(?: in)?: (?:\S+:\d+, )?invalid (?:usage|argument)",
+        r"NCCL [Ee]rror(?: in| \d+)?: (?:\S+:\d+, )?invalid (?:usage|argument)",
         r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal|UnhandledCuda)Error: ",
         r"^(?:\[rank\d+\]: ?)?ncclInvalid(?:Usage|Argument): ",
     ),
@@ -45,6 +45,7 @@ SIGNATURE = Signature(
             "RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:825, invalid "
             "usage, NCCL version 2.7.8"
         ),
+        "RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)",
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
         (
             "RuntimeError: NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:825, "

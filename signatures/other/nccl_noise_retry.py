@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     kind=Kind.NOISE,
     title="NCCL tried a connection again",
     when=log(
-        r"connect to \S+ returned [^,]+, retrying \(1?\d/\d+\)",
+        r"connect (?:to \S+ )?returned [^,]+, retrying \(1?\d/\d+\)",
         r"Call to (?:connect|accept) returned [^,]+, retrying",
     ),
     means="A connection took a few tries.",

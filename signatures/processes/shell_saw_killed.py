@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="The program was killed with SIGKILL, most often by the out-of-memory killer",
     when=log(r"^ *Killed *$", r"line \d+: +\d+ Killed\b", r"^\[\d+\][+-]? +Killed\b"),
+    unless=log(r"Received sigquit from a child proces"),  # sglang then kills its own group
     means=(
         "The shell reports that its child was ended by SIGKILL. If nobody ended it by hand, the "
         "kernel did, because the host or the container ran out of memory."
@@ -29,6 +30,7 @@ SIGNATURE = Signature(
         "[1]+  Killed                  python train.py",
     ),
     misses=(
+        "[2025-03-09 00:57:20] Received sigquit from a child proces. It usually means ...",
         "Killed process 4711 (python) total-vm:1kB",
         "srun: error: node1: tasks 2,6-7: Killed",
         "[2023-06-01 12:03:00,000] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 17215",

@@ -44,6 +44,11 @@ SIGNATURE = Signature(
         "https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),
     matches=(
+        "RuntimeError: [gloo/transport/tcp/pair.cc:611] Connect timeout [10.17.27.13]:27023",
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/"
+            "tcp/pair.cc:799] connect [10.1.0.7]:38255: No route to host"
+        ),
         (
             "RuntimeError: Gloo connectFullMesh failed with "
             "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"

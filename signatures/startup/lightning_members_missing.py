@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="Lightning began to set up {size} processes, and they were never all there",
     when=log(
-        r"[Ii]nitializing (?:ddp|distributed): GLOBAL_RANK: \d+, MEMBER: \d+/(?P<size>[2-9]|\d\d+)",
+        r"[Ii]nitializing (?:ddp|distributed): GLOBAL_RANK: \d+, MEMBER: \d+/(?P<size>\d\d+|[2-9])",
     ),
     unless=log(r"(?:All distributed processes registered|processes? registered)\. Starting"),
     means=(

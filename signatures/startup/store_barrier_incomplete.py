@@ -6,26 +6,19 @@ rank that prints it has arrived. Which ranks are missing is not said: they are t
 store-barrier-overfull.
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.barrier import store_barrier
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="store-barrier-incomplete",
     category="init-missing-rank",
     kind=Kind.CAUSE,
-    title="Only {joined} of {world} ranks reached the start-up barrier",
-    when=log(
+    title="Only {joined} of {world} ranks reached the start-up barrier{not}",
+    when=store_barrier(
         (
-            r"Timed out initializing process group in store based barrier on rank:? \d+, for "
-            r"key: \S+ \(world_size=(?P<world>\d+), "
+            r"Timed out initializing process group in store based barrier on rank:? "
+            r"(?P<waiter>\d+), for key: (?P<key>\S+) \(world_size=(?P<world>\d+), "
             r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)"
-        ),
-    ),
-    unless=log(
-        (
-            r"store based barrier on rank:? \d+, for key: \S+ \(world_size=(?:1, \w+=[2-9]|2, "
-            r"\w+=[3-9]|4, \w+=[5-9]|8, \w+=9|\d, \w+=\d\d|16, \w+=(?:1[7-9]|[2-9]\d)|\d\d, "
-            r"\w+=\d\d\d)"
         ),
     ),
     means=(

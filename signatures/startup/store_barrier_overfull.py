@@ -5,7 +5,7 @@ It waits for the count to be exactly WORLD_SIZE and so never ends. Either proces
 the store still holds the count of an earlier attempt (restart with a store that survived).
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.barrier import store_barrier
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -13,12 +13,18 @@ SIGNATURE = Signature(
     category="init-duplicate-rank",
     kind=Kind.CAUSE,
     title="More processes joined the start-up barrier than the job has ranks",
-    when=log(
+    when=store_barrier(
         (
-            r"store based barrier on rank:? \d+, for key: \S+ \(world_size=(?:1, \w+=[2-9]|2, "
-            r"\w+=[3-9]|4, \w+=[5-9]|8, \w+=9|\d, \w+=\d\d|16, \w+=(?:1[7-9]|[2-9]\d)|\d\d, "
-            r"\w+=\d\d\d)"
+            r"Timed out initializing process group in store based barrier on rank:? "
+            r"(?P<waiter>\d+), for key: (?P<key>\S+) \(world_size=(?P<world>\d+), "
+            r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)"
         ),
+        (
+            r"Waiting in store based barrier to initialize process group for (?:\d+ "
+            r"secondsrank|rank): (?P<waiter>\d+), key: (?P<key>\S+) \(world_size=(?P<world>\d+), "
+            r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)"
+        ),
+        over=True,
     ),
     means=(
         "The counter in the store is higher than WORLD_SIZE. So several processes use the same "
@@ -40,6 +46,17 @@ SIGNATURE = Signature(
     matches=(
         (
             "RuntimeError: Timed out initializing process group in store based barrier on rank: "
+            "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
+            "timeout=0:30:00)"
+        ),
+        (
+            "torch.distributed.DistStoreError: Timed out initializing process group in store "
+            "based barrier on rank 1, for key: store_based_barrier_key:2 (world_size=8, "
+            "num_workers_joined=7, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
+            "/store_based_barrier_key:2:last_worker)"
+        ),
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
             "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=16, "
             "timeout=0:30:00)"
         ),
@@ -49,13 +66,22 @@ SIGNATURE = Signature(
             "num_workers_joined=6, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
             "/store_based_barrier_key:1:last_worker)"
         ),
+        (
+            "Waiting in store based barrier to initialize process group for rank: 0, key: "
+            "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
+        ),
+        (
+            "Waiting in store based barrier to initialize process group for rank: 0, key: "
+            "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)"
+        ),
+        (
+            "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to "
+            "initialize process group for 10 secondsrank: 1, key: store_based_barrier_key:1 "
+            "(world_size=2, num_workers_joined=1, timeout=0:30:00)"
+        ),
     ),
     misses=(
-        (
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
-            "timeout=0:30:00)"
-        ),
+        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
     ),
     outranks=(
         "store-barrier-incomplete",

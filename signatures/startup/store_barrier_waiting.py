@@ -4,6 +4,7 @@ A few such lines are normal while slow nodes load. If the log ends with them, th
 never joined are the question. The rank that prints it has arrived.
 """
 
+from whyhang.analyzer.match.barrier import store_barrier
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -11,11 +12,11 @@ SIGNATURE = Signature(
     id="store-barrier-waiting",
     category="init-missing-rank",
     kind=Kind.CAUSE,
-    title="Ranks wait in the start-up barrier: {joined} of {world} have joined",
-    when=log(
+    title="Ranks wait in the start-up barrier: {joined} of {world} have joined{not}",
+    when=store_barrier(
         (
             r"Waiting in store based barrier to initialize process group for (?:\d+ "
-            r"secondsrank|rank): \d+, key: \S+ \(world_size=(?P<world>\d+), "
+            r"secondsrank|rank): (?P<waiter>\d+), key: (?P<key>\S+) \(world_size=(?P<world>\d+), "
             r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)"
         ),
     ),
@@ -31,6 +32,10 @@ SIGNATURE = Signature(
     next_steps=("py-spy dump --pid PID  # of the ranks that print no such line",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
+        (
+            "Waiting in store based barrier to initialize process group for rank: 0, key: "
+            "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
+        ),
         (
             "Waiting in store based barrier to initialize process group for rank: 0, key: "
             "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)"

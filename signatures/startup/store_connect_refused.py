@@ -51,6 +51,14 @@ SIGNATURE = Signature(
             "[W1121 02:10:07.4 socket.cpp:752] [c10d] The client socket has failed to connect to "
             "[10.0.0.1]:29500 (errno: 113 - No route to host)."
         ),
+        (
+            "[W socket.cpp:697] [c10d] The client socket has failed to connect to "
+            "[::ffff:0.104.99.143]:47389 (errno: 110 - Connection timed out)."
+        ),
+        (
+            "[W socket.cpp:558] [c10d] The client socket has failed to connect to "
+            "0.0.0.5:40323 (errno: 110 - Connection timed out)."
+        ),
     ),
     misses=(
         (

@@ -26,6 +26,7 @@ SIGNATURE = Signature(
             r"space left on device|Cannot allocate memory)"
         ),
         r"unable to resize file <filename not specified> to the right size",
+        r"RuntimeError: unable to write to file </torch_\d+",
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -54,6 +55,7 @@ SIGNATURE = Signature(
             "insufficient shared memory (shm)."
         ),
         "RuntimeError: unable to write to file </torch_4711_1298>: No space left on device (28)",
+        "RuntimeError: unable to write to file </torch_4711_1298> at THAllocator.c:383",
         (
             "RuntimeError: unable to mmap 1048576 bytes from file </torch_31_88>: Cannot "
             "allocate memory (12)"

@@ -1,0 +1,170 @@
+"""Logs as people paste them: torn, spliced, without a word on whose they are."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed
+
+NODE = "node3:99:140 [1] "
+NCCL_FAILED = (
+    "[rank1]: torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, "
+    "internal error - please report this issue to the NCCL developers, NCCL version 2.20.5\n"
+    "[rank1]: ncclInternalError: Internal check failed.\n"
+    "[rank1]: Last error:\n"
+    "[rank1]: {}\n"
+)
+STRANGE = NODE + "graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found\n"
+STEP = "Epoch: [0]  [ 260/9143]  lr: 0.000003  loss: 1.6425 (2.0424)  time: 0.5645\n"
+GAVE_UP = (
+    "[rank{0}]:[E1122 06:40:00.5 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum={1}, OpType={2}, NumelIn=8, NumelOut=8, "
+    "Timeout(ms)=600000) ran for 600080 milliseconds before timing out.\n"
+    "[rank{0}]:[E1122 06:40:00.5 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank "
+    "{0}] Exception (either an error or timeout) detected by watchdog at work: {1}, last enqueued "
+    "NCCL work: {3}, last completed NCCL work: {4}.\n"
+)
+JOINED = (
+    "INFO:root:Waiting in store based barrier to initialize process group for rank: {}, key: "
+    "store_based_barrier_key:1 (world_size={}, worker_count={}, timeout=0:30:00)\n"
+)
+DEEPSPEED = (
+    "[2023-07-10 04:26:05,876] [INFO] [launch.py:318:sigkill_handler] Killing subprocess 94984\n"
+    "[2023-07-10 04:26:35,999] [ERROR] [launch.py:324:sigkill_handler] ['/bin/python3', '-u', "
+    "'train.py', '--local_rank=1', '--x'] exits with return code = {}\n"
+)
+ROW = (
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-21_02:{1}\n"
+    "  host      : node1\n  rank      : {0} (local_rank: 0)\n  exitcode  : 1 (pid: 7{0})\n"
+    "  error_file: <N/A>\n"
+)
+WRAPPED = "prterun noticed that process rank 7 with PID 0 on node n0304 exited on\nsignal {}\n"
+
+
+def barrier(*waiting: int, world: int, joined: int) -> str:
+    """Write what ranks say every ten seconds in the start-up barrier."""
+    return "".join(JOINED.format(rank, world, joined) for rank in (*waiting, *waiting))
+
+
+@pytest.mark.parametrize(
+    ("code", "signature"),
+    [
+        (-7, "launcher-child-bus-error"),
+        (-9, "launcher-child-sigkill"),
+        (-11, "launcher-child-crash"),
+    ],
+)
+def test_deepspeed_says_how_a_process_ended_and_not_whose_it_was(code: int, signature: str) -> None:
+    """Its launcher prints the command that it started last, so nobody is blamed by it."""
+    report = diagnosed({None: DEEPSPEED.format(code)})
+
+    assert (report.findings[0].signature, report.findings[0].culprit_ranks) == (signature, None)
+
+
+def test_the_last_error_of_nccl_is_said() -> None:
+    """Behind "Last error:" stands why, on the next line; no headline may say it is not known."""
+    report = diagnosed({None: NCCL_FAILED.format("NET/Plug Unable to insert address. RC: 0")})
+
+    assert report.headline == "NCCL failed: NET/Plug Unable to insert address. RC: 0."
+
+
+def test_a_last_error_that_is_known_speaks_for_itself() -> None:
+    """Where a signature knows the words, it leads."""
+    words = "NET/IB : Got completion from peer 10.1.0.4<43210> with status=12 opcode=0 len=0"
+    report = diagnosed({None: NCCL_FAILED.format(words)})
+
+    assert report.findings[0].signature == "nccl-ib-retry-exceeded"
+
+
+def test_an_unknown_warning_is_not_passed_over() -> None:
+    """A job that may have ended on it is not called healthy."""
+    report = diagnosed({None: STEP + STRANGE})
+
+    assert report.verdict != "healthy"
+    assert "Attribute arch of node cpu not found" in report.headline
+
+
+def test_an_unknown_warning_that_the_job_got_over_is_no_finding() -> None:
+    """Steps that follow show that it did not matter."""
+    report = diagnosed({None: STRANGE + 40 * STEP})
+
+    assert report.verdict == "healthy"
+
+
+def test_two_ranks_out_of_step_blame_nobody() -> None:
+    """One stands in call 313, the other has finished it: their calls before did not match."""
+    text = GAVE_UP.format(1, 313, "_ALLGATHER_BASE", 314, 312) + GAVE_UP.format(
+        0, 315, "ALLREDUCE", 315, 314
+    )
+    (finding, *_) = diagnosed({None: text}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", None)
+    assert "rank 1 in all_gather_into_tensor #313" in finding.title
+    assert "rank 0 in all_reduce #315" in finding.title
+
+
+def test_one_rank_behind_many_is_named() -> None:
+    """Where all others have finished a call, the one that has not is looked at first."""
+    text = "".join(GAVE_UP.format(r, 9, "ALLREDUCE", 9, 8) for r in (0, 1, 3))
+    (finding, *_) = diagnosed({None: text + GAVE_UP.format(2, 7, "ALLREDUCE", 7, 6)}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (2,))
+
+
+def test_a_watchdog_that_gave_up_is_told_in_the_words_of_the_job() -> None:
+    """Which call, on which ranks, after how long: not only that something timed out."""
+    text = GAVE_UP.format(1, 52, "ALLREDUCE", 52, 51) + GAVE_UP.format(2, 52, "ALLREDUCE", 52, 51)
+    titles = [finding.title for finding in diagnosed({None: text}).findings]
+
+    assert (
+        "all_reduce #52 did not complete within 10 min on ranks 1-2; the NCCL watchdog gave up"
+    ) in titles
+
+
+def test_the_rank_that_did_not_join_the_start_up_barrier_is_named() -> None:
+    """All who joined say that they wait, so the one that says nothing is missing."""
+    text = barrier(0, 1, 2, 3, 5, 6, 7, world=8, joined=7)
+    (finding, *_) = diagnosed({None: text}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("init-missing-rank", (4,))
+
+
+def test_a_barrier_of_which_not_all_tell_names_nobody() -> None:
+    """The log of one rank does not say who else has come."""
+    (finding, *_) = diagnosed({None: barrier(0, world=8, joined=7)}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("init-missing-rank", None)
+
+
+def test_a_barrier_with_too_many_is_told_from_one_with_too_few() -> None:
+    """More have joined than there are ranks: they share ranks, and nobody is missing."""
+    (finding, *_) = diagnosed({None: barrier(0, world=4, joined=8)}).findings
+
+    assert finding.category == "init-duplicate-rank"
+
+
+def test_of_two_launchers_the_one_whose_process_failed_earlier_is_believed() -> None:
+    """Each host's table names its own first; half a minute tells whose failure was the first."""
+    report = diagnosed({None: ROW.format(0, "13:52") + ROW.format(4, "13:01")})
+
+    assert report.findings[0].culprit_ranks == (4,)
+
+
+@pytest.mark.parametrize(("signal", "named"), [("6 (Aborted).", (7,)), ("15 (Terminated).", None)])
+def test_a_sentence_of_mpirun_that_goes_on_in_the_next_line(
+    signal: str, named: tuple[int, ...] | None
+) -> None:
+    """Open MPI 5 breaks it before the signal; who was merely asked to end is not blamed."""
+    findings = diagnosed({None: WRAPPED.format(signal)}).findings
+
+    assert next((f.culprit_ranks for f in findings if f.confidence >= 0.5), None) == named
+
+
+def test_a_killed_server_that_killed_itself_is_no_lack_of_memory() -> None:
+    """A serving engine that takes itself down has its shell print "Killed", too."""
+    text = (
+        "[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
+        "[2025-03-09 00:57:20] Received sigquit from a child proces. It usually means the child "
+        "failed.\nKilled\n"
+    )
+
+    assert "rank-oom-killed" not in {f.category for f in diagnosed({None: text}).findings}

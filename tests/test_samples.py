@@ -36,6 +36,8 @@ def test_recorded_sample_is_diagnosed(
     assert report.notes == ()
     assert [n for n, finding in enumerate(report.findings) if finding.caused_by is None] == [0]
     assert all(finding.evidence and finding.remedies for finding in report.findings)
+    words = [text for f in report.findings for text in (f.title, f.explanation, *f.remedies)]
+    assert not [text for text in words if " ? " in text], "a field that nothing fills"
 
 
 def test_a_bundle_gives_the_same_report_byte_for_byte(

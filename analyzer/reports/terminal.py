@@ -61,7 +61,7 @@ def _draw(block: Block) -> RenderableType:
                 (f" {block.verdict.upper()} ", VERDICT_STYLES[block.verdict]), " ", block.text
             )
         case Section():
-            styles = {1: "bold underline", 2: "bold", 3: "italic"}
+            styles = {1: "bold underline", 2: "bold", 3: "bold"}
             indent = 3 if block.level == 3 else 0
             return Padding(
                 Text(block.title, style=styles[block.level]), (0, 0, 0, indent), expand=False

@@ -39,8 +39,8 @@ SIGNATURE = Signature(
         ledger(Verdict.NEVER_JOINED),
     ),
     means=(
-        "{who} {waits} for no other rank, and {others} cannot go on without it in {call}. "
-        "What {who} {do} there is the cause; the waiting ranks are healthy."
+        "{who} waits for no other rank, and {others} cannot go on without it in {call}. "
+        "What {who} does there is the cause; the waiting ranks are healthy."
     ),
     confidence=0.92,
     remedies=(

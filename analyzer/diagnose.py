@@ -245,10 +245,19 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         location=hit.location,
         evidence=(*hit.evidence, *pressing),
         remedies=tuple(fill(text, words) for text in signature.remedies),
-        next_steps=tuple(fill(text, words) for text in signature.next_steps),
+        next_steps=tuple(fill(text, words) for text in _next_steps(case, signature, ranks)),
         runbook_url=signature.runbook,
         subjects=tuple(case.member(number).name for number in hit.members),
     )
+
+
+def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """Give what to run next; of a rank without a process, nothing that needs its pid."""
+    gone = {gone.rank for gone in case.job.gone}
+    if not ranks or not gone.issuperset(ranks):
+        return signature.next_steps
+    steps = tuple(step for step in signature.next_steps if "{pid}" not in step)
+    return steps or ("pgrep -af python  # on its host: was {who} started?",)
 
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}

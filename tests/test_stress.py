@@ -269,3 +269,12 @@ def test_what_was_taken_is_kept_where_reading_it_fails(
         child.kill()
         child.wait()
     assert (tmp_path / "b" / "manifest.json").is_file()
+
+
+def test_nobody_is_sent_to_a_process_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a rank that was never started no stack can be taken."""
+    samples = Path(SAMPLE).parent.parent
+    assert main([str(samples / "init-rank-never-started" / "bundle.tar.zst")]) == 0
+    said = capsys.readouterr().out
+    assert "py-spy dump" not in said
+    assert "`pgrep -af python # on its host: was rank 3 started?`" in said

@@ -8,9 +8,8 @@ Only a few ranks are ever looked at in this way, with all that their recorder ho
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from whyhang.analyzer.ledger.book import Standing
 from whyhang.analyzer.ledger.compare import family
@@ -21,6 +20,8 @@ from whyhang.analyzer.waits.usercode import Origin, origin, user_frame
 MAX_SHIFT = 16
 MAX_DIVERGENCES = 64
 MIN_ROUNDS = 5
+CONTEXT = 6
+"""Calls that must come before a step as they did in an earlier round."""
 
 Key = tuple[object, ...]
 History = Mapping[int, Call]
@@ -71,12 +72,26 @@ def off_habit(before: Sequence[Call], call: Call) -> bool | None:
     ``before`` are its earlier calls, oldest first. A few rounds make no habit: what comes every
     tenth step (an evaluation, a checkpoint) looks new to whoever knows three.
     """
-    if not before:
-        return None
-    keys = [_peer_key(earlier) for earlier in before]
-    last, this = keys[-1], _peer_key(call)
-    followers = [after for first, after in itertools.pairwise(keys) if first == last]
-    return this not in followers if len(followers) >= MIN_ROUNDS else None
+    usual, rounds = usual_step([_peer_key(earlier) for earlier in before], (CONTEXT, 1))
+    return _peer_key(call) != usual if rounds >= MIN_ROUNDS else None
+
+
+def usual_step(before: Sequence[Hashable], widths: Iterable[int]) -> tuple[Hashable | None, int]:
+    """Say what followed the last calls in earlier rounds, and in how many of them.
+
+    ``widths`` are how many calls must be the same, tried one after the other until there was
+    such a round. None if what followed differs, or there was none.
+    """
+    for width in widths:
+        context = before[-width:]
+        followers = [
+            before[end]
+            for end in range(width, len(before))
+            if before[end - 1] == context[-1] and before[end - width : end] == context
+        ]
+        if followers:
+            return (followers[0], len(followers)) if len(set(followers)) == 1 else (None, 0)
+    return None, 0
 
 
 def left_loop(theirs: History, usual: History, seq: int) -> bool:

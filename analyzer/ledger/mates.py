@@ -9,9 +9,11 @@ on as both did a round before is right.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
 from whyhang.analyzer.ledger.book import Book
+from whyhang.analyzer.ledger.history import CONTEXT, MIN_ROUNDS, usual_step
 from whyhang.analyzer.ledger.routine import (
     Issued,
     Step,
@@ -23,26 +25,33 @@ from whyhang.analyzer.model import Record
 
 MAX_RANKS = 8
 MAX_MATES = 6
-CONTEXT = 6
-"""Calls that must come before a parting as they did a round before it."""
+ROUNDS = 2
+"""How often a shared call must come back before two ranks are known to be of one role."""
 
 SHORT_CONTEXT = 3
 """As many are enough where two ranks have made the same calls from the first one on."""
 
 
 class Parting(Record):
-    """Where two sequences part: what each did, and what both did a round before (or None)."""
+    """Two sequences side by side: up to which call of one's own they are the same.
 
-    mine: Hashable
-    theirs: Hashable
-    usual: Hashable | None
+    ``mine`` and ``theirs`` is what each did then, ``usual`` what both did in the ``rounds``
+    before; all None where they do not part. ``new``: no call like mine came before.
+    """
+
+    at: int
+    mine: Hashable | None = None
+    theirs: Hashable | None = None
+    usual: Hashable | None = None
+    rounds: int = 0
+    new: bool = False
 
 
 def odd_ones(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
     """Find those of a few ranks that went another way than their mates; none in doubt.
 
-    Each must stand alone against at least one mate that did as both had done before, and no
-    mate may have gone its way. Of the others none may be in the same position.
+    Each must stand against at least one mate that did as both had done before. No mate may
+    have gone its way, or not more than kept to a way they had gone many times.
     """
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
@@ -77,48 +86,56 @@ class _Reading:
 
 
 def _odd(read: _Reading, rank: int, ranks: Sequence[int], step: Step) -> bool:
-    against = 0
-    for mate in read.mates(rank, ranks):
-        parting = _parting(read.of(rank), read.of(mate), step)
-        if parting is None:
-            continue
-        if parting.usual is None or parting.mine == parting.usual:
-            continue
-        if parting.theirs != parting.usual:
-            return False
-        against += 1
-    return against > 0
+    found = [
+        parting
+        for mate in read.mates(rank, ranks)
+        if (parting := _parting(read.of(rank), read.of(mate), step)) is not None
+    ]
+    against = [p for p in found if p.theirs is not None and p.theirs == p.usual != p.mine]
+    if not against:
+        return False
+    first = min(parting.at for parting in against)
+    if len(against) == 1 and against[0].new and against[0].rounds < MIN_ROUNDS:
+        return False  # it may be the next phase of the program, which the other has missed
+    with_me = sum(parting.at > first for parting in found)
+    rounds = min(parting.rounds for parting in against)
+    return not with_me or (len(against) > with_me and rounds >= MIN_ROUNDS)
 
 
 def _parting(mine: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> Parting | None:
-    """Lay two sequences side by side from their first shared call; None if they do not part."""
-    places = {_shared(issued): at for at, issued in enumerate(theirs)}
+    """Lay two sequences side by side from their first shared call.
+
+    None if they are not of one role: those make the same calls from one shared call to the
+    next of its kind.
+    """
+    places = {_shared(issued): at for at, issued in enumerate(theirs) if not issued.call.p2p}
     start = next(((a, places[key]) for a, issued in enumerate(mine)
                   if (key := _shared(issued)) is not None and key in places), None)  # fmt: skip
     if start is None:
         return None
     left = [step(issued) for issued in mine[start[0] :]]
     right = [step(issued) for issued in theirs[start[1] :]]
-    at = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
-    if at is None:
+    until = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    length = min(len(left), len(right)) if until is None else until
+    kinds = Counter(
+        left[n] for n in range(length) if places.get(_shared(mine[start[0] + n])) == start[1] + n
+    )
+    if not kinds or max(kinds.values()) < ROUNDS:
         return None
-    return Parting(mine=left[at], theirs=right[at], usual=_usual(left[:at], whole=not any(start)))
+    if until is None:
+        return Parting(at=start[0] + length)
+    widths = (CONTEXT,) if any(start) else (CONTEXT, SHORT_CONTEXT)
+    usual, rounds = usual_step(left[:until], widths)
+    return Parting(
+        at=start[0] + until,
+        mine=left[until],
+        theirs=right[until],
+        usual=usual,
+        rounds=rounds,
+        new=left[until] not in left[:until],
+    )
 
 
 def _shared(issued: Issued) -> Hashable | None:
     """Name a call that is the same one on all members of its group."""
     return None if issued.call.p2p else (issued.table, issued.call.seq)
-
-
-def _usual(before: Sequence[Hashable], *, whole: bool) -> Hashable | None:
-    """Say what followed the last calls a round before; None if it differs or there was none."""
-    for width in (CONTEXT, SHORT_CONTEXT) if whole else (CONTEXT,):
-        context = before[-width:]
-        followers = {
-            before[end]
-            for end in range(width, len(before))
-            if before[end - 1] == context[-1] and before[end - width : end] == context
-        }
-        if followers:
-            return followers.pop() if len(followers) == 1 else None
-    return None

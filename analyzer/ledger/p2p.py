@@ -14,7 +14,7 @@ from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger.book import Book
 from whyhang.analyzer.ledger.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.ledger.history import order_of
-from whyhang.analyzer.model import Call, CallState, Frame, Record
+from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
 
 MAX_STUDIED = 16
 """Ranks whose whole recorder is read for the peers that they used to have."""
@@ -63,7 +63,10 @@ def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple
                         told=call.peer in told,
                     )
                 )
-    return tuple(found)
+    # What was launched together ends together: who answers one call of such a batch and
+    # stands alone in another does not come through.
+    held = {p.head.rank for p in found if len(p.head.batch) > 1 and p.told and not p.answered}
+    return tuple(replace(p, ready=False) if p.ready and p.peer in held else p for p in found)
 
 
 def pair_waits(book: Book, found: Iterable[Pairing]) -> tuple[Wait, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from whyhang.analyzer.ledger.book import Book
 from whyhang.analyzer.ledger.compare import family
-from whyhang.analyzer.ledger.history import history_of, order_of
+from whyhang.analyzer.ledger.history import MIN_ROUNDS, history_of, order_of
 from whyhang.analyzer.model import Call, Record
 from whyhang.analyzer.waits.usercode import user_frame
 
@@ -40,10 +40,14 @@ class Issued(Record):
 
 
 class _Course(Record):
-    """What a rank did, call by call: ``left`` is where it left its routine, None if nowhere."""
+    """What a rank did, call by call: ``left`` is where it left its routine, None if nowhere.
+
+    ``rounds`` is how often it went round before.
+    """
 
     keys: tuple[Hashable, ...]
     left: int | None
+    rounds: int = 0
 
 
 def who_left(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -89,7 +93,7 @@ def _course(keys: list[Hashable]) -> _Course | None:
         if length == len(tail):
             return _Course(keys=tuple(keys), left=None)
         if length >= 3 * period:
-            return _Course(keys=tuple(keys), left=start + length)
+            return _Course(keys=tuple(keys), left=start + length, rounds=length // period)
     return None
 
 
@@ -121,13 +125,15 @@ def _alone(
     at = course.left
     before = [shared(i) for i in issued[max(0, at - CONTEXT) : at]]
     new = shared(issued[at])
-    compared = False
+    compared = 0
     for rank in list(dict.fromkeys(controls))[:MAX_CONTROLS]:
         followers = _followers([shared(i) for i in issued_by(book, rank)], before)
         if new in followers:
             return False
-        compared = compared or len(followers) > 1
-    return compared
+        compared += len(followers) > 1
+    if course.keys[at] in course.keys[:at] or course.rounds >= MIN_ROUNDS:
+        return compared > 0
+    return compared > 1  # what is all new may be the next phase, which another rank has missed
 
 
 def _followers(keys: Sequence[Hashable], before: Sequence[Hashable]) -> list[Hashable]:
@@ -172,4 +178,6 @@ def _full(issued: Issued) -> Hashable:
 
 
 def _elements(call: Call) -> tuple[int, ...]:
+    if call.op == "all_to_all":
+        return ()  # differs from call to call by design
     return tuple(math.prod(shape) for shape in call.input_sizes or ())

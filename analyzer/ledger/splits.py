@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.book import Table
@@ -14,7 +15,7 @@ from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.records import Finding, Quote, Side, Verdict
 from whyhang.analyzer.ledger.routine import who_left
 from whyhang.analyzer.ledger.scene import Scene, sources
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.model import Call, replace
 
 MAX_SPLITS = 8
 """Mismatches that are told; more are of the same kind."""
@@ -38,7 +39,10 @@ def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
     culprits, by_history = split.minority, False
     if split.tie:
         culprits = (
-            _odd_side(scene, sides) or _off_habit(meeting, sides) or _off_routine(scene, sides)
+            _odd_value(meeting, split.field, sides)
+            or _odd_side(scene, sides)
+            or _off_habit(meeting, sides)
+            or _off_routine(scene, sides)
         )
         by_history = bool(culprits)
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
@@ -97,6 +101,42 @@ def _off_habit(meeting: Meeting, sides: Sequence[Side]) -> tuple[int, ...]:
         if odd:
             left.append(side)
     return left[0].ranks if len(left) == 1 else ()
+
+
+def _odd_value(meeting: Meeting, field: str, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of two sides with other sizes or types, find the one that carries what nobody did before.
+
+    At this line of code both have carried what the other side carries, and neither this.
+    """
+    value = VALUES.get(field)
+    if value is None or len(sides) != MAX_SIDES:
+        return ()
+    now, before = [], []
+    for side in sides:
+        history = history_of(meeting.table.standings[side.ranks[0]])
+        call = history[meeting.seq]
+        now.append(value(call))
+        before.append(
+            Counter(value(c) for c in earlier(history, meeting.seq) if _same_step(c, call))
+        )
+    for odd, usual in ((0, 1), (1, 0)):
+        known = min(count[now[usual]] for count in before)
+        if known >= MIN_KNOWN and not any(count[now[odd]] for count in before):
+            return sides[odd].ranks
+    return ()
+
+
+VALUES: dict[str, Callable[[Call], object]] = {
+    "size": lambda call: (call.input_sizes, call.output_sizes),
+    "dtype": lambda call: call.dtypes,
+}
+MAX_SIDES = 2
+MIN_KNOWN = 2
+"""How often a size or type must have been carried to be a usual one."""
+
+
+def _same_step(one: Call, other: Call) -> bool:
+    return one.op == other.op and site_of(one) == site_of(other)
 
 
 def _odd_side(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.graph import Cycle, Root
 from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import site_of
+from whyhang.analyzer.ledger.mates import MAX_RANKS, odd_ones
 from whyhang.analyzer.ledger.p2p import Pairing, deaf_to_sender, wrong_peers
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
 from whyhang.analyzer.ledger.routine import who_left
@@ -31,8 +32,8 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
         scene.book, scene.pairings, caught
     )
     if not wrong:
-        lost = (p for p in lonely if p.head.rank in caught)
-        wrong = who_left(scene.book, sorted({rank for p in lost for rank in (p.head.rank, p.peer)}))
+        lost = _lost(lonely, cycles)
+        wrong = odd_ones(scene.book, lost) or who_left(scene.book, lost)
     culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:
@@ -65,6 +66,15 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
         quotes=quotes,
         sources=sources(quotes),
     )
+
+
+def _lost(lonely: Sequence[Pairing], cycles: Sequence[Cycle]) -> tuple[int, ...]:
+    """List who is part of an unanswered send or receive; of many, those on one way round."""
+    caught = {rank for cycle in cycles for rank in cycle.members}
+    ranks = {r for p in lonely if p.head.rank in caught for r in (p.head.rank, p.peer)}
+    if len(ranks) > MAX_RANKS:
+        ranks = {link.wait.waiter for cycle in cycles[:1] for link in cycle.chain}
+    return tuple(sorted(ranks))
 
 
 def unanswered(

@@ -15,6 +15,8 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
 
 MAX_SOURCES = 6
+MAX_CALLS = 3
+"""Calls that a title names where ranks hold up several."""
 SHIFTED = {Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER}
 """Mismatches of which the records before tell how they came about."""
 
@@ -83,7 +85,7 @@ def set_up() -> SetUp:
 def _hit(case: Case, finding: Finding) -> Hit:
     members, missing = _members(case, finding.culprits)
     affected, _ = _members(case, finding.affected or finding.waiting)
-    call = str(finding.call) if finding.call else "a collective"
+    call = _calls(finding)
     fields = {
         "who": _who(finding),
         "pid": pid_in_words(case, members),
@@ -143,10 +145,24 @@ def _members(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[int, ...], tuple
     return tuple(sorted(found)), tuple(missing)
 
 
+def _calls(finding: Finding) -> str:
+    """Name the call; where several ranks hold up several calls, each with its ranks."""
+    if len(finding.parts) < 2:
+        return str(finding.call) if finding.call else "a collective"
+    named = [
+        f"{part.call} ({ranks_in_words(part.culprits)})" for part in finding.parts if part.call
+    ]
+    more = f" and {len(named) - MAX_CALLS} more" if len(named) > MAX_CALLS else ""
+    return " and ".join(named[:MAX_CALLS]) + more
+
+
 def _last(finding: Finding) -> str:
+    first = finding.parts[0].culprits if finding.parts else finding.culprits
+    alone = len(finding.culprits) == 1
     if finding.missed is not None:
-        return f"its last call was {finding.missed}"
-    return "it has not enqueued the call"
+        whose = "its" if alone or not first else f"rank {first[0]}'s"
+        return f"{whose} last call was {finding.missed}"
+    return f"{'it has' if alone else 'they have'} not enqueued the call"
 
 
 def _sides(finding: Finding) -> str:

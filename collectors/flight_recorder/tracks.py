@@ -44,6 +44,10 @@ KIND = "flight-recorder"
 _DIGITS = lazy_re.compile(r"\d{1,9}")
 
 
+SMALLEST_RING = 10
+"""Fewer records than these are no ring that was too small, but a file made by hand."""
+
+
 class Status(Record):
     """What ``pg_status`` says of one group: the last calls enqueued, started and completed.
 
@@ -168,10 +172,16 @@ def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) 
     """Tell whether a wrapped ring lost calls that are not finished: then its oldest is none.
 
     ``pg_status`` tells up to which number calls are finished. Where a group has both, it may
-    count collectives or sends, and over gloo it counts neither.
+    count collectives or sends, and over gloo it counts neither. Without it, a ring that begins
+    with an unfinished call may have held older ones.
     """
     first = next(iter(rows([dump.first])), None)
-    if not dump.whole or first is None or not first.order:
+    if first is None or not first.order:
+        return False
+    if "pg_status" not in dump.top:  # before torch 2.5
+        began = first.p2p or first.retired or first.state is CallState.COMPLETED
+        return not began and len(dump.entries) >= SMALLEST_RING
+    if not dump.whole:
         return False
     if all(row.name.library == "gloo" for row in known):
         return False

@@ -87,13 +87,14 @@ def unsendable(number: int) -> object:
 
 
 FIRST = os.getpid()
+CHUNKS = [[number, number + 1] for number in range(0, 20, 2)]
 
 
 @pytest.mark.parametrize("work", [failing, unsendable])
 @pytest.mark.usefixtures("several")
 def test_what_a_worker_cannot_do_is_done_here(work: Callable[[int], int]) -> None:
     """A failure costs the time of a few files, and nothing of what they say."""
-    assert list(workers.in_order(work, range(20), 3)) == list(range(20))
+    assert list(workers.in_order(work, CHUNKS, 3)) == list(range(20))
 
 
 @pytest.mark.usefixtures("several")
@@ -103,13 +104,13 @@ def test_the_share_of_a_worker_that_was_killed_is_done_here() -> None:
     def work(number: int) -> int:
         return killed(number) if os.getpid() != FIRST else number
 
-    assert list(workers.in_order(work, range(20), 3)) == list(range(20))
+    assert list(workers.in_order(work, CHUNKS, 3)) == list(range(20))
 
 
 @pytest.mark.usefixtures("several")
 def test_workers_end_when_nobody_listens() -> None:
     """A reading that is given up leaves no process behind, not even in the middle of sending."""
-    results = workers.in_order(lambda number: bytes(1 << 20) + bytes([number]), range(40), 3)
+    results = workers.in_order(lambda number: bytes(1 << 20) + bytes([number]), CHUNKS * 2, 3)
     next(results)
     results.close()
 
@@ -119,8 +120,49 @@ def test_workers_end_when_nobody_listens() -> None:
 
 def test_few_files_are_read_by_one_process() -> None:
     """To start a worker takes longer than to read a dump."""
-    assert workers.worth_it(0) == workers.worth_it(workers.CHUNK) == 1
+    assert workers.worth_it(0) == workers.worth_it(1) == 1
     assert workers.worth_it(1 << 20) <= workers.MOST
+
+
+def test_what_is_sent_back_together_is_bounded() -> None:
+    """Neighbours go together, up to a number of files and a number of bytes."""
+    small = workers.chunked(range(100), lambda _: 1000)
+    large = workers.chunked(range(5), lambda _: workers.CHUNK_BYTES // 2)
+
+    assert [len(chunk) for chunk in small] == [32, 32, 32, 4]
+    assert large == [[0, 1], [2, 3], [4]]
+    assert [number for chunk in small for number in chunk] == list(range(100))
+
+
+@pytest.mark.usefixtures("several")
+def test_logs_of_many_ranks_are_read_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of logs gives the same report, word for word, from several processes as from one."""
+    for rank in range(RANKS):
+        lines = [f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(300)]
+        if rank != 5:
+            lines.append(
+                f"[rank{rank}]:[E1122 02:00:00.123456789 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+                "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=300, "
+                "OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600029 "
+                "milliseconds before timing out.\n"
+            )
+        (tmp_path / f"rank{rank}.log").write_text("".join(lines))
+    forks = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: forks.append(1) or fork())
+    main([str(tmp_path), "--format", "json"])
+    shared = capsys.readouterr().out
+    assert len(forks) == 3
+
+    monkeypatch.setattr(workers, "worth_it", lambda _: 1)
+    main([str(tmp_path), "--format", "json"])
+    alone = capsys.readouterr().out
+
+    assert len(forks) == 3
+    assert shared == alone
+    assert '"rank": 3' in shared
 
 
 def test_an_archive_can_be_asked_again(dumps: Path, capsys: pytest.CaptureFixture[str]) -> None:

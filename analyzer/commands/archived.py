@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from whyhang.collectors.logs.scan import LogReader
 
 
+SHARED_FROM, SHARED_TO = 4 << 10, 128 << 20
+"""Bytes of a log that one of several processes reads alone."""
+
+_NO_TEXT = (b"\x80", b"\x7fELF", b"{")
 _NEEDED = ("analyzer.align", "analyzer.diagnose", "analyzer.identify", "signatures.frames")
 
 
@@ -76,6 +80,14 @@ class Logs:
     def read(self, document: Document) -> Iterator[Fact]:
         """Scan one file."""
         return self._reader().read(document)
+
+    def apart(self, start: bytes, size: int) -> bool:
+        """Say that texts of some size can be read side by side; in one huge one, threads can."""
+        return SHARED_FROM <= size <= SHARED_TO and not start.startswith(_NO_TEXT)
+
+    def ready(self) -> None:
+        """Load the patterns."""
+        self._reader().ready()
 
     def _reader(self) -> LogReader:
         from whyhang.analyzer.match.log import patterns_of  # noqa: PLC0415 - see above

@@ -170,7 +170,8 @@ class WentSilent(Record):
         told = [line for line in case.job.lines if LOST_PEER.search(line.text)]
         survivors = {line.who.rank for line in told if line.who.rank is not None}
         ends = {c.who.rank: c for c in case.job.claims if c.about in ("log-end", "last-words")}
-        silent = sorted(rank for rank in ends if rank is not None and rank not in _speakers(case))
+        speakers = _speakers(case)
+        silent = sorted(rank for rank in ends if rank is not None and rank not in speakers)
         if not silent or not survivors or len(silent) > len(ends) // 2:
             return ()
         if all(FINISHED.search(ends[rank].value) for rank in silent) is not self.finished:

@@ -49,8 +49,11 @@ class Owner(Protocol):
 class Apart(Protocol):
     """A reader of files that come by the thousand: several processes share the reading."""
 
-    def apart(self, start: bytes) -> bool:
-        """Tell from the first bytes of a file whether it may be one of these."""
+    def apart(self, start: bytes, size: int) -> bool:
+        """Tell from a file's first bytes and its size whether it may be one of these."""
+
+    def ready(self) -> None:
+        """Load what every one of these processes would have to load, before there are several."""
 
 
 def read(
@@ -148,12 +151,14 @@ class _Files:
         from whyhang.collectors.files import workers  # noqa: PLC0415 - a live look must not wait
 
         apart = self._apart()
-        team = workers.worth_it(len(apart))
+        chunks = workers.chunked(list(apart), self._size)
+        team = workers.worth_it(len(chunks))
         if team < 2:
-            apart = []
-        by_others = frozenset(apart)
+            apart, chunks = {}, []
+        for reader in dict.fromkeys(apart.values()):
+            reader.ready()
         keep = (self._store,)
-        with closing(workers.in_order(self._all_of, apart, team, keep, meanwhile)) as shared:
+        with closing(workers.in_order(self._all_of, chunks, team, keep, meanwhile)) as shared:
             size = 0
             for done, number in enumerate(self._order):
                 item = self._items[number]
@@ -161,20 +166,26 @@ class _Files:
                 size += item.size
                 if progress is not None and done % EVERY == 0:
                     progress(f"reading {done:,} of {len(self._items):,} files: {item.path}")
-                if number in by_others:
+                if number in apart:
                     read, troubles = next(shared)
                     gaps += troubles
                     yield from read
                 else:
                     yield from _facts(self._documents(number, gaps), self._readers, gaps)
 
-    def _apart(self) -> list[int]:
-        fitting = [reader.apart for reader in self._readers if isinstance(reader, Apart)]
-        return [
-            number
-            for number in self._order
-            if any(fits(self._items[number].start) for fits in fitting)
-        ]
+    def _apart(self) -> dict[int, Apart]:
+        """Find the files that are read by others, each with the reader it may be for."""
+        fitting = [reader for reader in self._readers if isinstance(reader, Apart)]
+        found: dict[int, Apart] = {}
+        for number in self._order:
+            item = self._items[number]
+            reader = next((one for one in fitting if one.apart(item.start, item.size)), None)
+            if reader is not None:
+                found[number] = reader
+        return found
+
+    def _size(self, number: int) -> int:
+        return self._items[number].size
 
     def _all_of(self, number: int) -> tuple[list[Fact], list[Gap]]:
         gaps: list[Gap] = []

@@ -1,6 +1,6 @@
-"""Many small files of one kind, read by several processes.
+"""Many files, read by several processes.
 
-Reading ten thousand recorder dumps is work for every processor there is. Workers are forks of
+Reading ten thousand recorder dumps or logs is work for every processor. Workers are forks of
 this process: they need nothing sent to begin with, and what they have read comes back through
 a pipe. A worker that fails costs nothing but time: its share is then done here.
 """
@@ -20,34 +20,49 @@ from typing import BinaryIO, Generic, NoReturn, TypeVar
 CHUNK = 32
 """Files that are sent back together; what they share is sent once."""
 
+CHUNK_BYTES = 12 << 20
+"""Bytes of files from which on no more are put together."""
+
 MOST = 8
 T = TypeVar("T")
 _SIZE = struct.Struct("<q")
 _FAILED = -1
 
 
-def worth_it(count: int) -> int:
-    """Say how many workers so many files are worth; 1 means none beside this process."""
+def worth_it(chunks: int) -> int:
+    """Say how many workers so many chunks are worth; 1 means none beside this process."""
     if not sys.platform.startswith("linux"):
         return 1  # elsewhere a fork is not safe once libraries of the system were used
-    return max(1, min(len(os.sched_getaffinity(0)), MOST, count // CHUNK))
+    return max(1, min(len(os.sched_getaffinity(0)), MOST, chunks))
+
+
+def chunked(numbers: Sequence[int], size: Callable[[int], int]) -> list[list[int]]:
+    """Put neighbours together, as many as are sent back at once; ``size`` is in bytes."""
+    chunks: list[list[int]] = []
+    room = 0
+    for number in numbers:
+        if room <= 0 or len(chunks[-1]) >= CHUNK:
+            chunks.append([])
+            room = CHUNK_BYTES
+        chunks[-1].append(number)
+        room -= size(number)
+    return chunks
 
 
 def in_order(
     work: Callable[[int], T],
-    numbers: Sequence[int],
+    chunks: Sequence[Sequence[int]],
     workers: int,
     keep: Sequence[object] = (),
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Generator[T, None, None]:
-    """Yield ``work(number)`` for each of ``numbers``, done in ``workers`` processes.
+    """Yield ``work(number)`` for each number of each chunk, done in ``workers`` processes.
 
     ``keep`` are objects that results may refer to and that stay in this process.
     ``meanwhile`` is called once, while they work.
     """
-    if not numbers:
+    if not chunks:
         return
-    chunks = [numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK)]
     team = _Team(workers, work, chunks, keep)
     try:
         meanwhile()

@@ -62,9 +62,12 @@ class FlightRecorder:
         """Say that a dump holds nothing for any other reader."""
         return self.sniff(document)
 
-    def apart(self, start: bytes) -> bool:
+    def apart(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - dumps are small
         """Say that pickles come by the thousand and can be read side by side."""
         return _PICKLE.match(start) is not None
+
+    def ready(self) -> None:
+        """All is loaded."""
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""

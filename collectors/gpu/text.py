@@ -14,11 +14,12 @@ from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu import links, monitor, others, query_csv, query_text, table
 from whyhang.collectors.gpu.lines import Counter, Piece, pieces
 
 MAX_BYTES = 32 << 20
-MARKS = (
+_MARKS = Marks(
     *(b"NVIDIA-SMI ", b"==NVSMI LOG==", b"Unable to determine the device handle for"),
     *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"#Entity", b"# Entity", b"gpuId ", b"CPU Affinity"),
     *(b"Time gpu", b"Time        gpu", b"| Diagnostic  ", b"GPU%", b"GPU use (%)", b"\tGPU1"),
@@ -47,7 +48,7 @@ class TextReader:
         head = document.head
         if b"<nvidia_smi_log" in head[:4096]:
             return False
-        return any(mark in head for mark in MARKS) or head.startswith((b"GPU-", b"MIG-"))
+        return bool(_MARKS.within(head)) or head.startswith((b"GPU-", b"MIG-"))
 
     def owns(self, document: Document) -> bool:
         """Say that no other reader need look at a short file that these tools alone wrote."""

@@ -100,11 +100,17 @@ def _nothing() -> None:
 
 
 class Buffers:
-    """Buffers that are used again: fresh memory costs as much as reading."""
+    """Buffers of one size that are used again: fresh memory costs as much as reading."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._free: list[bytearray] = []
+
+    @staticmethod
+    @functools.cache
+    def of(size: int) -> Buffers:
+        """Give those of a size, which all files share."""
+        return Buffers(size)
 
     def take(self) -> bytearray:
         """Give one that is free; what it holds is of no meaning."""
@@ -131,7 +137,7 @@ def blocks(
 
     Raises what the stream raises, after the blocks that came before have been given.
     """
-    buffers = Buffers(BEHIND + AHEAD + 2 * read + OVERLAP + 1)
+    buffers = Buffers.of(BEHIND + AHEAD + 2 * read + OVERLAP + 1)
     data = buffers.take()
     start = known = base = end = 0
     more = True

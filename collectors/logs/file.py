@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
 STORM_FIRST, STORM_LAST = 32, 8  # of each block
-SAMPLE_FIRST = 512  # hits of a sampled pattern that are all looked at
-SAMPLE = 2  # hits of a sampled pattern in each block of a storm
+SAMPLED = 16384  # hits of a sampled pattern in one file among which each speaker's last is found
+SAMPLE = 2  # hits of it in each block after that
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
@@ -50,12 +50,18 @@ class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
 
     def __init__(
-        self, file: FileView, searcher: Searcher, matcher: Matcher, patience: Patience
+        self,
+        file: FileView,
+        searcher: Searcher,
+        matcher: Matcher,
+        patience: Patience,
+        threads: int | None = None,
     ) -> None:
         self.file = file
         self.searcher = searcher
         self.matcher = matcher
         self.patience = patience
+        self.threads = threads
         self.fold = Fold()
         self.readers = line_readers(file)
         self.bulk = bulk_readers(file)
@@ -64,6 +70,7 @@ class FileScan:
             for pattern, handler in reader.watches().items():
                 self.handlers[pattern].append(handler)
         self.hits: Counter[int] = Counter()
+        self.looked_at: Counter[int] = Counter()  # places of sampled patterns
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, str]] = {}
         self.tail = b""
@@ -74,7 +81,9 @@ class FileScan:
         try:
             with contextlib.ExitStack() as stack:
                 line = 1
-                for block, (hits, marks) in searched(self._parts(stack, told), self.searcher):
+                for block, (hits, marks) in searched(
+                    self._parts(stack, told), self.searcher, self.threads
+                ):
                     block.line = line
                     self._block(block, hits, marks)
                     line = block.line_at(block.stop)
@@ -221,14 +230,17 @@ class FileScan:
             self._line(block, start, end, wanted)
 
     def _placed(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Find the places of patterns that are reported once: all at first, later the last few."""
+        """Find places of patterns that are reported once a block: of each speaker the last."""
         sampled = {number for _, number in hits} & self.searcher.sampled
         if not sampled:
             return hits
         placed = [hit for hit in hits if hit[1] not in sampled]
         for number in sampled:
-            most = SAMPLE_FIRST if self.hits[number] <= SAMPLE_FIRST else SAMPLE
-            placed += self.searcher.places(block, number, most)
+            alone = self.file.document.who.rank is not None  # nobody else speaks here
+            most = SAMPLE if alone else max(SAMPLE, SAMPLED - self.looked_at[number])
+            found, seen = self.searcher.places(block, number, most)
+            self.looked_at[number] += seen
+            placed += found
         return placed
 
     def _thinned(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:

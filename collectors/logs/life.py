@@ -30,6 +30,8 @@ _PROGRAM = lazy_re.compile(
 
 def program(text: str) -> str | None:
     """Give what shows that a text is the output of a training program, or None."""
+    if "torchrun" not in text and "-packages/" not in text:  # in a tenth of the time
+        return None
     found = _PROGRAM.search(text)
     return found.group(0) if found is not None else None
 

@@ -48,7 +48,7 @@ class _File:
     def __init__(self, descriptor: int, size: int) -> None:
         self.size = size
         self._descriptor = descriptor
-        self._buffers = Buffers(BEHIND + READ + AHEAD + 1)
+        self._buffers = Buffers.of(BEHIND + READ + AHEAD + 1)
 
     def block(self, at: int) -> Block:
         """Read the lines that begin in the stretch at an offset, and what stands around them."""

@@ -8,6 +8,7 @@ patterns, and structured facts from the readers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
+THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
 MAX_BINARY = 0.02  # share of control characters in a text
 MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 
@@ -53,6 +55,7 @@ class LogReader:
         self._searcher: Searcher | None = None
         self._gaps: tuple[Gap, ...] = ()
         self._compiled: dict[int, regex.Pattern[str] | None] = {}
+        self._process = os.getpid()
 
     @property
     def name(self) -> str:
@@ -63,16 +66,24 @@ class LogReader:
         """Take whatever looks like text."""
         return looks_like_text(document.head)
 
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Scan one file. What cannot be read to its end yields what was read, and a gap."""
+    def ready(self) -> Searcher:
+        """Load the patterns, if they are not yet."""
         if self._searcher is None:
             self._searcher, self._gaps = searcher(
                 self._patterns, MARKS, sampled=sampled_patterns(), engine=self._engine
             )
+        return self._searcher
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Scan one file. What cannot be read to its end yields what was read, and a gap."""
+        searching = self.ready()
         yield from self._gaps
         self._gaps = ()  # said once is enough
         document = unfold(document)
-        scan = FileScan(FileView(document), self._searcher, self._matcher, self._patience)
+        # A forked process has others beside it: it needs no threads.
+        shared = document.size < THREADS_FROM or os.getpid() != self._process
+        threads = 1 if shared else None
+        scan = FileScan(FileView(document), searching, self._matcher, self._patience, threads)
         yield from scan.facts(self._told)
 
     def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:

@@ -47,8 +47,11 @@ class Searcher(Protocol):
     threaded: bool
     sampled: frozenset[int]  # patterns that are reported once per block: ask for their places
 
-    def places(self, block: Block, number: int, most: int) -> list[Hit]:
-        """Find a sampled pattern in a block, in the first and last lines where it is too often."""
+    def places(self, block: Block, number: int, most: int) -> tuple[list[Hit], int]:
+        """Find a sampled pattern in a block: the last line of each who says it.
+
+        Gives also how many lines were looked at, which are at most ``most``.
+        """
 
     def search(self, block: Block) -> Searched:
         """Search the lines of a block."""
@@ -143,9 +146,9 @@ class WordSearcher:
         found = self.search(block)
         return found if len(found[0]) <= most else None
 
-    def places(self, block: Block, number: int, most: int) -> list[Hit]:  # noqa: ARG002
+    def places(self, block: Block, number: int, most: int) -> tuple[list[Hit], int]:  # noqa: ARG002
         """Words are always told in full."""
-        return []
+        return [], 0
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:  # noqa: ARG002 - an interface
         """Words cannot be looked for more exactly."""
@@ -252,21 +255,22 @@ class HyperscanSearcher:
         self._own = threading.local()
         self._exact: dict[int, HyperscanSearcher | None] = {}
 
-    def places(self, block: Block, number: int, most: int) -> list[Hit]:
-        """Find the word of a sampled pattern: half of ``most`` from each end of the block."""
+    def places(self, block: Block, number: int, most: int) -> tuple[list[Hit], int]:
+        """Find the word of a sampled pattern: what each speaker says last in the block.
+
+        Who speaks is told by the two words before it ("node1:123:456 [0]" for NCCL). At most
+        ``most`` places are looked at, half of them from each end of the block.
+        """
         words, _ = words_of(self._patterns[number])
-        found: list[Hit] = []
+        data = block.data
+        last: dict[bytes, int] = {}
+        seen = 0
         for word in (word[:WORD_PART] for word in words):
-            at, start, stop = block.start - 1, block.start, block.stop
-            while len(found) < most // 2 and (at := block.data.find(word, at + 1, stop)) >= 0:
-                found.append((at + len(word) - start, number))
-            first = at + 1 if at >= 0 else stop
-            for _ in range(most // 2):
-                stop = block.data.rfind(word, first, stop)
-                if stop < 0:
-                    break
-                found.append((stop + len(word) - start, number))
-        return found
+            first, behind = _ends(data, word, block.start, block.stop, most)
+            for at in (*first, *behind):
+                last[_speaker(data, at)] = at + len(word)
+            seen += len(first) + len(behind)
+        return [(end - block.start, number) for end in last.values()], seen
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Search for a whole pattern, where the first search only looked for a word of it."""
@@ -317,6 +321,25 @@ class HyperscanSearcher:
             except hyperscan.ScanTerminated:
                 return None
         return hits, marks
+
+
+def _ends(
+    data: bytes | bytearray, word: bytes, start: int, stop: int, most: int
+) -> tuple[list[int], list[int]]:
+    """Find the first and the last places of a word, up to half of ``most`` each, in order."""
+    first: list[int] = []
+    at = start - 1
+    while len(first) < most - most // 2 and (at := data.find(word, at + 1, stop)) >= 0:
+        first.append(at)
+    behind: list[int] = []
+    while at >= 0 and len(behind) < most // 2 and (stop := data.rfind(word, at + 1, stop)) >= 0:
+        behind.append(stop)
+    return first, behind[::-1]
+
+
+def _speaker(data: bytes | bytearray, at: int) -> bytes:
+    """Give what stands right before a place in a line, without times and launchers' prefixes."""
+    return b" ".join(data[max(0, at - 64) : at].split()[-2:])
 
 
 def hyperscan_searcher(

@@ -30,6 +30,8 @@ class RasReader:
         head = document.head
         if _is_json(head):
             return True
+        if b" Comms" not in head and b"Job summary" not in head:  # as in nearly all texts
+            return False
         return bool(_TABLE.search(head) or (_SUMMARY.search(head) and _TEXT.search(head)))
 
     def owns(self, document: Document) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Frame, Who
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 
 PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
@@ -22,19 +23,7 @@ LAST = (b"(most recent call last)", b'  File "', b'File: "')
 GDB = (b"#0  ", b"#1  ", b"Traceback (most recent call first)")
 PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
-_STEMS = {
-    stem: tuple(mark for mark in (*PYSPY, *FIRST, *LAST, *GDB, *PYSTACK) if stem in mark)
-    for stem in (
-        b"(idle",
-        b"(active",
-        b"(most recent call ",
-        b"File",
-        b"#0  ",
-        b"#1  ",
-        b" thread ",
-    )
-}
-"""What several marks have in common: looked for first, it saves looking for each."""
+_MARKS = Marks(*PYSPY, *FIRST, *LAST, *GDB, *PYSTACK)
 
 WHOLE_BYTES = 1 << 20  # up to here a file is taken whole
 SEARCHED_BYTES = 64 << 20  # larger ones are searched at their beginning and end only
@@ -69,23 +58,15 @@ def holds(document: Document, marks: Sequence[bytes]) -> bool:
     head = document.head
     if head.startswith(b"\x80"):  # a pickle; no text in UTF-8 begins so
         return False
-    if any(mark in head for mark in marks):
-        return True
-    if document.size <= len(head):
-        return False
-    return any(mark in _marks_behind(document) for mark in marks)
+    return not _marks_of(document).isdisjoint(marks)
 
 
 @functools.lru_cache(maxsize=2)
-def _marks_behind(document: Document) -> frozenset[bytes]:
-    """Find which marks stand behind the head, for all readers at once."""
-    found: set[bytes] = set()
-    for start, data in _searched(document):
-        del start
-        for stem, marks in _STEMS.items():
-            if stem in data:
-                found.update(mark for mark in marks if mark in data)
-    return frozenset(found)
+def _marks_of(document: Document) -> frozenset[bytes]:
+    """Find which marks stand in a document, for all readers at once."""
+    if document.size <= len(document.head):
+        return _MARKS.within(document.head)
+    return frozenset().union(*(_MARKS.within(data) for _, data in _searched(document)))
 
 
 def _searched(document: Document) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,63 @@
+"""Which of some words occur in a file: how readers of text tell that a file may be for them.
+
+In a few kilobytes each word is looked for by itself. In megabytes Hyperscan looks for all of
+them at once, which is ten times as fast with a dozen words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import hyperscan
+
+MANY = 64 << 10
+"""Bytes, of all files so far, from which on looking for all words at once is worth its start."""
+
+
+class Marks:
+    """Words that a reader looks for."""
+
+    def __init__(self, *words: bytes) -> None:
+        self.words = tuple(dict.fromkeys(words))
+        self._seen = 0
+
+    def within(self, data: bytes) -> frozenset[bytes]:
+        """Give those of the words that occur in ``data``."""
+        self._seen += len(data)
+        database = self._database if self._seen > MANY else None
+        if database is None:
+            return frozenset(word for word in self.words if word in data)
+        found: set[bytes] = set()
+
+        def note(number: int, *_: object) -> bool:
+            found.add(self.words[number])
+            return len(found) == len(self.words)  # enough
+
+        import hyperscan  # noqa: PLC0415 - heavy
+
+        with contextlib.suppress(hyperscan.ScanTerminated):
+            database.scan(data, match_event_handler=note)
+        return frozenset(found)
+
+    @functools.cached_property
+    def _database(self) -> hyperscan.Database | None:
+        """Compile the words, in a few milliseconds; None where Hyperscan is not to be had."""
+        try:
+            import hyperscan  # noqa: PLC0415 - heavy, and may be missing
+        except ImportError:
+            return None
+        try:
+            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+            database.compile(
+                expressions=[b"".join(b"\\x%02x" % byte for byte in word) for word in self.words],
+                ids=list(range(len(self.words))),
+                elements=len(self.words),
+                flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(self.words),
+            )
+            database.scratch = hyperscan.Scratch(database)
+        except hyperscan.HyperscanError:  # a processor that it does not know
+            return None
+        return database

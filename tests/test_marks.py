@@ -1,0 +1,29 @@
+"""Words that tell for which reader a file may be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyhang.collectors.files import marks as file_marks
+from whyhang.collectors.files.marks import Marks
+
+WORDS = (b"(idle)", b'  File "', b"#0  ", b"a\n")
+
+
+@given(st.lists(st.sampled_from([*WORDS, b"(idl", b"# 0", b"x" * 40, b"\n"]), max_size=8))
+def test_both_ways_of_looking_agree(parts: list[bytes]) -> None:
+    """What Hyperscan finds in much text is what is found word by word in little."""
+    data = b" ".join(parts)
+    slow = Marks(*WORDS).within(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_marks, "MANY", -1)
+        assert Marks(*WORDS).within(data) == slow == {word for word in WORDS if word in data}
+
+
+def test_they_are_found_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package is missing, each word is looked for by itself."""
+    monkeypatch.setattr(file_marks, "MANY", -1)
+    monkeypatch.setitem(__import__("sys").modules, "hyperscan", None)
+    assert Marks(*WORDS).within(b"a thread (idle)\n") == {b"(idle)"}

@@ -8,7 +8,8 @@ turn and with the page cache warm, one process each: ``rg -f PATTERNS FILE`` wit
 of all signatures, and ``python -m whyhang FILE --format json``. Patterns that ripgrep's syntax
 lacks (look-around) are left out for it. Prints GB/s, peak memory and the ratio of the best times;
 the bars are 0.5, and 2.0 with ``--coll``. ``--files N`` cuts the log into as many files, as of so
-many ranks, of which both programs read several at a time; there is no bar for that. The times are wall time: other work on the machine shows.
+many ranks, of which both programs read several at a time; there is no bar for that. The times are
+wall time: other work on the machine shows.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,3 +29,13 @@ def test_they_are_found_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(file_marks, "MANY", -1)
     monkeypatch.setitem(__import__("sys").modules, "hyperscan", None)
     assert Marks(*WORDS).within(b"a thread (idle)\n") == {b"(idle)"}
+
+
+@given(st.integers(1, 60), st.integers(1, 12))
+def test_a_word_across_two_pieces_is_found(before: int, piece: int) -> None:
+    """A file is looked at piece by piece."""
+    data = b"x" * before + b"(idle)" + b"y" * 20
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_marks, "PIECE", piece)
+        assert Marks(*WORDS).within_file(io.BytesIO(data), len(data)) == {b"(idle)"}
+        assert Marks(*WORDS).within_file(io.BytesIO(data), before + 5) == frozenset()

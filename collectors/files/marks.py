@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     import hyperscan
 
 MANY = 64 << 10
 """Bytes, of all files so far, from which on looking for all words at once is worth its start."""
+
+PIECE = 1 << 20
+"""Bytes of a file that are looked at together."""
 
 
 class Marks:
@@ -24,7 +28,24 @@ class Marks:
         self.words = tuple(dict.fromkeys(words))
         self._seen = 0
 
-    def within(self, data: bytes) -> frozenset[bytes]:
+    def within_file(self, stream: BinaryIO, size: int) -> frozenset[bytes]:
+        """Give those of the words that occur in the next ``size`` bytes of a file."""
+        found: frozenset[bytes] = frozenset()
+        longest = max(map(len, self.words))
+        data = bytearray(longest + PIECE)  # one for all pieces: fresh memory costs as much as both
+        kept = 0
+        while size > 0:
+            got = _read_into(stream, data, kept, min(PIECE, size))
+            if not got:
+                break
+            size -= got
+            end = kept + got
+            found |= self.within(data if end == len(data) else data[:end])
+            kept = min(end, longest)
+            data[:kept] = data[end - kept : end]  # a word may lie across two pieces
+        return found
+
+    def within(self, data: bytes | bytearray) -> frozenset[bytes]:
         """Give those of the words that occur in ``data``."""
         self._seen += len(data)
         database = self._database if self._seen > MANY else None
@@ -39,7 +60,7 @@ class Marks:
         import hyperscan  # noqa: PLC0415 - heavy
 
         with contextlib.suppress(hyperscan.ScanTerminated):
-            database.scan(data, match_event_handler=note)
+            database.scan(data, match_event_handler=note)  # type: ignore[type-var]  # any buffer
         return frozenset(found)
 
     @functools.cached_property
@@ -61,3 +82,13 @@ class Marks:
         except hyperscan.HyperscanError:  # a processor that it does not know
             return None
         return database
+
+
+def _read_into(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
+    """Read up to ``size`` bytes to a place, and give how many there were."""
+    if isinstance(stream, io.BufferedIOBase):
+        with memoryview(data) as view, view[at : at + size] as free:
+            return stream.readinto(free)
+    chunk = stream.read(size)
+    data[at : at + len(chunk)] = chunk
+    return len(chunk)

@@ -66,7 +66,12 @@ def _marks_of(document: Document) -> frozenset[bytes]:
     """Find which marks stand in a document, for all readers at once."""
     if document.size <= len(document.head):
         return _MARKS.within(document.head)
-    return frozenset().union(*(_MARKS.within(data) for _, data in _searched(document)))
+    with document.open() as stream:
+        if document.size <= SEARCHED_BYTES:
+            return _MARKS.within_file(stream, document.size)
+        found = _MARKS.within_file(stream, TAIL_BYTES)
+        stream.seek(document.size - TAIL_BYTES)
+        return found | _MARKS.within_file(stream, TAIL_BYTES)
 
 
 def _searched(document: Document) -> Iterator[tuple[int, bytes]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.at_the_end import place_at_the_end, without_interpreter
+from whyhang.analyzer.at_the_end import gaps_beside, place_at_the_end, without_interpreter
+from whyhang.analyzer.backstage import place_backstage
 from whyhang.analyzer.case import (
     Case,
     Child,
@@ -41,10 +42,11 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     ended = without_interpreter(job.claims)
-    each = [
-        _stand(job, member, rules, line_text, place_at_the_end(job, member, ended))
-        for member in job.members
-    ]
+    last = {m.id: place_at_the_end(job, m, ended) for m in job.members} if ended else {}
+    placed = [m for m in job.members if last.get(m.id) is not None]
+    job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
+    each = [_stand(job, m, rules, line_text, last.get(m.id)) for m in job.members]
+    each = place_backstage(job, each, rules, line_text)
     stands = for_a_key(set_aside(job, each))
     tracks = ranked_tracks(job)
     waits = _waits_of_stacks(job, stands, tracks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Job, Member
-from whyhang.analyzer.model import NO_INTERPRETER, Claim
+from whyhang.analyzer.model import NO_INTERPRETER, Claim, Gap
 from whyhang.analyzer.waits import Place, Scope, WaitKind
 
 STARTING = 5.0
@@ -37,8 +37,22 @@ def place_at_the_end(
     age = (last.taken_at or 0.0) - (last.started_at or last.taken_at or 0.0)
     if age < STARTING or not any(other.dumps for other in job.members):
         return None
-    if any(name in last.environ for name in _MPI):
-        says = "in MPI_Finalize, behind the end of its Python program"
-        return Place(kind=WaitKind.MPI, scope=Scope.RANKS, says=says, op="finalize", certain=False)
-    says = "behind the end of its Python program"
-    return Place(kind=WaitKind.TEARDOWN, scope=Scope.MAYBE, says=says, certain=False)
+    mpi = any(name in last.environ for name in _MPI)
+    return Place(
+        kind=WaitKind.MPI if mpi else WaitKind.TEARDOWN,
+        scope=Scope.RANKS if mpi else Scope.MAYBE,
+        says="in MPI_Finalize" if mpi else "shutting down",
+        op="finalize" if mpi else None,
+        through="its Python program has ended",
+        certain=False,
+    )
+
+
+def gaps_beside(job: Job, placed: Iterable[Member]) -> tuple[Gap, ...]:
+    """Give the gaps of a job without those for stacks that ranks at their end no longer have."""
+    gone = {(member.host, member.pid) for member in placed}
+    return tuple(
+        gap
+        for gap in job.gaps
+        if (gap.who.host, gap.who.pid) not in gone or not gap.what.startswith("stacks of")
+    )

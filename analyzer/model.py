@@ -198,7 +198,8 @@ class ThreadState(Record):
     """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
 
     ``syscall`` is the system call it is in, with what its first argument points at where that
-    is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only.
+    is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only. ``cpu_ticks`` is
+    what it has used since it began, in clock ticks.
     """
 
     tid: int
@@ -206,6 +207,7 @@ class ThreadState(Record):
     state: str
     wchan: str | None = None
     syscall: str | None = None
+    cpu_ticks: int | None = None
 
 
 class CallState(enum.IntEnum):

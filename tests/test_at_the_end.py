@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, dump, process, report_of
 
-from whyhang.analyzer.model import NO_INTERPRETER, Claim, Fact, Source, Who, replace
+from whyhang.analyzer.model import NO_INTERPRETER, Claim, Fact, Gap, Source, Who, replace
 from whyhang.collectors.stacks.pyspy import lacks_interpreter
 
 
@@ -48,3 +48,14 @@ def test_py_spys_word_for_a_missing_interpreter() -> None:
     """Only the failure to find one says so; a missing right does not."""
     assert lacks_interpreter("Error: Failed to find a python interpreter in the .data section")
     assert not lacks_interpreter("Error: Permission Denied")
+
+
+def test_no_gap_is_told_where_the_missing_stack_says_enough() -> None:
+    """py-spy's failure is the evidence; to tell it as missing would send people to upgrade it."""
+    gap = Gap(what="stacks of rank 0, process 1000", why="none", who=Who(rank=0, pid=1000))
+    other = Gap(what="stacks of rank 1, process 1001", why="none", who=Who(rank=1, pid=1001))
+
+    gaps = report_of([*_ended(0), *_running(1), *_ended(2), gap, other]).gaps
+
+    assert not any("rank 0" in text for text in gaps)
+    assert any("rank 1" in text for text in gaps)

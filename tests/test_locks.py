@@ -174,3 +174,35 @@ def test_of_two_holders_none_is_taken() -> None:
     facts = holding(holding(facts, 1, "/cache/a.lock"), 2, "/cache/b.lock")
 
     assert report_of(facts).findings[0].signature == "stale-lock-file"
+
+
+SHARED = """
+__enter__ (multiprocessing/synchronize.py:95)
+train (train.py:30)
+<module> (train.py:60)
+"""
+
+
+def test_the_one_rank_that_does_not_want_a_shared_lock_has_it() -> None:
+    """Nothing tells who holds a lock of multiprocessing, but that all others want it."""
+    finding = report_of(still({0: SHARED, 1: BARRIER, 2: SHARED})).findings[0]
+
+    assert finding.category == "gil-or-lock-deadlock"
+    assert finding.culprit_ranks == (1,)
+    assert finding.affected_ranks == (0, 2)
+
+
+def test_of_several_that_may_have_a_shared_lock_none_is_blamed() -> None:
+    """Two ranks wait elsewhere: either may be the holder."""
+    finding = report_of(still({0: SHARED, 1: BARRIER, 2: SHARED, 3: BARRIER})).findings[0]
+
+    assert finding.category == "gil-or-lock-deadlock"
+    assert finding.culprit_ranks is None
+
+
+def test_one_rank_that_wants_a_lock_shared_with_its_workers_is_where_to_look() -> None:
+    """A single rank may share the lock with children of its own."""
+    finding = report_of(still({0: BARRIER, 1: SHARED, 2: BARRIER})).findings[0]
+
+    assert finding.category == "gil-or-lock-deadlock"
+    assert finding.culprit_ranks == (1,)

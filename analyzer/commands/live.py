@@ -11,7 +11,7 @@ from whyhang.analyzer.errors import BundleError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whyhang.analyzer.case import Case
+    from whyhang.analyzer.case import Case, Stand
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
     from whyhang.collectors.files.bundle import Bundle
@@ -155,7 +155,7 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
     cards = tuple(getattr(options, "cards", ()))
     read = _read(taken.bundle(), cards)
     case = _aligned(read)
-    unclear = case.picture.progress or _late_one_runs(case)
+    unclear = case.picture.progress or _late_one_may_come(case)
     if options.looks > 1 and ((unclear and case.picture.roots) or _all_run(case)):
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
@@ -219,20 +219,29 @@ def _with_a_peer(case: Case) -> list[int]:
     return [pid for pid in pids if pid is not None]
 
 
-def _late_one_runs(case: Case) -> bool:
-    """Tell whether a rank that all wait for at the start runs, though two looks saw one place."""
+def _late_one_may_come(case: Case) -> bool:
+    """Tell whether a rank that others wait for is in what ends by itself, if only it is waited for.
+
+    It runs or sleeps, or its DataLoader's worker does: a step may take longer than two looks.
+    """
     from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
+    from whyhang.analyzer.describe import busy_worker  # noqa: PLC0415
     from whyhang.analyzer.motion import Moved  # noqa: PLC0415
     from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415
 
-    starting = bool(case.picture.meetings) and all(
-        meeting.kind is WaitKind.INIT for meeting in case.picture.meetings
-    )
-    late = [case.stands[number] for number in case.picture.roots]
-    return starting and any(
-        s.motion.moved in {Moved.IN_PLACE, Moved.STIRRED} and s.standing is not Standing.MOVING
-        for s in late
-    )
+    def ends_by_itself(stand: Stand) -> bool:
+        if stand.standing is Standing.MOVING or not case.picture.meetings:
+            return False
+        worker = busy_worker(stand)
+        places = [stand.place, worker[1] if worker is not None else None]
+        return (
+            stand.standing is Standing.RUNNING
+            or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
+            or (starting and stand.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
+        )
+
+    starting = all(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
+    return any(ends_by_itself(case.stands[number]) for number in case.picture.roots)
 
 
 def _all_run(case: Case) -> bool:

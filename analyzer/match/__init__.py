@@ -33,7 +33,12 @@ from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, n
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
 from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
-from whyhang.analyzer.match.locks import Holder, file_lock, waits_for_lock_of_its_own
+from whyhang.analyzer.match.locks import (
+    Holder,
+    file_lock,
+    waits_for_lock_of_its_own,
+    wants_shared_lock,
+)
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
 from whyhang.analyzer.match.meeting import (
@@ -153,6 +158,7 @@ __all__ = [
     "taken_exclusively",
     "unlike",
     "waits_for_lock_of_its_own",
+    "wants_shared_lock",
     "went_on",
     "went_silent",
 ]

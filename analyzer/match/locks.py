@@ -7,7 +7,7 @@ import enum
 from whyhang.analyzer.case import Case, Stand, Standing, lock_holder
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.match.place import late, waiters_for
-from whyhang.analyzer.model import LockWait, Record
+from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
@@ -21,15 +21,77 @@ class LockOfItsOwn(Record):
         hits = []
         for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
             stand = case.stands[hit.members[0]]
-            if stand.place is not None and stand.place.op == "file-lock":
+            if stand.place is None or stand.place.op == "file-lock":
                 continue
-            hits.append(hit)
+            if _is_shared(stand) and len(hit.members) > 1:
+                continue
+            hits.append(replace(hit, names_culprit=hit.names_culprit and not _all(case, hit)))
         return tuple(hits)
 
 
 def waits_for_lock_of_its_own() -> LockOfItsOwn:
     """Ask for ranks stuck on a lock or the GIL within their own process."""
     return LockOfItsOwn()
+
+
+def _is_shared(stand: Stand) -> bool:
+    """Tell a lock that processes share, as multiprocessing makes it."""
+    frame = stand.place.frame if stand.place is not None else None
+    return frame is not None and frame.file.endswith("multiprocessing/synchronize.py")
+
+
+def _all(case: Case, hit: Hit) -> bool:
+    """Tell whether a hit is about every rank of several: then none differs from the others."""
+    return len(hit.members) > 1 and len(hit.members) == len(case.stands)
+
+
+class SharedLock(Record):
+    """Several ranks wait for a lock that processes share; who holds it, no stack tells.
+
+    Where all ranks but one want it and this one waits for them, it is the one.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for the ranks that want the lock at one place."""
+        hits = []
+        for hit in late(WaitKind.LOCK, alone=True)(case):
+            wanting = [case.stands[number] for number in hit.members]
+            if len(wanting) < 2 or not all(map(_is_shared, wanting)):
+                continue
+            fields = {**hit.fields, "wanting": case.names(hit.members)}
+            one = hit.affected if len(hit.affected) + len(wanting) == len(case.stands) else ()
+            if len(one) == 1:
+                holder = case.stands[one[0]]
+                fields |= subject_fields(case, [holder], hit.members)
+                fields["says"] = (
+                    f"{fields['who']} is {fields['does']}{fields['at']}, and so has the lock that "
+                    f"{fields['wanting']} wait for"
+                )
+                evidence = (*evidence_of(case, holder)[:1], *hit.evidence)
+                location = location_of(case, holder)
+                hits.append(
+                    replace(
+                        hit,
+                        members=one,
+                        affected=hit.members,
+                        fields=fields,
+                        evidence=evidence,
+                        location=location,
+                        strength=0.9,
+                    )
+                )
+            else:
+                fields["says"] = (
+                    f"{fields['wanting']} wait for a lock that processes share{fields['at']}"
+                    f"{fields['waiting']}"
+                )
+                hits.append(replace(hit, fields=fields, names_culprit=False))
+        return tuple(hits)
+
+
+def wants_shared_lock() -> SharedLock:
+    """Ask for ranks that wait for a lock that processes share; see ``SharedLock``."""
+    return SharedLock()
 
 
 class Holder(enum.Enum):

@@ -194,7 +194,15 @@ class Proc:
             stat = self.stat(pid, tid)
             if stat is not None:
                 wchan = None if stat.state == "R" else self.wchan(pid, tid)
-                found.append(ThreadState(tid=tid, name=stat.comm, state=stat.state, wchan=wchan))
+                found.append(
+                    ThreadState(
+                        tid=tid,
+                        name=stat.comm,
+                        state=stat.state,
+                        wchan=wchan,
+                        cpu_ticks=stat.cpu_ticks,
+                    )
+                )
         return tuple(found)
 
     def started_at(self, stat: Stat) -> float | None:

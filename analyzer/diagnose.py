@@ -304,6 +304,8 @@ def _verdict(case: Case, findings: tuple[Finding, ...], candidates: list[Candida
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
+    if case.stands and all(stand.standing is Standing.GONE for stand in case.stands):
+        return "failed"
     if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)

@@ -365,7 +365,11 @@ class Gap(Record):
         text = f"{self.what}: {self.why}"
         if self.cost:
             text += f"; {self.cost}"
-        return f"{text}. {self.remedy}." if self.remedy else f"{text}."
+        if not self.remedy:
+            return f"{text}."
+        is_command = self.remedy.startswith(("pip ", "whyhang "))
+        first = self.remedy[:1] if is_command else self.remedy[:1].upper()
+        return f"{text}. {first}{self.remedy[1:]}."
 
 
 # A string, so that a run without GPUs and meeting places need not load their records.

@@ -214,7 +214,7 @@ def test_equal_gaps_are_told_once() -> None:
     bundle = bundle_of(replace(taken(), gaps=(GAP, GAP, *alike)))
     found = read(bundle.files["node_1_x/gaps.json"])
     assert [str(gap) for gap in found] == [
-        "stacks of rank 1: it ended. look.",
+        "stacks of rank 1: it ended. Look.",
         "stacks of 6 processes, of ranks 0-5 among them: no right.",
     ]
 

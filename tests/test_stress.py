@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, report_of, still
+from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, process, report_of, still
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.output import _terminal_text
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who, few
+from whyhang.analyzer.model import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
 from whyhang.analyzer.report import Location, RankRow
 from whyhang.analyzer.reports.page import Para, Section, Table, page
 from whyhang.analyzer.wording import fill
@@ -278,3 +278,19 @@ def test_nobody_is_sent_to_a_process_that_is_not_there(capsys: pytest.CaptureFix
     said = capsys.readouterr().out
     assert "py-spy dump" not in said
     assert "`pgrep -af python # on its host: was rank 3 started?`" in said
+
+
+def test_a_job_of_which_nobody_lives_has_failed() -> None:
+    """What hangs has someone in it."""
+    dead = [process(rank, state="Z", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+    report = report_of(dead)
+    assert report.headline == "Ranks 0-1 have no living process."
+    assert report.verdict == "failed"
+    half = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=3), process(2, state="Z")])
+    assert half.verdict == "hung"
+
+
+def test_a_gap_ends_in_a_sentence() -> None:
+    """What to do begins like a sentence, unless it is a command."""
+    assert str(Gap(what="a", why="b", remedy="look at c")) == "a: b. Look at c."
+    assert str(Gap(what="a", why="b", remedy="pip install c")) == "a: b. pip install c."

@@ -14,8 +14,8 @@ SIGNATURE = Signature(
     title="{who} {has} no living process{waiting}",
     when=either(absent(starting=False), late(states=(Standing.GONE,), alone=True)),
     means=(
-        "{who} should run here and does not. The others wait for it in {call} and will not "
-        "notice before their timeout."
+        "{who} should run here and does not. Whoever waits in {call} will not notice before the "
+        "timeout."
     ),
     confidence=0.93,
     remedies=(

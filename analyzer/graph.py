@@ -43,7 +43,8 @@ class CallRef(Record):
             way = {"send": "to", "recv": "from"}.get(op, "with")
             return f"{op} {way} rank {self.peer}" if self.peer is not None else op
         number = "" if self.seq is None else f" #{self.seq}"
-        return f"{op}{number} of {self.group}" if self.group else f"{op}{number}"
+        group = f"group {self.group}" if self.group.isdigit() else self.group
+        return f"{op}{number} of {group}" if group else f"{op}{number}"
 
 
 class Wait(Record):

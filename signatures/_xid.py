@@ -177,11 +177,16 @@ TABLE: dict[int, Xid] = {
 
 
 def line_of(blame: Blame) -> str:
-    """Give the pattern of a line with an Xid of this class."""
+    """Give the pattern of a line with an Xid of this class.
+
+    Newer drivers say with an Xid that follows from another which one that was, and a log that
+    begins late may hold only these lines.
+    """
     numbers = "|".join(str(n) for n, xid in sorted(TABLE.items()) if xid.blame is blame)
     return (
-        rf"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): (?P<xid>{numbers}),"
-        r"(?: pid='?(?P<pid>\d+))?"
+        rf"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)[^)]*\): "
+        rf"(?:4[35], .{{0,80}} caused by previous Xid )?(?P<xid>{numbers})(?:$|[, ])"
+        r"(?: ?pid='?(?P<pid>\d+))?"
     )
 
 

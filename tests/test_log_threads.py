@@ -14,6 +14,11 @@ NCCL_FAILED = (
     "[rank1]: {}\n"
 )
 STRANGE = NODE + "graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found\n"
+CRASH = (
+    "Traceback (most recent call last):\n"
+    '  File "/app/train.py", line 40, in <module>\n'
+    "ZeroDivisionError: division by zero"
+)
 STEP = "Epoch: [0]  [ 260/9143]  lr: 0.000003  loss: 1.6425 (2.0424)  time: 0.5645\n"
 GAVE_UP = (
     "[rank{0}]:[E1122 06:40:00.5 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective "
@@ -168,3 +173,78 @@ def test_a_killed_server_that_killed_itself_is_no_lack_of_memory() -> None:
     )
 
     assert "rank-oom-killed" not in {f.category for f in diagnosed({None: text}).findings}
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "rank-oom-killed"),
+        ("=>> PBS: job killed: mem 134217728kb exceeded limit 100663296kb", "rank-oom-killed"),
+        ("=>> PBS: job killed: walltime 259217 exceeded limit 259200", "slow-not-hung"),
+        ("Exited with exit code 139.", "rank-died"),
+        ("[w-n0-0] terminated with exit code (137). Reason [Error]. Message:", "rank-oom-killed"),
+        ("train.sh: line 184: 23 Aborted                 (core dumped) python a.py", "rank-died"),
+    ],
+)
+def test_the_last_words_of_batch_systems_are_understood(line: str, category: str) -> None:
+    """A job that its scheduler ended is never called healthy, and nobody is blamed for it."""
+    (finding, *_) = diagnosed({None: 40 * STEP + line + "\n"}).findings
+
+    assert (finding.category, finding.culprit_ranks) == (category, None)
+
+
+def test_a_time_limit_is_said_where_slurm_says_that_it_cancels() -> None:
+    """Of the lines in which Slurm ends a step, the one with the reason is the one to tell."""
+    text = (
+        "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT "
+        "***\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    )
+
+    assert diagnosed({None: text}).findings[0].signature == "slurm-time-limit"
+
+
+def test_an_xid_that_is_only_named_as_the_cause_of_another_counts() -> None:
+    """A log that begins late holds only the clean-up, which names the fault before it."""
+    line = (
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by "
+        "previous Xid 149\n"
+    )
+
+    assert diagnosed({None: line}).findings[0].category == "nvlink-error"
+
+
+def test_an_exception_beside_a_lost_peer_is_that_of_a_rank() -> None:
+    """Where another process lost its peer, the exception is not an ordinary one of one program."""
+    lost = (
+        "worker-0  | RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
+        "closed by peer [172.18.0.3]:35612\n"
+    )
+    crash = "".join(f"worker-1  | {line}\n" for line in CRASH.splitlines())
+
+    assert diagnosed({None: crash + lost}).findings[0].category == "rank-died"
+
+
+def test_objects_that_arrive_garbled_tell_of_ranks_out_of_step() -> None:
+    """The same exception means a damaged file only where a file was read."""
+    error = "_pickle.UnpicklingError: invalid load key, '\\xe2'."
+    received = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 7, in <module>\n'
+        '  File "/env/torch/distributed/distributed_c10d.py", line 1451, in broadcast_object_list\n'
+        f"{error}\n"
+    )
+    read = received.replace("/env/torch/distributed/distributed_c10d.py", "/env/torch/x.py")
+
+    assert diagnosed({None: received}).findings[0].signature == "objects-out-of-step"
+    assert diagnosed({None: read}).findings[0].signature == "checkpoint-unreadable"
+
+
+def test_an_exception_that_two_ranks_wrote_over_each_other_is_read_once() -> None:
+    """Unprefixed output of two ranks may hold each word twice."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "train.py", line 7, in <module>\n'
+        "KeyErrorKeyError: : 'step''step'\n"
+    )
+
+    assert "KeyError: 'step' at" in diagnosed({None: text}).findings[0].title

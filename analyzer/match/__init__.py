@@ -17,7 +17,13 @@ from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.claim import claimed
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
-from whyhang.analyzer.match.exit import failed_rows, quiet_logs, raised, went_silent
+from whyhang.analyzer.match.exit import (
+    failed_rows,
+    garbled_objects,
+    quiet_logs,
+    raised,
+    went_silent,
+)
 from whyhang.analyzer.match.file_store import file_apart, file_missing, file_stale
 from whyhang.analyzer.match.gpu import (
     Fault,
@@ -125,6 +131,7 @@ __all__ = [
     "file_lock",
     "file_missing",
     "file_stale",
+    "garbled_objects",
     "generations",
     "held_by_nobody",
     "joins_differ",

@@ -20,6 +20,29 @@ MAX_QUOTES = 6
 _NUMBERS = lazy_re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
+class GarbledObjects(Record):
+    """A rank raised while it unpickled what it had received in a collective for objects."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        lines = [
+            line
+            for line in case.job.lines
+            if EXCEPTION in line.matched
+            and line.fields.get("type", "").endswith("UnpicklingError")
+            and "object" in line.fields.get("op", "")
+        ]
+        if not lines:
+            return ()
+        quotes = tuple(quote(line) for line in lines[:MAX_QUOTES])
+        return (Hit(evidence=quotes, names_culprit=False, at=_when(lines)),)
+
+
+def garbled_objects() -> GarbledObjects:
+    """Ask for objects that arrived as something else; see ``GarbledObjects``."""
+    return GarbledObjects()
+
+
 class Raised(Record):
     """A rank ended with an exception of its own.
 
@@ -117,6 +140,8 @@ def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
 def has_ranks(case: Case) -> bool:
     """Tell whether the job is known to have more than one rank."""
     job = case.job
+    if any(LOST_PEER.search(line.text) for line in job.lines):
+        return True
     named = any((member.rank or 0) > 0 for member in job.members)
     ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended

@@ -204,6 +204,17 @@ def _read_chain(found: Found) -> list[_Traceback]:
     return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
 
 
+def _unspliced(kind: str, message: str) -> tuple[str, str]:
+    """Take apart what two ranks wrote over each other: "KeyErrorKeyError: : 'x''x'"."""
+    half = len(kind) // 2
+    if len(kind) % 2 or kind[:half] != kind[half:]:
+        return kind, message
+    message = message.removeprefix(": ")
+    middle = len(message) // 2
+    same = len(message) % 2 == 0 and message[:middle] == message[middle:]
+    return kind[:half], message[:middle] if same else message
+
+
 def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     """Read a line of a traceback before its exception; False: it ends without one."""
     text = line.text
@@ -213,8 +224,9 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     elif text[:1] not in ("", " ", "\t"):
         if told := _EXCEPTION.match(text):
             current.end = (number, line)
-            current.type = told["type"].rpartition(".")[2]
-            current.message = told["message"] or ""
+            current.type, current.message = _unspliced(
+                told["type"].rpartition(".")[2], told["message"] or ""
+            )
             return True
         current.foreign += 1
     return current.foreign <= _FOREIGN

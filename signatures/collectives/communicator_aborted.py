@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         ),
         r"NCCL error: remote process exited or there was a network error",
     ),
+    unless=log(r"Original reason for failure was: .*[Ww]atchdog caught collective"),
     means=(
         "This rank could not go on because its communicator was aborted, or because a peer went "
         "away. The first error of another rank, or the timeout before it, is the cause."

@@ -42,6 +42,10 @@ SIGNATURE = Signature(
             "[12345.67] NVRM: Xid (PCI:0009:01:00): 145, pid=48213, name=python3, RLW_REMAP "
             "Nonfatal XC0 i0 Link 08 (0x004505c5 0x00000000)"
         ),
+        (
+            "[12345.67] NVRM: Xid (PCI:0000:dc:00): 45, pid=48213, name=python3, Ch 00000001 "
+            "caused by previous Xid 149"
+        ),
     ),
     misses=("[12345.67] NVRM: Xid (PCI:0000:1b:00): 174, test",),
     outranks=(

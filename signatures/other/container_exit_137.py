@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     when=log(
         r"Exit Code:\s+137",
         r"exited with (?:exit )?code 137",
-        r"exit code 137\b",
+        r"exit code \(?137\b",
         r"\"exitCode\": ?137",
     ),
     means=(
@@ -36,6 +36,7 @@ SIGNATURE = Signature(
         "      Exit Code:    137",
         "worker-3 exited with code 137",
         "container failed with exit code 137",
+        "[f8107735c673-n0-0] terminated with exit code (137). Reason [Error]. Message:",
         '{"reason": "Error", "exitCode": 137}',
     ),
     misses=(

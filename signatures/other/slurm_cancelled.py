@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"srun: (?:Force Terminated|Terminating) (?:job|Step)",
         r"srun: Job step aborted: Waiting up to \d+ seconds",
     ),
+    unless=log(r"CANCELLED AT \S+ DUE TO "),
     means=(
         "Someone, or srun after a task had failed, cancelled the step. The cause lies before it."
     ),

@@ -11,9 +11,9 @@ SIGNATURE = Signature(
     id="slurm-preempted",
     category="rank-died",
     kind=Kind.CAUSE,
-    title="Slurm preempted the job",
+    title="Slurm took the nodes away (preemption or requeue)",
     when=log(
-        r"CANCELLED AT \S+ DUE TO PREEMPTION",
+        r"CANCELLED AT \S+ DUE TO (?:PREEMPTION|JOB REQUEUE)",
         r"due to preemption and requeued",
     ),
     means="Another job with a higher priority took the nodes. Nothing is wrong with the program.",
@@ -28,6 +28,7 @@ SIGNATURE = Signature(
             "slurmstepd: error: *** JOB 194 ON node17 CANCELLED AT 2024-03-06T03:17:51 DUE TO "
             "PREEMPTION ***"
         ),
+        "slurmstepd: error: *** JOB 8 ON n CANCELLED AT 2022-08-12T02:06:12 DUE TO JOB REQUEUE ***",
         "slurmctld: JobId=194 due to preemption and requeued",
     ),
     misses=("slurmstepd: error: *** JOB 194 ON node17 CANCELLED AT 2024-03-06T03:17:51 ***",),

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"exitcode\s*: -6 \(pid: \d+\)",
         r"Signal 6 \(SIGABRT\) received by PID \d+",
         r"Fatal Python error: Aborted",
+        r"^(?:.*line \d+: +\d+ )?Aborted +\(core dumped\)",
         r"Child process with PID \d+ terminated with code -6\.",
     ),
     means=(
@@ -34,6 +35,8 @@ SIGNATURE = Signature(
         "  exitcode  : -6 (pid: 17525)  (SIGABRT)",
         "  traceback : Signal 6 (SIGABRT) received by PID 17525",
         "Fatal Python error: Aborted",
+        "train.sh: line 184: 4711 Aborted                 (core dumped) python train.py",
+        "Aborted (core dumped)",
         (
             "[rank: 1] Child process with PID 4711 terminated with code -6. Forcefully "
             "terminating all other processes to avoid zombies"

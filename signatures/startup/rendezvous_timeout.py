@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     title="Not enough nodes joined the rendezvous in time",
     when=log(
         r"rendezvous\.api\.RendezvousTimeoutError",
+        r'"message": "RendezvousTimeoutError:',
     ),
     means=(
         "torchrun waited for the minimum number of nodes and they did not come: a node was not "
@@ -38,6 +39,7 @@ SIGNATURE = Signature(
     ),
     links=("https://pytorch.org/docs/stable/elastic/rendezvous.html",),
     matches=(
+        '    "message": "RendezvousTimeoutError: ",',
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         (
             "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError: The rendezvous has "

@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         blames=Blames.SPEAKER,
         ends_process=True,
     ),
+    unless=log(r"all_gather_list|Unable to unpickle data from other workers"),
     means=(
         "A file is shorter than it should be, or not a checkpoint at all. This rank fails while "
         "loading; the others wait at the next collective."
@@ -62,6 +63,7 @@ SIGNATURE = Signature(
         "EOFError: Ran out of input",
     ),
     misses=(
+        "Exception: Unable to unpickle data from other workers. all_gather_list requires all",
         "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f>",
         "EOFError: EOF when reading a line",
     ),

@@ -122,7 +122,19 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
     cause_of_all = 0 if roots else None
     found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
+    if found and not roots and effects and not found[0].remedies:
+        found[0] = replace(found[0], remedies=CAUSE_UNSEEN)
     return tuple(found)
+
+
+CAUSE_UNSEEN = (
+    (
+        "What caused this is not in the evidence: add the output of every rank and the launcher, "
+        "the scheduler's and the kernel's log, recorder dumps."
+    ),
+    "Look for the first error of any rank before this, and for the rank that says nothing.",
+)
+"""What to do where only a consequence is known, and its signature does not know better."""
 
 
 def _cause_order(candidate: Candidate) -> tuple[float, float, int, str]:
@@ -247,6 +259,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         remedies=tuple(fill(text, words) for text in signature.remedies),
         next_steps=tuple(fill(text, words) for text in _next_steps(case, signature, ranks)),
         runbook_url=signature.runbook,
+        kind=signature.kind.value,
         subjects=tuple(case.member(number).name for number in hit.members),
     )
 

@@ -106,7 +106,8 @@ class Finding(Record):
     """One thing that is wrong, and why it is believed.
 
     ``caused_by`` is the index of the finding that this one is an effect of. ``subjects`` names
-    whom it is about in words, also where no rank number is known.
+    whom it is about in words, also where no rank number is known. A ``kind`` of "consequence" that
+    nothing is said to have caused is one whose cause is not in the evidence.
     """
 
     signature: str
@@ -123,6 +124,7 @@ class Finding(Record):
     next_steps: tuple[str, ...] = ()
     runbook_url: str | None = None
     caused_by: int | None = None
+    kind: Literal["cause", "consequence", "noise"] = "cause"
     subjects: tuple[str, ...] = ()
 
 

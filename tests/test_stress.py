@@ -294,3 +294,21 @@ def test_a_gap_ends_in_a_sentence() -> None:
     """What to do begins like a sentence, unless it is a command."""
     assert str(Gap(what="a", why="b", remedy="look at c")) == "a: b. Look at c."
     assert str(Gap(what="a", why="b", remedy="pip install c")) == "a: b. pip install c."
+
+
+@pytest.mark.parametrize(
+    ("line", "does"),
+    [
+        ("[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5)", "Find the"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2024-05-01T10:00:00 ***", "What caused"),
+    ],
+)
+def test_an_effect_alone_is_called_one_and_says_what_to_do(
+    line: str, does: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where only a consequence is known, it is not called a cause, and what to do is said."""
+    (tmp_path / "job.log").write_text(f"{line}\n")
+    assert main([str(tmp_path)]) == 0
+    page_ = capsys.readouterr().out
+    assert "an effect; the cause is not known" in page_
+    assert f"#### Do now\n\n- {does}" in page_

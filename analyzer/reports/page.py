@@ -110,11 +110,7 @@ def _finding(
 
     A sentence that stands above is not said again.
     """
-    kind = f"effect of {finding.caused_by + 1}" if finding.caused_by is not None else "cause"
-    name = finding.signature
-    if finding.category != name:
-        name += f" ({finding.category})"
-    known = f"{name} · {sureness(finding.confidence)} · {kind}"
+    known = _known(finding)
     blocks: list[Block] = (
         [Section(title=f"{number + 1}. {known}", level=2)]
         if headline.rstrip(".") == finding.title
@@ -146,6 +142,24 @@ def _finding(
         if finding.runbook_url:
             blocks.append(Para(text=f"Runbook: {finding.runbook_url}"))
     return blocks
+
+
+KINDS = {
+    "cause": "cause",
+    "consequence": "an effect; the cause is not known",
+    "noise": "harmless",
+}
+
+
+def _known(finding: Finding) -> str:
+    """Say in one line what a finding is, how sure, and whether it is the cause."""
+    name = finding.signature
+    if finding.category != name:
+        name += f" ({finding.category})"
+    kind = KINDS[finding.kind]
+    if finding.caused_by is not None:
+        kind = f"effect of {finding.caused_by + 1}"
+    return f"{name} · {sureness(finding.confidence)} · {kind}"
 
 
 def sureness(confidence: float) -> str:

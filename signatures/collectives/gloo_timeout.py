@@ -23,6 +23,16 @@ SIGNATURE = Signature(
         "limit. Which one is not said."
     ),
     confidence=0.5,
+    remedies=(
+        (
+            "Find the rank that did not come, and what it did instead: it prints no such line, "
+            "another error, or the oldest last line."
+        ),
+        (
+            "If a rank is only long at work before that call, give the group a longer timeout: "
+            "init_process_group(timeout=...)."
+        ),
+    ),
     next_steps=(
         "Find the rank that prints no such line, or whose last line is the oldest",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run names the missing rank",

@@ -25,6 +25,16 @@ SIGNATURE = Signature(
         "and then aborted itself. Whom it waited for is not in this line."
     ),
     confidence=0.5,
+    remedies=(
+        (
+            "Find the rank that did not come, and what it did instead: it prints no such line, "
+            "another error, or the oldest last line."
+        ),
+        (
+            "If a rank is only long at work before that call, give the group a longer timeout: "
+            "init_process_group(timeout=...)."
+        ),
+    ),
     next_steps=(
         "Read the flight-recorder dumps of all ranks",
         "TORCH_DIST_USE_NCCL2=0 on the next run gives the older, longer messages",

@@ -33,6 +33,16 @@ SIGNATURE = Signature(
         "wrong."
     ),
     confidence=0.5,
+    remedies=(
+        (
+            "Find the rank that did not come, and what it did instead: it prints no such line, "
+            "another error, or the oldest last line."
+        ),
+        (
+            "If a rank is only long at work before that call, give the group a longer timeout: "
+            "init_process_group(timeout=...)."
+        ),
+    ),
     next_steps=(
         (
             "Compare 'last enqueued' and 'last completed' of all ranks: the one that is behind "

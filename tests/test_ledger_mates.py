@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from test_ledger import DONE, OPEN, WORLD, call, only, track
+from test_ledger import DONE, OPEN, WORLD, call, only, p2p, track
 
 from whyhang.analyzer.ledger import LedgerReport, Verdict, judge
 from whyhang.analyzer.model import Call, Group, Track
@@ -74,3 +74,59 @@ def test_two_ranks_are_enough_where_one_goes_on_as_both_did() -> None:
 
     assert (finding.verdict, finding.culprits) == (Verdict.SKIPPED, (1,))
     assert finding.site is None or finding.site.line in {11, 12}
+
+
+@pytest.mark.parametrize(("field", "odd"), [("size", {"size": (9,)}), ("dtype", {"dtype": "Half"})])
+def test_of_two_ranks_the_one_with_a_new_size_or_type_is_named(
+    field: str, odd: dict[str, object]
+) -> None:
+    """At this line both have carried the same in every round, and one of them now does not."""
+    pair = Group(name="0", ranks=(0, 1), description="default_pg")
+    before = [call(seq=n, line=10) for n in range(1, 4)]
+    tracks = [
+        track(0, *before, call(seq=4, line=10, state=OPEN), group=pair),
+        track(1, *before, call(seq=4, line=10, state=OPEN, **odd), group=pair),  # type: ignore[arg-type]
+    ]
+
+    finding = only(judge(tracks))
+
+    assert (finding.field, finding.culprits, finding.by_history) == (field, (1,), True)
+
+
+def test_absent_ranks_may_make_a_minority_the_majority() -> None:
+    """Two against one with a fourth unknown prove nothing; three against one still do."""
+
+    def present(ranks: Sequence[int], odd: int, world: Group) -> tuple[int, ...]:
+        tracks = [
+            track(r, call(seq=1, op="broadcast" if r == odd else "all_reduce", state=OPEN),
+                  group=world)
+            for r in ranks
+        ]  # fmt: skip
+        return only(judge(tracks)).culprits
+
+    eight = Group(name="0", ranks=tuple(range(8)), description="default_pg")
+
+    assert present((0, 1, 3), 3, WORLD) == ()
+    assert present((0, 1, 2, 3), 3, WORLD) == (3,)
+    assert present((0, 1, 2, 3), 3, eight) == (3,)
+
+
+def test_a_batch_that_stands_alone_in_one_call_answers_none() -> None:
+    """Rank 0 left its receive out of a batch: the send that rank 1 answers does not end either."""
+    pair = Group(name="0", ranks=(0, 1), description="default_pg")
+    rounds = [
+        [p2p("send", 1 - rank, n, DONE, line=30, order=2 * n),
+         p2p("recv", 1 - rank, n, DONE, line=30, order=2 * n + 1)]
+        for rank in (0, 1) for n in range(1, 6)
+    ]  # fmt: skip
+    last = [
+        [p2p("send", 1, 6, line=30, order=12)],
+        [p2p("send", 0, 6, line=30, order=12), p2p("recv", 0, 6, line=30, order=13)],
+    ]
+    tracks = [
+        track(rank, *(c for calls in rounds[5 * rank : 5 * rank + 5] for c in calls), *last[rank],
+              group=pair)
+        for rank in (0, 1)
+    ]  # fmt: skip
+
+    assert only(judge(tracks)).verdict is Verdict.P2P_UNPAIRED

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import io
+from pathlib import Path
 
 import pytest
 from fr_docs import entry, header, open_entry, pickled
 from test_ledger import OPEN, call, only, stuck_at, track
 
+from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.ledger import Verdict, judge
 from whyhang.analyzer.model import Call, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
@@ -209,3 +212,17 @@ def test_calls_that_gloo_counts_and_does_not_record_are_noticed() -> None:
     assert track_of(gloo_dump(9, pause=0.1, status=30)).unrecorded
     assert track_of(gloo_dump(9, pause=0.1, first_pg=1)).unrecorded
     assert not track_of(gloo_dump(9, pause=0.1)).unrecorded
+
+
+def test_a_report_says_for_whose_dumps_it_waits(tmp_path: Path) -> None:
+    """With half of the dumps nobody is blamed, and who must be looked at is said."""
+    world = ("0", "default_pg", range(4))
+    for rank in (0, 1):
+        dump = pickled(header(world), [entry(0), open_entry(1)])
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump)
+
+    report = report_on([], [str(tmp_path)], argparse.Namespace())
+
+    assert report.verdict == "inconclusive"
+    assert "for group members among the absent: ranks 2-3 left no record" in report.headline
+    assert report.findings[0].culprit_ranks is None

@@ -26,6 +26,10 @@ _FREE_SIZES = frozenset(("all_to_all", "barrier", "send", "recv", "coalesced", "
 _BY_OUTPUT = frozenset(("scatter",))
 
 
+CLEAR = 3
+"""How many times larger than another a camp must be to be the majority, whoever is absent."""
+
+
 class Camp(Record):
     """Ranks that called the same; ``says`` is what sets them apart from the others."""
 
@@ -46,10 +50,12 @@ class Split(Record):
         return () if self.tie else tuple(sorted(r for camp in self.camps[1:] for r in camp.ranks))
 
 
-def split(calls: Mapping[int, Call], members: Sequence[int]) -> Split | None:
+def split(calls: Mapping[int, Call], members: Sequence[int], absent: int = 0) -> Split | None:
     """Compare the calls of ranks under one number; None if they agree.
 
     ``members`` is the group in its own order, for outputs that list each member's share.
+    ``absent`` many left no record: a camp that they could make the largest is no minority,
+    unless it is a small one.
     """
     for field, key, says in (
         ("op", _op, lambda call: call.op),
@@ -58,8 +64,9 @@ def split(calls: Mapping[int, Call], members: Sequence[int]) -> Split | None:
     ):
         camps = _camps(calls, key, says)
         if len(camps) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
-            tie = len(camps[0].ranks) == len(camps[1].ranks)
-            return Split(field=field, camps=camps, tie=tie)
+            most, next_most = len(camps[0].ranks), len(camps[1].ranks)
+            clear = most > next_most + absent or (absent and most >= CLEAR * next_most)
+            return Split(field=field, camps=camps, tie=not clear)
     return None
 
 

@@ -137,7 +137,7 @@ def _not_recorded(scene: Scene, found: list[Finding]) -> list[Finding]:
     }
     if not apart:
         return found
-    if len(culprits) == 1:
+    if len(culprits) == 1 and not any(table.absent for table in scene.book.tables):
         return [replace(finding, unrecorded=True) for finding in found]
     return [
         replace(
@@ -299,7 +299,8 @@ def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:
     culprits: set[int] = set()
     for (one, other), ranks in entered.items():
         opposite = entered.get((other, one), set())
-        if opposite and len(ranks) < len(opposite):
+        absent = scene.book.tables[one].absent & scene.book.tables[other].absent
+        if opposite and len(ranks) + len(absent) < len(opposite):
             culprits |= ranks
     return tuple(sorted(culprits))
 

@@ -117,7 +117,8 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
             done.add(rank)
         else:
             queued.add(rank)
-    agreed = split(calls, table.members)
+    unknown = table.absent | _untold(table, seq)
+    agreed = split(calls, table.members, len(unknown))
     return Meeting(
         table=table,
         number=number,
@@ -128,7 +129,7 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
         queued=frozenset(queued),
         done=frozenset(done),
         recorded=any(t.kind != "watchdog" for r in done for t in table.standings[r].tracks),
-        unknown=table.absent | _untold(table, seq),
+        unknown=unknown,
         split=agreed,
     )
 

@@ -38,7 +38,7 @@ from whyhang.analyzer.match.gpu_links import link_down, link_errors_grow
 from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, never_launched
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
-from whyhang.analyzer.match.ledger import ledger, set_up, silent_in_log
+from whyhang.analyzer.match.ledger import awaits_unrecorded, ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import (
     Holder,
     file_lock,
@@ -116,6 +116,7 @@ __all__ = [
     "all_together",
     "alone_at_work",
     "at_ease",
+    "awaits_unrecorded",
     "blocked_in",
     "both",
     "claimed",

@@ -8,6 +8,7 @@ from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.heard import heard, snapshot
 from whyhang.analyzer.ledger import Finding, Verdict
 from whyhang.analyzer.ledger.book import COUNTERS
+from whyhang.analyzer.ledger.moments import RECORDER
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import Frame, Record, Who, replace
 from whyhang.analyzer.report import Collective, Evidence
@@ -55,8 +56,7 @@ class SilentInLog(Record):
             few = len(finding.absent) * FEW <= (case.job.world_size or 0)
             if few and finding.absent and len(files) == 1:
                 hit = _hit(case, replace(finding, culprits=finding.absent))
-                words = ranks_in_words(finding.absent)
-                hits.append(replace(hit, fields={**hit.fields, "absent": words}))
+                hits.append(_with_absent(hit, finding))
         return tuple(hits)
 
 
@@ -66,6 +66,29 @@ FEW = 4  # one rank in four, and fewer
 def silent_in_log() -> SilentInLog:
     """Ask for ranks that others wait for and that say nothing; see ``SilentInLog``."""
     return SilentInLog()
+
+
+class AwaitsUnrecorded(Record):
+    """By the recorders there are, ranks wait for such as left no record, or an old one."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit per call, which blames nobody."""
+        recorders = {t.source.file for t in case.job.tracks if t.kind == RECORDER}
+        return tuple(
+            _with_absent(_hit(case, finding), finding)
+            for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT)
+            if any(source.file in recorders for source in finding.sources)
+        )
+
+
+def _with_absent(hit: Hit, finding: Finding) -> Hit:
+    words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
+    return replace(hit, fields={**hit.fields, "absent": words})
+
+
+def awaits_unrecorded() -> AwaitsUnrecorded:
+    """Ask for waits on ranks without a record; see ``AwaitsUnrecorded``."""
+    return AwaitsUnrecorded()
 
 
 class SetUp(Record):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
+from whyhang.analyzer.bystanders import weight_of
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import ranks_in_words, subject_fields
 from whyhang.analyzer.match.exit import EXCEPTION, has_no_ranks_to_blame
@@ -46,7 +47,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
-        candidates += [Candidate(signature=signature, hit=hit) for hit in hits]
+        weighed = [(hit, weight_of(case, signature.category, hit)) for hit in hits]
+        candidates += [
+            Candidate(signature=signature, hit=replace(hit, strength=hit.strength * weight))
+            for hit, weight in weighed
+            if weight > 0
+        ]
     candidates = _without_last_resorts([c for c in candidates if not _overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = _verdict(case, findings, candidates)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc, elastic
 from log_docs import read_log
-from small_jobs import report_of
+from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang import signatures
 from whyhang.analyzer.match.log import patterns_of
@@ -67,7 +67,6 @@ def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, st
 
 def diagnosis(text: str, *more: Fact) -> Report:
     """Diagnose from a kept log and two ranks."""
-    patterns = {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
     ranks = [
         Process(
             who=Who(rank=rank, trust=Trust.ENVIRONMENT, host="node7", pid=100 + rank),
@@ -77,7 +76,11 @@ def diagnosis(text: str, *more: Fact) -> Report:
         )
         for rank in (0, 1)
     ]
-    return report_of([*ranks, *more, *read_log(text, *patterns, name="node7/kernel.log")])
+    return report_of([*ranks, *more, *read_log(text, *_patterns(), name="node7/kernel.log")])
+
+
+def _patterns() -> set[str]:
+    return {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
 
 
 def test_lines_of_a_healthy_machine_make_no_finding(
@@ -195,3 +198,55 @@ def test_the_table_of_xids_is_whole() -> None:
     assert {xid.number for xid in TABLE.values()} == set(TABLE)
     assert {xid.blame for xid in TABLE.values()} == set(Blame)
     assert all(xid.meaning and xid.action and xid.meaning[0] != " " for xid in TABLE.values())
+
+
+OTHERS = (
+    "python3 invoked oom-killer: gfp_mask=0x140dca(GFP_HIGHUSER_MOVABLE), order=0",
+    "Out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB, file-rss:1kB",
+)
+QUEUE = """
+get (multiprocessing/queues.py:103)
+load (train.py:20)
+<module> (train.py:60)
+"""
+
+
+def _with_log(stacks: dict[int, str], *lines: str, world: int | None = None) -> Report:
+    text = "".join(f"2023-11-14T22:21:41.000000+00:00 node7 kernel: {line}\n" for line in lines)
+    return report_of(
+        [*still(stacks, world=world), *read_log(text, *_patterns(), name="node7/kernel.log")]
+    )
+
+
+def test_a_process_killed_beside_a_whole_job_is_none_of_its_ranks() -> None:
+    """Every rank lives: memory that ran out for another program is not why they wait."""
+    found = _with_log({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}, *OTHERS).findings
+
+    assert found[0].culprit_ranks == (1,)
+    assert all(f.category != "rank-oom-killed" for f in found)
+
+
+def test_a_killed_process_speaks_where_a_rank_is_missing() -> None:
+    """The rank that has no process may well be the one that was killed."""
+    found = _with_log({0: ALL_REDUCE, 2: ALL_REDUCE}, *OTHERS, world=3).findings
+
+    assert found[0].category == "rank-oom-killed"
+
+
+def test_a_killed_process_may_be_the_helper_that_a_rank_waits_for() -> None:
+    """A worker that was killed has no number any more: a possibility, and no more than that."""
+    found = _with_log({0: ALL_REDUCE, 1: QUEUE, 2: ALL_REDUCE}, *OTHERS).findings
+    killed = [f for f in found if f.signature == "oom-killer-global"]
+
+    assert found[0].culprit_ranks == (1,)
+    assert [f.confidence < 0.5 for f in killed] == [True]
+
+
+def test_what_was_killed_before_the_job_began_is_not_kept(
+    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute before, a rank of the last run may have been killed; this one had no process."""
+    text = kept(proc, monkeypatch, (BOOT - 30, OTHERS[1]), (BOOT - 30, FALLEN))
+
+    assert "4711" not in text
+    assert "fallen" in text

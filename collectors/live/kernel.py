@@ -25,6 +25,9 @@ DEVICE = "/dev/kmsg"
 BEFORE = 120.0
 """Seconds before the start of the job from which lines are kept: what it found as it began."""
 
+SLACK = 2.0
+"""Seconds by which the two clocks, of processes and of the kernel's log, may differ."""
+
 LIMIT = 2.0
 MAX_LINES = 2000
 _RECORD = 16 << 10
@@ -73,7 +76,9 @@ def kernel_log(
     kept = [
         f"{_stamp(moment)} {about.host(hostname)} kernel: {text}"
         for moment, text in rows
-        if moment >= since and TELLING.search(text) and about.concerns(text)
+        if moment >= since
+        and TELLING.search(text)
+        and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
     return KernelLog(data=redact_bytes("".join(f"{line}\n" for line in kept).encode()))
 
@@ -103,8 +108,11 @@ class _About:
         name = re.sub(r"[^\w.-]", "-", hostname) or "host"
         return f"kernel-below-{name}" if self._foreign else name
 
-    def concerns(self, text: str) -> bool:
-        """Say no to a line about a living process that is not of the job, or a dead one's name."""
+    def concerns(self, text: str, *, before: bool = False) -> bool:
+        """Say no to a line about a living process that is not of the job, or a dead one's name.
+
+        ``before``: it is older than the job, which had no process then.
+        """
         told = _PID.search(text)
         if told is None:
             return True
@@ -113,6 +121,8 @@ class _About:
         pid = int(told[1])
         if word.startswith("nv"):  # the driver's own threads and tools
             return True
+        if before:
+            return False
         if self._foreign:
             return not word or word in self._names
         if pid in self._own:

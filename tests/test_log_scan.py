@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
-from whyhang.analyzer.model import Gap, LogLine, replace
+from whyhang.analyzer.model import Gap, LogLine, Track, replace
 from whyhang.collectors.logs import file as log_file
 from whyhang.collectors.logs.blocks import AHEAD, READ
 from whyhang.collectors.logs.fold import KEEP_FIRST
@@ -202,3 +202,26 @@ def test_no_input_raises(data: bytes) -> None:
     """Shuffled and broken pieces of logs never end in an exception."""
     for engine in ("auto", "words"):
         read_log(data, OOM, engine=engine)
+
+
+def test_a_thousand_ranks_that_say_the_same_are_all_heard() -> None:
+    """What many ranks say once each is no storm, whatever stands before their names."""
+    said = (
+        "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "
+        "600029 milliseconds before timing out."
+    )
+    for prefix in ("[rank{0}]:[E1122 02:00:01.123456789 ", "{0}: 2026-11-22 02:00:01,123 [E] "):
+        text = "".join((prefix + said).format(rank) + "\n" for rank in range(6000))
+        heard = {fact.who.rank for fact in read_log(text) if isinstance(fact, Track)}
+        assert heard == set(range(6000))
+
+
+def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:
+    """Only its first lines and its last are looked at, and the rest is counted."""
+    text = "".join(f"[rank1]: {HIT} time {number}\n" for number in range(9000))
+    found = lines(text, r"CUDA out of memory")
+
+    assert len(found) < 40
+    assert found[0].text.endswith("time 0")
+    assert found[-1].text.endswith("time 8999")

@@ -22,12 +22,15 @@ from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
 from whyhang.collectors.logs.readers import line_readers
 from whyhang.collectors.logs.search import Hit, Searcher
+from whyhang.collectors.logs.speakers import speaker
 from whyhang.collectors.logs.syntax import is_whole
 
 if TYPE_CHECKING:
     import regex
 
-STORM = 4096  # hits of one pattern in one file, after which only some are looked at
+STORM = 4096  # hits of one pattern in one file, after which only some are looked at:
+SPOKEN = 8  # the first of each speaker, and its last of each block,
+MAX_SPOKEN_OF = 50_000  # up to so many, and then
 STORM_FIRST, STORM_LAST = 32, 8  # of each block
 SAMPLED = 16384  # hits of a sampled pattern in one file among which each speaker's last is found
 SAMPLE = 2  # hits of it in each block after that
@@ -71,6 +74,8 @@ class FileScan:
                 self.handlers[pattern].append(handler)
         self.hits: Counter[int] = Counter()
         self.looked_at: Counter[int] = Counter()  # places of sampled patterns
+        self.spoken: Counter[tuple[int, bytes]] = Counter()  # hits in storms, by pattern and who
+        self.chosen: Counter[int] = Counter()  # lines looked at in storms
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, str]] = {}
         self.tail = b""
@@ -244,7 +249,7 @@ class FileScan:
         return placed
 
     def _thinned(self, block: Block, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Of a pattern that is found everywhere, look at the first and last few of the block."""
+        """Of a pattern that is found everywhere, look at some of what each speaker says."""
         counts = Counter(number for _, number in hits)
         self.hits.update(counts)
         few = STORM_FIRST + STORM_LAST
@@ -260,13 +265,32 @@ class FileScan:
                 places = self._verified(block, number, rough)
             if places is None:
                 kept += [hit for hit in hits if hit[1] == number]
-            elif len(places) <= few:
-                kept += places
             else:
-                places.sort()
-                self.fold.more(name, len(places) - few)
-                kept += places[:STORM_FIRST] + places[-STORM_LAST:]
+                chosen = self._chosen(block, number, sorted(places))
+                self.fold.more(name, len(places) - len(chosen))
+                kept += chosen
         return kept
+
+    def _chosen(self, block: Block, number: int, places: list[Hit]) -> list[Hit]:
+        """Choose what each speaker says first and last; of too many, the first and last few.
+
+        A thousand ranks that say the same are a thousand facts, one that says it over and over
+        is one.
+        """
+        if self.chosen[number] >= MAX_SPOKEN_OF:
+            few = STORM_FIRST + STORM_LAST
+            return places if len(places) <= few else places[:STORM_FIRST] + places[-STORM_LAST:]
+        last: dict[bytes, Hit] = {}
+        chosen: set[Hit] = set()
+        for place in places:
+            who = speaker(block.data, block.start + place[0] - 1)
+            self.spoken[number, who] += 1
+            if self.spoken[number, who] <= SPOKEN:
+                chosen.add(place)
+            last[who] = place
+        chosen.update(last.values())
+        self.chosen[number] += len(chosen)
+        return sorted(chosen)
 
     def _verified(self, block: Block, number: int, places: Sequence[Hit]) -> list[Hit]:
         """Keep those places whose line the pattern matches, where the search cannot tell."""

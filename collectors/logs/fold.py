@@ -14,7 +14,7 @@ from whyhang.analyzer.model import LogLine, Who, replace
 
 KEEP_FIRST = 3
 KEEP_DIFFERENT = 12  # further lines of a kind that capture something else
-MAX_KINDS = 4000  # of one file
+MAX_KINDS = 32_000  # of one file: some for each of many ranks
 
 _Key = tuple[tuple[str, ...], int | None, str | None, int | None, int | None, str | None]
 

@@ -8,6 +8,7 @@ communicator is a process's own; ``commId``, where printed, is the same on all r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ class NcclReader:
     def __init__(self, file: FileView) -> None:
         self._file = file
         self._comms: list[_Comm] = []
+        self._orders: Counter[tuple[Who, int]] = Counter()
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
         self._version: dict[str, Source] = {}
         self._notes: dict[tuple[str | None, int | None, int | None, str], Claim] = {}
@@ -118,9 +120,8 @@ class NcclReader:
 
     def _new(self, found: Found, match: regex.Match[str]) -> _Comm:
         comm = _Comm(found.who, match["comm"], int(match["rank"]), int(match["size"]), found.source)
-        comm.order = sum(
-            other.who == comm.who and other.size == comm.size for other in self._comms[-4096:]
-        )
+        comm.order = self._orders[comm.who, comm.size]
+        self._orders[comm.who, comm.size] += 1
         self._comms.append(comm)
         return comm
 
@@ -194,7 +195,8 @@ class NcclReader:
             who = self._file.resolve(comm.who)
             ranks = members.setdefault(comm.key, {})
             if comm.key in self._world:
-                ranks.update((rank, rank) for rank in range(comm.size))
+                if len(ranks) < comm.size:
+                    ranks.update((rank, rank) for rank in range(comm.size))
             elif who.rank is not None:
                 ranks[comm.rank] = who.rank
         return {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Gap
 from whyhang.collectors.logs.blocks import Block
+from whyhang.collectors.logs.speakers import speaker
 from whyhang.collectors.logs.syntax import (
     UntranslatableError,
     hyperscan_form,
@@ -258,8 +259,7 @@ class HyperscanSearcher:
     def places(self, block: Block, number: int, most: int) -> tuple[list[Hit], int]:
         """Find the word of a sampled pattern: what each speaker says last in the block.
 
-        Who speaks is told by the two words before it ("node1:123:456 [0]" for NCCL). At most
-        ``most`` places are looked at, half of them from each end of the block.
+        At most ``most`` places are looked at, half of them from each end of the block.
         """
         words, _ = words_of(self._patterns[number])
         data = block.data
@@ -268,7 +268,7 @@ class HyperscanSearcher:
         for word in (word[:WORD_PART] for word in words):
             first, behind = _ends(data, word, block.start, block.stop, most)
             for at in (*first, *behind):
-                last[_speaker(data, at)] = at + len(word)
+                last[speaker(data, at)] = at + len(word)
             seen += len(first) + len(behind)
         return [(end - block.start, number) for end in last.values()], seen
 
@@ -335,11 +335,6 @@ def _ends(
     while at >= 0 and len(behind) < most // 2 and (stop := data.rfind(word, at + 1, stop)) >= 0:
         behind.append(stop)
     return first, behind[::-1]
-
-
-def _speaker(data: bytes | bytearray, at: int) -> bytes:
-    """Give what stands right before a place in a line, without times and launchers' prefixes."""
-    return b" ".join(data[max(0, at - 64) : at].split()[-2:])
 
 
 def hyperscan_searcher(

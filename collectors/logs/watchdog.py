@@ -161,11 +161,14 @@ class WatchdogReader:
         works = list(self._works.values())
         self._place(works)
         done: set[int] = set()
+        spoken: dict[Who, list[_Work]] = {}
+        for work in works:
+            spoken.setdefault(work.who, []).append(work)
         for status in self._statuses.values():
             calls = [
                 work
-                for work in works
-                if work.who == status.who and work.group is not None and _same(work, status)
+                for work in spoken.get(status.who, ())
+                if work.group is not None and _same(work, status)
             ]
             done |= {id(work) for work in calls}
             yield self._track(status.who, status.group, status.source, calls, status)
@@ -181,10 +184,12 @@ class WatchdogReader:
 
     def _place(self, works: list[_Work]) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""
+        told: dict[tuple[Who, int | None], Group] = {}
+        for status in self._statuses.values():
+            told.setdefault((status.who, status.seq), status.group)
         for work in works:
-            for status in self._statuses.values():
-                if work.group is None and status.who == work.who and status.seq == work.seq:
-                    work.group = status.group
+            if work.group is None:
+                work.group = told.get((work.who, work.seq))
         open_works = [work for work in works if work.group is None]
         usual = Counter(work.seq for work in open_works).most_common(1)
         for work in open_works:

@@ -423,6 +423,9 @@ def _standing_words(case: Case) -> str:
     if not 0 < len(places) <= MAX_PLACES:
         return ""
     words = [f"{case.names(s.member for s in stands)} {at}" for at, stands in places.items()]
+    unseen = [s.member for s in case.stands if s.standing is Standing.UNSEEN]
+    if unseen:
+        words.append(f"{case.names(unseen)} could not be looked at")
     lost = [gone.rank for gone in case.job.gone]
     if lost:
         words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")

@@ -312,3 +312,18 @@ def test_an_effect_alone_is_called_one_and_says_what_to_do(
     page_ = capsys.readouterr().out
     assert "an effect; the cause is not known" in page_
     assert f"#### Do now\n\n- {does}" in page_
+
+
+def test_ranks_that_nobody_could_look_at_are_in_the_answer() -> None:
+    """The one sentence does not sound as if all ranks had been seen."""
+    report = report_of([*still({0: ELSEWHERE}, world=2), process(1), process(1, look=1)])
+    assert report.headline.endswith("rank 1 could not be looked at.")
+
+
+def test_a_place_that_takes_no_bundle_is_refused_before_work(tmp_path: Path) -> None:
+    """Nothing is taken of a job only to be lost for the place it should go to."""
+    (tmp_path / "file").touch()
+    for name in (tmp_path / "file" / "b", tmp_path / "file" / "b.tar.zst"):
+        with pytest.raises(BundleError, match="could not be written"):
+            check_name(name)
+    check_name(tmp_path / "new" / "b")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -244,27 +245,37 @@ def write_bundle(bundle: Bundle, path: str | Path) -> None:
         else:
             _write_folder(files, target)
     except OSError as error:
-        reason = error.strerror or error
-        raise BundleError(
-            f"the bundle could not be written to {target}: {reason}",
-            "Name a place with room that this user may write to.",
-        ) from error
+        raise _unwritable(target, error.strerror or str(error)) from error
 
 
 def check_name(path: str | Path) -> None:
     """Raise ``BundleError`` if no bundle can be written under this name."""
     target = Path(path)
-    if target.name.endswith(ARCHIVES):
-        return
-    if target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
+    archive = target.name.endswith(ARCHIVES)
+    if not archive and target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
         raise BundleError(
             f"a bundle cannot be written as {target.suffix}",
             "Name a folder, or a file that ends in .tar.zst.",
         )
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BundleError(
-            f"{target} is already there", "Name a new folder, so that two bundles do not mix."
-        )
+    try:
+        there = not archive and target.exists()
+        if there and (not target.is_dir() or any(target.iterdir())):
+            raise BundleError(
+                f"{target} is already there", "Name a new folder, so that two bundles do not mix."
+            )
+        above = target if there else next(p for p in target.absolute().parents if p.exists())
+    except OSError as error:
+        raise _unwritable(target, error.strerror or str(error)) from error
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "is not writable for this user" if above.is_dir() else "is no folder"
+        raise _unwritable(target, f"{above} {why}")
+
+
+def _unwritable(target: Path, why: str) -> BundleError:
+    return BundleError(
+        f"the bundle could not be written to {target}: {why}",
+        "Name a place with room that this user may write to.",
+    )
 
 
 def manifest_file(manifest: Manifest) -> bytes:

@@ -110,6 +110,8 @@ def asked(ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
     for own in ranks:
         stem = own.environ.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
+            why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
+            gaps.append(_unasked(own, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
             continue
         trouble = _knock(_reach(own, f"{stem}{own.rank}.pipe"))
         if trouble is None:
@@ -263,11 +265,12 @@ def _unfit(own: RankProcess, why: str) -> Gap:
     )
 
 
-def _unasked(own: RankProcess, why: str) -> Gap:
+def _unasked(own: RankProcess, why: str, remedy: str = "") -> Gap:
     return Gap(
         what=f"a recorder dump of rank {own.rank}",
         why=why,
         cost="how far it came is not known from its recorder",
+        remedy=remedy,
         who=_who(own),
     )
 

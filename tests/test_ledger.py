@@ -353,7 +353,7 @@ def test_a_call_made_twice_is_one_too_many() -> None:
     """The odd rank repeats the call before."""
     usual = rounds(3)
     tracks = [track(r, *usual, call("all_reduce", 10, OPEN, line=10)) for r in (0, 1, 3)]
-    tracks.append(track(2, *usual, call("all_gather", 10, OPEN, line=12)))
+    tracks.append(track(2, *usual, call("all_gather", 10, OPEN, line=12, order=9)))
 
     finding = only(judge(tracks))
 

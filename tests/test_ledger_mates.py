@@ -130,3 +130,15 @@ def test_a_batch_that_stands_alone_in_one_call_answers_none() -> None:
     ]  # fmt: skip
 
     assert only(judge(tracks)).verdict is Verdict.P2P_UNPAIRED
+
+
+def test_who_comes_to_a_call_from_another_line_is_found() -> None:
+    """Two calls that look alike meet and never end; the mates tell who left one out."""
+    before = (("tp", 10), ("tp", 11), ("world", 13)) * 3
+    mate = ((*before, ("tp", 10), ("tp", 11), ("world", 13)), len(before) + 2)
+    usual, short = (*before, ("tp", 10)), (*before, ("tp", 11))
+
+    finding = only(job((usual, len(before)), (short, len(before)), mate, mate))
+
+    assert finding.culprits == (1,)
+    assert "where ranks of its role call all_reduce" in finding.says

@@ -10,15 +10,22 @@ from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.compare import ROOTED
 from whyhang.analyzer.ledger.heads import refer, site_of
 from whyhang.analyzer.ledger.history import history_of, shift
-from whyhang.analyzer.ledger.mates import odd_ones
+from whyhang.analyzer.ledger.mates import Apart, apart, odd_ones
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.p2p import left_habit, left_open
 from whyhang.analyzer.ledger.records import Finding, Side, Spot, Verdict
 from whyhang.analyzer.ledger.routine import who_left
-from whyhang.analyzer.ledger.scene import Scene, merged, place, site_of_heads, sources
+from whyhang.analyzer.ledger.scene import (
+    Scene,
+    merged,
+    place,
+    site_of_heads,
+    sources,
+    with_partings,
+)
 from whyhang.analyzer.ledger.splits import mismatches
 from whyhang.analyzer.ledger.unpaired import stuck_pairs, unanswered, unpaired
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.model import Frame, replace
 
 MAX_STUDIED = 4
 """Culprits of one call whose whole recorder is read for a skipped call."""
@@ -226,18 +233,17 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
     """Judge ranks that wait only for each other, in calls of several groups."""
     links = cycle.chain
     caught = [link.wait.waiter for link in links]
-    culprits = (
-        _fewer_by_group(scene, cycle)
-        or tuple(sorted({rank for rank in caught if left_habit(scene.book, rank)}))
-        or odd_ones(scene.book, caught)
-        or who_left(scene.book, caught)
+    known = _fewer_by_group(scene, cycle) or tuple(
+        sorted({rank for rank in caught if left_habit(scene.book, rank)})
     )
+    parted = () if known else apart(scene.book, caught)
+    culprits = known or tuple(odd.rank for odd in parted) or who_left(scene.book, caught)
     culprits = _and_alike(scene, culprits, cycle)
     quotes = scene.quotes([link.wait.waiter for link in links])
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return Finding(
         verdict=Verdict.CROSS_GROUP,
-        says=words.deadlock(links),
+        says=with_partings(scene.book, words.deadlock(links), parted),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members - set(culprits))),
@@ -252,7 +258,7 @@ def _deadlock(scene: Scene, cycle: Cycle) -> Finding:
             )
             for link in links
         ),
-        site=odd.wait.site,
+        site=site_of(parted[0].own.call) if parted else odd.wait.site,
         cycle=cycle,
         quotes=quotes,
         sources=sources(quotes),
@@ -337,6 +343,9 @@ def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
     if meeting.done and not meeting.unknown:
         return _left_behind(meeting, roots, scene)
+    parted = apart(scene.book, inside) if len(_lines(meeting)) > 1 else ()
+    if parted:
+        return _out_of_step(scene, meeting, parted)
     alone = meeting.table.inferred and len(meeting.table.members) < 2
     waits = bool(meeting.unknown) or alone
     quotes = scene.quotes(inside[:3])
@@ -351,6 +360,38 @@ def _stuck(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding:
         absent=tuple(sorted(meeting.unknown)),
         site=site_of_heads(meeting.inside),
         waiting_site=site_of_heads(meeting.inside),
+        quotes=quotes,
+        sources=sources(quotes),
+        inferred=meeting.table.inferred,
+    )
+
+
+def _lines(meeting: Meeting) -> set[Frame | None]:
+    """List the lines of code from which the ranks in a call have made it."""
+    return {site_of(head.call) for head in meeting.inside}
+
+
+def _out_of_step(scene: Scene, meeting: Meeting, parted: Sequence[Apart]) -> Finding:
+    """Judge a call that all have joined, some of them from a line where it is another one.
+
+    Two calls that look alike (a broadcast of as many elements with another root) may meet and
+    never end.
+    """
+    culprits = tuple(odd.rank for odd in parted)
+    waiting = tuple(rank for rank in meeting.ranks if rank not in culprits)
+    quotes = scene.quotes((*culprits[:2], *waiting[:2]))
+    sites = [site_of(head.call) for head in meeting.inside if head.rank in waiting]
+    return Finding(
+        verdict=Verdict.ORDER,
+        says=with_partings(scene.book, words.stuck_together(meeting.ranks, meeting.call), parted),
+        call=meeting.call,
+        culprits=culprits,
+        waiting=waiting,
+        affected=scene.reaching(set(meeting.ranks), culprits),
+        by_history=True,
+        missed=refer(scene.book.tables[parted[0].theirs.table], parted[0].theirs.call),
+        site=site_of(parted[0].own.call),
+        waiting_site=next((site for site in sites if site is not None), None),
         quotes=quotes,
         sources=sources(quotes),
         inferred=meeting.table.inferred,

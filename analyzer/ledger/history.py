@@ -169,7 +169,7 @@ def _by_custom(
     if before is None:
         return None
     mine, others, last = key(theirs[seq]), key(usual[seq]), key(before)
-    if mine == last:
+    if mine == last and _in_a_row(theirs.get(seq - 1), theirs[seq]):
         return Shift(verdict=Verdict.EXTRA, seq=seq, calls=1, missed=theirs[seq])
     for earlier in sorted((n for n in usual if n < seq), reverse=True):
         if key(usual[earlier]) != others or earlier - 1 not in usual:
@@ -183,6 +183,13 @@ def _by_custom(
             if key(later) == mine:
                 return Shift(verdict=Verdict.SKIPPED, seq=seq, calls=calls, missed=usual[seq])
     return None
+
+
+def _in_a_row(one: Call | None, other: Call) -> bool:
+    """Tell whether a rank made no call on another group between these two, or nobody knows."""
+    if one is None or one.order is None or other.order is None:
+        return True
+    return other.order == one.order + 1
 
 
 def _strong(call: Call) -> Key:

@@ -21,7 +21,7 @@ from whyhang.analyzer.ledger.routine import (
     issued_by,
     plain_anywhere,
 )
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.model import Record, replace
 
 MAX_RANKS = 8
 MAX_MATES = 6
@@ -36,7 +36,8 @@ class Parting(Record):
     """Two sequences side by side: up to which call of one's own they are the same.
 
     ``mine`` and ``theirs`` is what each did then, ``usual`` what both did in the ``rounds``
-    before; all None where they do not part. ``new``: no call like mine came before.
+    before; all None where they do not part. ``new``: no call like mine came before. ``further``
+    is how much later in the other's sequence the same call stands.
     """
 
     at: int
@@ -45,9 +46,19 @@ class Parting(Record):
     usual: Hashable | None = None
     rounds: int = 0
     new: bool = False
+    mate: int = -1
+    further: int = 0
 
 
-def odd_ones(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
+class Apart(Record):
+    """What a rank did where it parted from its mates, and what they did there."""
+
+    rank: int
+    own: Issued
+    theirs: Issued
+
+
+def apart(book: Book, ranks: Sequence[int]) -> tuple[Apart, ...]:
     """Find those of a few ranks that went another way than their mates; none in doubt.
 
     Each must stand against at least one mate that did as both had done before. No mate may
@@ -57,10 +68,15 @@ def odd_ones(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
         return ()
     read = _Reading(book)
     for step in (full_anywhere, plain_anywhere):
-        odd = {rank for rank in ranks if _odd(read, rank, ranks, step)}
-        if odd and 2 * len(odd) <= len(ranks):
-            return tuple(sorted(odd))
+        found = [odd for rank in sorted(set(ranks)) if (odd := _odd(read, rank, ranks, step))]
+        if found and 2 * len(found) <= len(ranks):
+            return tuple(found)
     return ()
+
+
+def odd_ones(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Name those that ``apart`` finds."""
+    return tuple(found.rank for found in apart(book, ranks))
 
 
 class _Reading:
@@ -85,21 +101,26 @@ class _Reading:
         return list(dict.fromkeys(chosen))[: 2 * MAX_MATES]
 
 
-def _odd(read: _Reading, rank: int, ranks: Sequence[int], step: Step) -> bool:
+def _odd(read: _Reading, rank: int, ranks: Sequence[int], step: Step) -> Apart | None:
     found = [
-        parting
+        replace(parting, mate=mate)
         for mate in read.mates(rank, ranks)
         if (parting := _parting(read.of(rank), read.of(mate), step)) is not None
     ]
     against = [p for p in found if p.theirs is not None and p.theirs == p.usual != p.mine]
     if not against:
-        return False
+        return None
     first = min(parting.at for parting in against)
     if len(against) == 1 and against[0].new and against[0].rounds < MIN_ROUNDS:
-        return False  # it may be the next phase of the program, which the other has missed
+        return None  # it may be the next phase of the program, which the other has missed
     with_me = sum(parting.at > first for parting in found)
     rounds = min(parting.rounds for parting in against)
-    return not with_me or (len(against) > with_me and rounds >= MIN_ROUNDS)
+    if with_me and (len(against) <= with_me or rounds < MIN_ROUNDS):
+        return None
+    one = next(parting for parting in against if parting.at == first)
+    return Apart(
+        rank=rank, own=read.of(rank)[one.at], theirs=read.of(one.mate)[one.at + one.further]
+    )
 
 
 def _parting(mine: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> Parting | None:
@@ -133,6 +154,7 @@ def _parting(mine: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> Pa
         usual=usual,
         rounds=rounds,
         new=left[until] not in left[:until],
+        further=start[1] - start[0],
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.graph import CallRef, Cycle, Root, Wait
+from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.book import Book, Table
 from whyhang.analyzer.ledger.heads import Head, Heads, refer, site_of
+from whyhang.analyzer.ledger.mates import Apart
 from whyhang.analyzer.ledger.meet import Meeting
 from whyhang.analyzer.ledger.p2p import Pairing
 from whyhang.analyzer.ledger.records import Quote
@@ -60,6 +62,24 @@ class Scene(Record):
             if cycle.members & ranks:
                 found |= cycle.members | cycle.blocks
         return tuple(sorted(found - set(culprits)))
+
+
+def with_partings(book: Book, says: str, found: Iterable[Apart]) -> str:
+    """Put before a sentence what ranks did where they parted from their mates."""
+    parted = [
+        words.went_another_way(
+            odd.rank,
+            refer(book.tables[odd.own.table], odd.own.call),
+            site_of(odd.own.call),
+            refer(book.tables[odd.theirs.table], odd.theirs.call),
+            site_of(odd.theirs.call),
+        )
+        for odd in found
+    ]
+    return ". ".join((*parted[:MAX_PARTINGS], says))
+
+
+MAX_PARTINGS = 2
 
 
 def merged(ranks: Iterable[Iterable[int]]) -> tuple[int, ...]:

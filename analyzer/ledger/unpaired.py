@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.graph import Cycle, Root
 from whyhang.analyzer.ledger import words
 from whyhang.analyzer.ledger.heads import site_of
-from whyhang.analyzer.ledger.mates import MAX_RANKS, odd_ones
+from whyhang.analyzer.ledger.mates import MAX_RANKS, Apart, apart
 from whyhang.analyzer.ledger.p2p import Pairing, deaf_to_sender, wrong_peers
 from whyhang.analyzer.ledger.records import Finding, Side, Verdict
 from whyhang.analyzer.ledger.routine import who_left
-from whyhang.analyzer.ledger.scene import Scene, merged, sources
+from whyhang.analyzer.ledger.scene import Scene, merged, sources, with_partings
 
 MAX_SHOWN = 4
 
@@ -31,9 +31,11 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     wrong = wrong_peers(scene.book, scene.pairings, studied) or deaf_to_sender(
         scene.book, scene.pairings, caught
     )
+    parted: tuple[Apart, ...] = ()
     if not wrong:
         lost = _lost(lonely, cycles)
-        wrong = odd_ones(scene.book, lost) or who_left(scene.book, lost)
+        parted = apart(scene.book, lost)
+        wrong = tuple(odd.rank for odd in parted) or who_left(scene.book, lost)
     culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:
@@ -41,11 +43,12 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     shown.sort(key=lambda p: (p.head.rank not in culprits, p.head.rank))
     ranks = {p.head.rank for p in shown} | {p.peer for p in shown}
     quotes = scene.quotes([p.head.rank for p in shown[:MAX_SHOWN]])
+    says = words.unpaired(
+        [(p.head.rank, scene.call(p), p.call.tag, site_of(p.call)) for p in shown]
+    )
     return Finding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=words.unpaired(
-            [(p.head.rank, scene.call(p), p.call.tag, site_of(p.call)) for p in shown]
-        ),
+        says=with_partings(scene.book, says, parted),
         call=scene.call(shown[0]),
         culprits=culprits,
         waiting=tuple(sorted(ranks - set(culprits))),

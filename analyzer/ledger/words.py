@@ -176,6 +176,16 @@ def deadlock(links: Sequence[Link]) -> str:
     return f"The ranks wait for each other in a circle: {steps}"
 
 
+def went_another_way(
+    rank: int, own: CallRef, site: Frame | None, theirs: CallRef, their_site: Frame | None
+) -> str:
+    """Say what a rank did where its mates did what all of them had always done."""
+    return (
+        f"Rank {rank} went on to {own}{at(site)} where ranks of its role call "
+        f"{theirs}{at(their_site)}, as it did before"
+    )
+
+
 def all_completed(ranks: Sequence[int]) -> str:
     """Say that no call is open."""
     return f"Every recorded call of {ranks_in_words(ranks)} is completed"

@@ -217,7 +217,7 @@ def taken(tmp_path: Path) -> tuple[Bundle, int]:
         made = tmp_path / "q.xml"
         if made.exists():
             made.write_text(made.read_text().replace("<pid>1003</pid>", f"<pid>{pid}</pid>"))
-        look = Options(looks=2, interval=0.05, limit=5.0)
+        look = Options(looks=2, interval=0.05, limit=60.0)
         return capture(pid, look, lambda _: None).bundle(), pid
 
 

@@ -64,7 +64,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=gap_lines(case),
+        gaps=(*gap_lines(case), *(() if findings or not case.job.members else UNDECIDED)),
         notes=(*notes, *fingerprints.notes(case, _told(findings))),
         tool_version=__version__,
     )
@@ -132,6 +132,15 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
         found[0] = replace(found[0], remedies=CAUSE_UNSEEN)
     return tuple(found)
 
+
+UNDECIDED = (
+    (
+        "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the "
+        "ranks of other hosts, the job's logs, recorder dumps (start it with "
+        "TORCH_FR_BUFFER_SIZE=2000)."
+    ),
+)
+"""How to get on where ranks were seen and nothing was found."""
 
 CAUSE_UNSEEN = (
     (

@@ -318,6 +318,7 @@ def test_ranks_that_nobody_could_look_at_are_in_the_answer() -> None:
     """The one sentence does not sound as if all ranks had been seen."""
     report = report_of([*still({0: ELSEWHERE}, world=2), process(1), process(1, look=1)])
     assert report.headline.endswith("rank 1 could not be looked at.")
+    assert report.gaps[-1].startswith("What would tell: more looks")
 
 
 def test_a_place_that_takes_no_bundle_is_refused_before_work(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ STATES: dict[Standing, RankState] = {
     Standing.UNSEEN: "unreachable",
 }
 CONTEXT_LINES = 4
+POOL = "its process pool"
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
@@ -75,16 +76,27 @@ def _worker_frame(stand: Stand) -> Frame | None:
 
 
 def busy_worker(stand: Stand) -> tuple[int, Place] | None:
-    """Find the first worker that is inside the dataset while its rank waits for it.
+    """Find the first worker that is inside the dataset, or a task, while its rank waits for it.
 
     Gives its index among the member's children, and its place.
     """
-    if stand.place is None or stand.place.kind is not WaitKind.DATALOADER:
+    if stand.place is None:
+        return None
+    loads = stand.place.kind is WaitKind.DATALOADER
+    if not loads and not waits_for_pool(stand.place):
         return None
     for index, place in enumerate(stand.children):
-        if place is not None and WaitKind.DATASET in {place.kind, place.context}:
+        if place is None:
+            continue
+        works = place.user is not None and place.kind not in {WaitKind.IDLE, WaitKind.QUEUE}
+        if WaitKind.DATASET in {place.kind, place.context} if loads else works:
             return index, place
     return None
+
+
+def waits_for_pool(place: Place) -> bool:
+    """Tell whether a place is the wait for a result of a pool of processes."""
+    return place.kind is WaitKind.FUTURE and POOL in place.says
 
 
 def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
@@ -208,6 +220,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "who": who,
         "pid": pid_in_words(case, [stand.member for stand in stands]),
         "worker": _worker_pid(case, stands),
+        **_helper_words(stands),
         "is": "are" if many else "is",
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
@@ -279,6 +292,14 @@ def _worker_pid(case: Case, stands: list[Stand]) -> str:
     return "PID" if pid is None else str(pid)
 
 
+def _helper_words(stands: list[Stand]) -> dict[str, str]:
+    """Name the kind of worker that the first member waits for, and what it should give."""
+    place = stands[0].place if stands else None
+    if place is not None and waits_for_pool(place):
+        return {"helper": f"worker of {POOL}", "batch": "result"}
+    return {"helper": "DataLoader worker", "batch": "batch"}
+
+
 def _plural(case: Case, members: list[int]) -> bool:
     return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
 
@@ -307,7 +328,9 @@ def _does(case: Case, stands: list[Stand]) -> str:
     pid = case.member(stands[0].member).children[worker[0]].pid
     number = f" (pid {pid})" if pid is not None else ""
     stopped = "stopped by a signal, " if worker[1].stopped else ""
-    return f"its DataLoader worker{number} is {stopped}{worker[1].says}"
+    of_pool = stands[0].place is not None and waits_for_pool(stands[0].place)
+    whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
+    return f"{whose}{number} is {stopped}{worker[1].says}"
 
 
 def _site(place: Location | None) -> str:

@@ -329,6 +329,9 @@ class Claim(Record):
     source: Source
 
 
+STEP_CLAIM = "step"
+"""What a claim is about that tells a counter of a loop: "12 epoch in train (train.py)"."""
+
 NO_INTERPRETER = "no-interpreter"
 """What a claim is about that says: a process that should run Python has no interpreter in it."""
 

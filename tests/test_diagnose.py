@@ -367,3 +367,40 @@ def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
     findings = report_of(still({0: BARRIER, 1: send, 2: RECV, 3: BARRIER})).findings
 
     assert all(f.category != "p2p-mismatch" for f in findings)
+
+
+POOL = """
+get (multiprocessing/pool.py:768)
+map (multiprocessing/pool.py:367)
+train (train.py:35)
+<module> (train.py:60)
+"""
+POOLED = """
+acquire (logging/__init__.py:914)
+tokenize (data.py:7)
+mapstar (multiprocessing/pool.py:48)
+worker (multiprocessing/pool.py:125)
+"""
+SHARED = """
+__enter__ (multiprocessing/synchronize.py:95)
+tokenize (data.py:7)
+mapstar (multiprocessing/pool.py:48)
+worker (multiprocessing/pool.py:125)
+"""
+
+
+@pytest.mark.parametrize(("stack", "category"), [(POOLED, True), (SHARED, False)])
+def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, category: bool) -> None:
+    """What a DataLoader's worker may fall into, a pool's may: not for a lock that they share."""
+    facts = still({0: ALL_REDUCE, 1: POOL})
+    worker = replace(
+        process(1, pid=4000), role=Role.DATALOADER_WORKER, ppid=1001, who=Who(pid=4000)
+    )
+    facts += [worker, dump(None, stack, pid=4000)]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category == "fork-deadlock") is category
+    assert finding.culprit_ranks == (1,)
+    assert finding.location is not None
+    assert finding.location.function == "tokenize"

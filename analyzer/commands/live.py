@@ -164,6 +164,9 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
     if speaking:
         taken.peers(speaking)
         read = _read(taken.bundle(), cards)
+    if together := _all_in_collectives(case):
+        taken.counters(together)
+        read = _read(taken.bundle(), cards)
     if options.native == "auto":
         open_questions = _undecided(case)
         if open_questions:
@@ -230,7 +233,8 @@ def _late_one_may_come(case: Case) -> bool:
     from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415
 
     def ends_by_itself(stand: Stand) -> bool:
-        if stand.standing is Standing.MOVING or not case.picture.meetings:
+        settled = {Standing.MOVING, Standing.STOPPED, Standing.GONE}
+        if stand.standing in settled or not case.picture.meetings:
             return False
         worker = busy_worker(stand)
         places = [stand.place, worker[1] if worker is not None else None]
@@ -242,6 +246,18 @@ def _late_one_may_come(case: Case) -> bool:
 
     starting = all(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
     return any(ends_by_itself(case.stands[number]) for number in case.picture.roots)
+
+
+def _all_in_collectives(case: Case) -> list[int]:
+    """List the pids of ranks that all wait in collectives, though perhaps in different steps."""
+    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
+
+    waits = {Standing.WAITING, Standing.MAYBE}
+    together = all(stand.standing in waits for stand in case.stands)
+    if case.picture.progress or len(case.stands) < 2 or not together:
+        return []
+    pids = [case.member(stand.member).pid for stand in case.stands]
+    return [pid for pid in pids if pid is not None]
 
 
 def _all_run(case: Case) -> bool:

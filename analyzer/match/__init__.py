@@ -70,6 +70,7 @@ from whyhang.analyzer.match.place import (
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.roots import roots_differ
 from whyhang.analyzer.match.sockets import not_connected
+from whyhang.analyzer.match.steps import in_another_step
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
@@ -135,6 +136,7 @@ __all__ = [
     "garbled_objects",
     "generations",
     "held_by_nobody",
+    "in_another_step",
     "joins_differ",
     "joins_too_many",
     "large_lost",

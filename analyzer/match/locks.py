@@ -6,7 +6,7 @@ import enum
 
 from whyhang.analyzer.case import Case, Stand, Standing, lock_holder
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.match.place import late, waiters_for
+from whyhang.analyzer.match.place import SHARED, late, waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -37,7 +37,7 @@ def waits_for_lock_of_its_own() -> LockOfItsOwn:
 def _is_shared(stand: Stand) -> bool:
     """Tell a lock that processes share, as multiprocessing makes it."""
     frame = stand.place.frame if stand.place is not None else None
-    return frame is not None and frame.file.endswith("multiprocessing/synchronize.py")
+    return frame is not None and frame.file.endswith(SHARED)
 
 
 def _all(case: Case, hit: Hit) -> bool:

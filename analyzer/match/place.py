@@ -17,7 +17,7 @@ from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import Scope, WaitKind
+from whyhang.analyzer.waits import Place, Scope, WaitKind
 
 WAITERS = {Standing.WAITING, Standing.MAYBE}
 ONE_SIDED = frozenset(
@@ -25,6 +25,9 @@ ONE_SIDED = frozenset(
     | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 )
 """Collectives that a rank may be through with while others still wait in them."""
+
+SHARED = "multiprocessing/synchronize.py"
+"""The module whose locks are shared by processes."""
 
 HELD = (Standing.BLOCKED, Standing.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
@@ -36,7 +39,7 @@ class Late(Record):
     ``kinds`` limits it to ranks whose own place is of these kinds; ``besides`` leaves those
     kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
-    ``worker_in`` asks for a worker of the rank that waits for such a thing.
+    ``worker_in`` asks for a worker of the rank that waits for such a thing of its own process.
     ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
     part of how the thread that decides was reached, where it is not the main thread.
     """
@@ -84,9 +87,15 @@ class Late(Record):
             return False
         if self.through and self.through not in ((stand.place and stand.place.through) or ""):
             return False
-        if self.worker_in and not {p.kind for p in stand.children if p} & set(self.worker_in):
+        if self.worker_in and not any(_is_in(place, self.worker_in) for place in stand.children):
             return False
         return not kinds & set(self.besides)
+
+
+def _is_in(place: Place | None, kinds: tuple[WaitKind, ...]) -> bool:
+    """Tell whether a worker waits for such a thing within its process: not for a shared lock."""
+    shared = place is not None and place.frame is not None and place.frame.file.endswith(SHARED)
+    return place is not None and place.kind in kinds and not shared
 
 
 def late(

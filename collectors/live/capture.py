@@ -17,6 +17,7 @@ from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
+from whyhang.collectors.live.counters import claim_of
 from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.file_store import FileReading
 from whyhang.collectors.live.gpus import EXTRA, GpuWatch
@@ -181,6 +182,21 @@ class Capture:
         self._tell(f"the peers of {len(wanted)} ranks")
         variables = Variables(self._looks[-1], self.options.limit)
         self._peers += variables.peers(wanted)
+        self._touched += variables.touched
+
+    def counters(self, pids: Iterable[int]) -> None:
+        """Ask processes that stand at one line in which step of their loops they are."""
+        if not self._looks:
+            return
+        wanted = [pid for pid in pids if pid in self._known]
+        self._tell(f"the steps of {len(wanted)} ranks")
+        variables = Variables(self._looks[-1], self.options.limit)
+        members = {member.pid: member for member in self.job.members}
+        self._claims += [
+            claim_of(counter, who(members[counter.pid], self.hostname))
+            for counter in variables.counters(wanted)
+            if counter.pid in members
+        ]
         self._touched += variables.touched
 
     def bundle(self) -> Bundle:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.collectors.live import spawned, spots
+from whyhang.collectors.live import counters, spawned, spots
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.look import Dump, Look
 from whyhang.collectors.stacks import pyspy
@@ -35,6 +35,16 @@ class Variables:
                 peers=True,
             )
             for outcome in self._ask(pids, kept)
+        ]
+
+    def counters(self, pids: Iterable[int]) -> list[counters.Counter]:
+        """Ask ranks that stand at one line for the step of their loops."""
+        kept = "of the variables only whole numbers with the name of a step or counter were"
+        asked = list(pids)[: counters.MOST]
+        return [
+            counter
+            for outcome in self._ask(asked, kept)
+            for counter in counters.read_counters(outcome.command.pid, outcome.output)
         ]
 
     def spots(self, pids: Iterable[int]) -> list[spots.Spot]:

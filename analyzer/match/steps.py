@@ -1,0 +1,113 @@
+"""Ranks stand in one call, but not in one step of the loop around it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.match.place import WAITERS, all_seen
+from whyhang.analyzer.model import STEP_CLAIM, Claim, Record
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import Hit
+
+_Counts = dict[str, int]  # what counts, with its value
+
+
+class InAnotherStep(Record):
+    """All ranks wait in collectives, and the counters of their loops fall into two sides."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit; the fewer are to blame, a tie blames nobody."""
+        picture = case.picture
+        whole = all_seen(case) and not case.job.absent and not case.job.gone
+        if picture.progress or picture.roots or not whole or len(case.stands) < 2:
+            return ()
+        if any(s.standing not in WAITERS or s.motion.moved is not Moved.STILL for s in case.stands):
+            return ()
+        counts = _counts(case)
+        differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.stands})
+        if len(counts) != len(case.stands) or not differing:
+            return ()
+        sides: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for number, known in counts.items():
+            sides[tuple(known[what] for what in differing)].append(number)
+        if len(sides) != 2:
+            return ()
+        few, many = sorted(sides, key=lambda side: len(sides[side]))
+        tie = len(sides[few]) == len(sides[many])
+        members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
+        stands = [case.stands[number] for number in members]
+        fields = subject_fields(case, stands, affected)
+        fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
+        meeting = next((m for m in picture.meetings if members[0] in m.members), None)
+        return (
+            Hit(
+                members=() if tie else members,
+                affected=tuple(sorted((*members, *affected))) if tie else affected,
+                names_culprit=not tie,
+                strength=0.7 if tie else 1.0,
+                evidence=(
+                    *(_quote(case, number) for number in (members[0], affected[0])),
+                    *evidence_of(case, stands[0])[:1],
+                ),
+                collective=Collective(op=meeting.op) if meeting is not None else None,
+                location=location_of(case, stands[0]),
+                fields=fields,
+            ),
+        )
+
+
+def in_another_step() -> InAnotherStep:
+    """Ask for ranks in another step of the loop; see ``InAnotherStep``."""
+    return InAnotherStep()
+
+
+def _counts(case: Case) -> dict[int, _Counts]:
+    found: dict[int, _Counts] = defaultdict(dict)
+    for claim in case.job.claims:
+        member = case.job.member_of(claim.who) if claim.about == STEP_CLAIM else None
+        value, _, what = claim.value.partition(" ")
+        if member is not None and value.isdecimal():
+            found[member.id].setdefault(what, int(value))
+    return found
+
+
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[str]:
+    """List what all ranks count and not all alike, without what only follows from their rank."""
+    everyone = list(counts.values())
+    common = [
+        what for what in (everyone[0] if everyone else {}) if all(what in c for c in everyone)
+    ]
+    return [
+        what
+        for what in common
+        if len({c[what] for c in everyone}) > 1 and not _by_rank(what, counts, ranks)
+    ]
+
+
+def _by_rank(what: str, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> bool:
+    """Tell a counter that each rank may start with its own number: ``range(rank, end, world)``."""
+    return len(what.partition(" ")[0]) == 1 and all(
+        ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
+        for number, known in counts.items()
+    )
+
+
+def _words(differing: list[str], values: tuple[int, ...]) -> str:
+    named = [
+        f"{what.partition(' ')[0]}={value}" for what, value in zip(differing, values, strict=True)
+    ]
+    return ", ".join(reversed(named[:3]))
+
+
+def _quote(case: Case, number: int) -> Evidence:
+    member = case.member(number)
+    claims: list[Claim] = [
+        c for c in case.job.claims if c.about == STEP_CLAIM and case.job.member_of(c.who) is member
+    ]
+    said = "; ".join("{1} is {0}".format(*c.value.split(" ", 1)) for c in claims[:4])
+    file = claims[0].source.file if claims else ""
+    return Evidence(source=file, rank=member.rank, quote=said)

@@ -1,0 +1,118 @@
+"""In which step of its loops each rank is, where all stand in collectives."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
+
+from whyhang.analyzer.model import STEP_CLAIM, Claim, Fact, Source, Who
+from whyhang.analyzer.report import Report
+from whyhang.collectors.live.counters import claim_of, read_counters
+
+
+def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:
+    """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0"."""
+    facts: list[Fact] = still(stacks or dict.fromkeys(steps, ALL_REDUCE))
+    for rank, text in steps.items():
+        for pair in text.split():
+            name, _, value = pair.partition("=")
+            facts.append(
+                Claim(
+                    about=STEP_CLAIM,
+                    value=f"{value} {name} in train (train.py)",
+                    who=Who(rank=rank),
+                    source=Source(file="claims.json"),
+                )
+            )
+    return report_of(facts)
+
+
+def test_the_rank_in_another_step_is_named() -> None:
+    """All stand in one line; one has counted further, so it skipped a call before."""
+    report = _job({0: "i=9", 1: "i=9", 2: "i=10", 3: "i=9"})
+
+    assert report.findings[0].category == "collective-mismatch"
+    assert report.findings[0].culprit_ranks == (2,)
+    assert "rank 2 at i=10, ranks 0-1,3 at i=9" in report.headline
+
+
+def test_counters_that_agree_say_nothing() -> None:
+    """Everyone is in the same step: the cause is below the program, or not seen."""
+    report = _job({0: "i=9 epoch=1", 1: "i=9 epoch=1"})
+
+    assert all(f.category != "collective-mismatch" for f in report.findings)
+
+
+def test_of_two_ranks_in_two_steps_neither_is_blamed() -> None:
+    """Who of two is off cannot be told, only that they are."""
+    finding = _job({0: "step=4", 1: "step=5"}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", None)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {0: "i=6", 1: "i=7"},  # range(rank, end, world)
+        {0: "i=9", 1: "i=4", 2: "i=30"},  # each counts something of its own
+        {0: "i=9", 1: "", 2: "i=10"},  # not known of all
+    ],
+)
+def test_what_ranks_count_of_their_own_is_no_step(steps: dict[int, str]) -> None:
+    """Shares of the data by rank, and counters without a pattern, accuse nobody."""
+    assert all(f.category != "collective-mismatch" for f in _job(steps).findings)
+
+
+def test_counters_of_ranks_elsewhere_do_not_speak() -> None:
+    """A rank that is late stands in an earlier step by nature."""
+    stacks = {0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}
+    finding = _job({0: "i=9", 1: "i=8", 2: "i=9"}, stacks).findings[0]
+
+    assert finding.category == "missing-rank-in-collective"
+
+
+def test_two_operations_and_two_steps_are_one_story() -> None:
+    """The rank that is a step further is in another collective, too: it is named once."""
+    stacks = {0: ALL_REDUCE, 1: BARRIER, 2: ALL_REDUCE}
+    found = _job({0: "i=9", 1: "i=10", 2: "i=9"}, stacks).findings
+
+    assert all(f.culprit_ranks == (1,) for f in found if f.caused_by is None)
+
+
+def test_only_steps_are_kept_of_the_variables() -> None:
+    """Whole numbers with the name of a step, in the user's own frames of the main thread."""
+    variables = {
+        "epoch": "3",
+        "batch_idx": "17",
+        "password": "1234",
+        "batch_size": "8",
+        "best_epoch": "2",
+        "step": "'four'",
+        "i": "-1",
+    }
+    frame = {
+        "name": "train",
+        "filename": "/home/me/train.py",
+        "line": 4,
+        "locals": [{"name": name, "repr": value} for name, value in variables.items()],
+    }
+    library = {**frame, "filename": "/usr/lib/python3/site-packages/torch/x.py"}
+    data = json.dumps(
+        [
+            {"os_thread_id": 8, "frames": [frame]},
+            {"os_thread_id": 7, "frames": [library, frame]},
+        ]
+    ).encode()
+
+    found = read_counters(7, data)
+
+    assert [(c.name, c.value) for c in found] == [("epoch", 3), ("batch_idx", 17)]
+    assert claim_of(found[0], Who(rank=1)).value == "3 epoch in train (me/train.py)"
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"frames": 3}]'])
+def test_what_cannot_be_read_counts_nothing(data: bytes) -> None:
+    """Whatever py-spy prints, nothing is lost but the counters."""
+    assert read_counters(7, data) == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, process, report_of, still
 
 from whyhang.analyzer.cli import main
@@ -16,6 +19,7 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
 from whyhang.analyzer.report import Location, RankRow
 from whyhang.analyzer.reports.page import Para, Section, Table, page
+from whyhang.analyzer.reports.terminal import show
 from whyhang.analyzer.wording import fill
 from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
 
@@ -328,3 +332,24 @@ def test_a_place_that_takes_no_bundle_is_refused_before_work(tmp_path: Path) -> 
         with pytest.raises(BundleError, match="could not be written"):
             check_name(name)
     check_name(tmp_path / "new" / "b")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_command_is_never_broken(width: int) -> None:
+    """What a person copies from the page is the whole command; words move below it."""
+    command = "nvidia-smi --query-remapped-rows=" + ",".join(["remapped_rows.failure"] * 3)
+    steps = (f"{command}  # on that host", "Print it.", "dmesg -T  # there")
+    report = report_of(still({0: ALL_REDUCE, 1: ELSEWHERE}))
+    first = msgspec.structs.replace(report.findings[0], next_steps=steps)
+    buffer = io.StringIO()
+    show(
+        msgspec.structs.replace(report, findings=(first,)),
+        Console(file=buffer, width=width, color_system=None),
+    )
+    lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
+    at = next(number for number, line in enumerate(lines) if "$ nvidia-smi" in line)
+    below = [f"    $ {command}", "      # on that host"]
+    assert lines[at : at + 2] == (
+        below if width == 80 else [f"    $ {steps[0]}", "    • Print it."]
+    )
+    assert "    $ dmesg -T  # there" in lines

@@ -125,7 +125,9 @@ def _hit(case: Case, finding: Finding) -> Hit:
         else "",
         "does": _last(finding),
         "at": f" at {_site(finding.site)}" if finding.site else "",
-        "where": _site(finding.site) if finding.site else "its last call",
+        "where": _site(finding.site)
+        if finding.site
+        else ("their last calls" if len(finding.culprits) > 1 else "its last call"),
         "sides": _sides(finding),
         "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
         if finding.call and finding.call.op and finding.field in SIZES

@@ -30,6 +30,7 @@ VERDICT_STYLES = {
     "inconclusive": "bold black on yellow",
 }
 WIDEST = 140
+INDENT = 6
 
 
 def show(report: Report, console: Console) -> None:
@@ -38,7 +39,8 @@ def show(report: Report, console: Console) -> None:
     for block in page(report):
         if previous is not None and _apart(previous, block):
             console.print()
-        console.print(_draw(block), soft_wrap=False, width=min(console.width, WIDEST))
+        width = min(console.width, WIDEST)
+        console.print(_draw(block, width), soft_wrap=False, crop=False, width=width)
         previous = block
 
 
@@ -51,8 +53,9 @@ def _apart(previous: Block, block: Block) -> bool:
     return isinstance(previous, Headline)
 
 
-def _draw(block: Block) -> RenderableType:
-    from rich.padding import Padding  # noqa: PLC0415 - rich is slow to import
+def _draw(block: Block, width: int) -> RenderableType:
+    from rich.console import Group  # noqa: PLC0415 - rich is slow to import
+    from rich.padding import Padding  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     match block:
@@ -71,13 +74,31 @@ def _draw(block: Block) -> RenderableType:
         case Items():
             return _listed([("•", item) for item in block.items])
         case Commands():
-            return _listed([("$" if is_command(item) else "•", item) for item in block.items])
+            return Group(*(_step(item, width) for item in block.items))
         case Code():
             return Padding(Text("\n".join(block.lines), style="dim"), (0, 0, 0, 5), expand=False)
         case Quotes():
             return _quotes(block)
         case Table():
             return _table(block)
+
+
+def _step(item: str, width: int) -> RenderableType:
+    """Draw a command on a line that is not broken, so that it can be copied; else a sentence.
+
+    What is said behind it goes below where both do not fit.
+    """
+    from rich.console import Group  # noqa: PLC0415 - rich is slow to import
+    from rich.padding import Padding  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    if not is_command(item):
+        return _listed([("•", item)])
+    command, _, words = item.partition("  # ")
+    if not words or len(item) + INDENT <= width:
+        return Text(f"    $ {item}", no_wrap=True, overflow="ignore")
+    said = Padding(Text(f"# {words}"), (0, 0, 0, INDENT), expand=False)
+    return Group(Text(f"    $ {command}", no_wrap=True, overflow="ignore"), said)
 
 
 def _listed(items: list[tuple[str, str]]) -> RenderableType:

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
         "What {who} does there is the cause."
     ),
     confidence=0.75,
-    remedies=("Look at {where}: why is {who} there and not in {call}?",),
+    remedies=("Look at {where}: why {is} {who} there and not in {call}?",),
     next_steps=("py-spy dump --native --pid {pid}  # of {who}, twice: does the stack change?",),
     last_resort=True,
 )

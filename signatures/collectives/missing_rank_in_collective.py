@@ -39,12 +39,12 @@ SIGNATURE = Signature(
         ledger(Verdict.NEVER_JOINED),
     ),
     means=(
-        "{who} waits for no other rank, and {others} cannot go on without it in {call}. "
+        "{who} waits for no other rank, while {others} {wait} in {call}. "
         "What {who} does there is the cause; the waiting ranks are healthy."
     ),
     confidence=0.92,
     remedies=(
-        "Look at {where}: why is {who} there and not in {call}?",
+        "Look at {where}: why {is} {who} there and not in {call}?",
         (
             "Call the collective on every rank of the group or on none: no branch on rank-local "
             "data (empty batch, NaN, rank 0) may stand around it."

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     when=late(besides=KNOWN_LOCAL_CAUSES, while_in=(WaitKind.MPI,)),
     means="{others} {wait} inside {call}; {who} is in no MPI call ({does}{at}).",
     confidence=0.93,
-    remedies=("Look at {where}: why is {who} there and not in the MPI call?",),
+    remedies=("Look at {where}: why {is} {who} there and not in the MPI call?",),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of {who}",),
     outranks=("missing-rank-in-collective",),
 )

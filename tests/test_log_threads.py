@@ -248,3 +248,116 @@ def test_an_exception_that_two_ranks_wrote_over_each_other_is_read_once() -> Non
     )
 
     assert "KeyError: 'step' at" in diagnosed({None: text}).findings[0].title
+
+
+STALLED = (
+    "[1,0]<stderr>:[2021-02-10 17:39:53.4: W horovod/common/stall_inspector.cc:105] One or more "
+    "tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
+    "waiting for remainder of ranks for more than 60 seconds.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "signature", "ranks"),
+    [
+        ("Stalled ops:allreduce.a [missing ranks: 1]\n", "horovod-missing-ranks", (1,)),
+        (
+            "allreduce.a [missing ranks: 1]\nallreduce.b [missing ranks: 1, 3]\n",
+            "horovod-missing-ranks",
+            (1,),
+        ),
+        (
+            "allreduce.a [missing ranks: 1, 2]\nallreduce.a [missing ranks: 2]\n",
+            "horovod-missing-ranks",
+            (2,),
+        ),
+        (
+            "allreduce.a [ready ranks: 0, 3, 2, 5], \nallreduce.b [ready ranks: 0, 5, 2, 3], \n",
+            "horovod-missing-ranks",
+            (1, 4),
+        ),
+        ("allreduce.a [ready ranks: 0, 1, 2]\n", "horovod-stalled-ranks", ()),
+        (
+            "loss [ready ranks: 3], grad.0 [ready ranks: 2, 0, 1], grad.1 [ready ranks: 0, 1]\n",
+            "horovod-ranks-apart",
+            (),
+        ),
+        (
+            "Missing ranks:\n0: [broadcast.a, broadcast.b]\n1: [broadcast.b]\n2: [broadcast.a]\n",
+            "horovod-ranks-apart",
+            (),
+        ),
+        (
+            "Stalled ranks:\n0: [allreduce.a, allreduce.b ...]\n1: [allreduce.c ...]\n",
+            "horovod-missing-ranks",
+            (0, 1),
+        ),
+    ],
+)
+def test_horovod_waits_for_those_who_lack_every_tensor(
+    told: str, signature: str, ranks: tuple[int, ...]
+) -> None:
+    """Ranks that lack what others sent, and the other way round, are out of step."""
+    report = diagnosed({None: STALLED + told})
+    assert report.findings[0].signature == signature
+    assert (report.findings[0].culprit_ranks or ()) == ranks
+
+
+PASTED = (
+    '[rank1]:   File "/opt/lib/python3.11/site-packages/torch/optim/adam.py", line 9, in step\n'
+    "[rank0]: hello\n"
+    "[rank1]:     return step(self)\n"
+    '[rank1]:   File "/app/train.py", line 40, in work\n'
+    "[rank1]: {}\n"
+)
+
+
+def test_a_traceback_without_its_beginning_is_read() -> None:
+    """What was pasted often starts in the middle of one."""
+    finding = diagnosed({None: PASTED.format("ValueError: no such thing")}).findings[0]
+    assert finding.signature == "uncaught-exception"
+    assert finding.culprit_ranks == (1,)
+    assert "at work (app/train.py:40)" in finding.title
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "I was here.",
+        "train.log.old",
+        "Traceback (most recent call last):",
+    ],
+)
+def test_frames_without_an_exception_are_none(end: str) -> None:
+    """Stacks that a program prints of itself look the same."""
+    report = diagnosed({None: PASTED.format(end)})
+    assert "uncaught-exception" not in {finding.signature for finding in report.findings}
+
+
+def test_a_rank_whose_hccl_waits_in_vain_is_not_to_blame() -> None:
+    """The exception is raised in a collective because of somebody else."""
+    told = (
+        '[rank1]:   File "/x/torch/distributed/distributed_c10d.py", line 2501, in all_reduce\n'
+        "[rank1]: RuntimeError: InnerRunOpApi:torch_npu/csrc/framework/OpParamMaker.cpp:281 OPS "
+        "function error: HcclAllreduce, error code is 6\n"
+        "[rank1]: EI0006: [PID: 12] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: "
+        "Remote Rank did not send the data in time.\n"
+    )
+    report = diagnosed({None: told})
+    assert report.findings[0].signature == "hccl-socket-timeout"
+    assert not report.findings[0].culprit_ranks
+
+
+def test_a_rank_that_horovod_left_behind_is_not_to_blame() -> None:
+    """Its exception is the word of another rank's end, which mpirun names."""
+    told = (
+        '[1,1]<stderr>:  File "/opt/lib/horovod/torch/mpi_ops.py", line 436, in synchronize\n'
+        "[1,1]<stderr>:RuntimeError: Horovod has been shut down. This was caused by an exception "
+        "on one of the ranks or an attempt to allreduce\n"
+        "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+        "the job to be terminated. The first process to do so was:\n\n"
+        "  Process name: [[50371,1],0]\n  Exit code:    1\n"
+    )
+    report = diagnosed({None: told})
+    assert report.findings[0].category == "rank-died"
+    assert report.findings[0].culprit_ranks == (0,)

@@ -99,7 +99,8 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
 
 OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
 _TELLS_OF_OTHERS = lazy_re.compile(
-    r"NCCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch", re.IGNORECASE
+    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
+    re.IGNORECASE,
 )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
-from whyhang.collectors.logs.line import Line
+from whyhang.collectors.logs.line import Line, clean, take_apart
 
 if TYPE_CHECKING:
     import regex
@@ -26,6 +26,7 @@ EXCEPTION = "python-exception"
 TRACEBACK = r"Traceback \(most recent call last\):"
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
+HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
 MAX_TRACEBACKS = 2000  # of one file
 
 _FRAME = lazy_re.compile(
@@ -56,6 +57,8 @@ _INNER = "Original Traceback (most recent call last):"
 _OF_LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
 )
+_HEADLESS = lazy_re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
+_BARE_TYPE = lazy_re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
 _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
 
@@ -119,12 +122,26 @@ class TracebackReader:
         last = chain[-1]
         if last.end is None:
             return
-        number, line = last.end
-        self._read_to[found.line.prefix] = number
-        self._lines.append(self._fact(found, chain, number, line))
+        self._read_to[found.line.prefix] = last.end[0]
+        who = _speaker(found)
+        if who.local_rank is not None and found.who.local_rank is None:
+            self._spawned.add(found.offset)
+        thread = _THREAD.match(next(found.preceding(1), ""))
+        fact = self._told(who, chain, last.end, found.time, found.offset)
+        if thread is not None:
+            fact = replace(fact, fields={**fact.fields, "thread": thread["thread"]})
+        self._lines.append(fact)
 
-    def _fact(self, found: Found, chain: list[_Traceback], number: int, line: Line) -> LogLine:
+    def _told(
+        self,
+        who: Who,
+        chain: list[_Traceback],
+        end: tuple[int, Line],
+        time: float | None,
+        offset: int | None = None,
+    ) -> LogLine:
         last, first = chain[-1], chain[0]
+        number, line = end
         fields = {"type": last.type, "message": last.message[:MAX_MESSAGE]}
         frame = last.user_frame
         if frame is not None:
@@ -138,24 +155,40 @@ class TracebackReader:
         for part in chain:
             if worker := _WORKER.search(part.message):
                 fields["worker"] = worker["worker"]
-        if thread := _THREAD.match(next(found.preceding(1), "")):
-            fields["thread"] = thread["thread"]
-        who = _speaker(found)
-        if who.local_rank is not None and found.who.local_rank is None:
-            self._spawned.add(found.offset)
         return LogLine(
             who=who,
             text=line.text[:MAX_MESSAGE],
             source=self._file.document.source(number),
             matched=(EXCEPTION,),
             fields=fields,
-            time=line.time if line.time is not None else found.time,
-            offset=found.offset,
+            time=line.time if line.time is not None else time,
+            offset=offset,
         )
+
+    def _headless(self) -> Iterator[LogLine]:
+        """Read a traceback whose beginning was cut off: what was pasted starts in the middle."""
+        document = self._file.document
+        head = document.head[:HEAD].partition(b"Traceback (most recent")[0]
+        if b'File "' not in head:
+            return
+        current: _Traceback | None = None
+        speaker: Who | None = None
+        for number, raw in enumerate(head.split(b"\n")[:MAX_LINES], 1):
+            for line in take_apart(clean(raw), self._file.voice):
+                if current is None and _HEADLESS.match(line.text):
+                    current, speaker = _Traceback(), line.prefix
+                if current is None or line.prefix != speaker:
+                    continue
+                if not _read_frame(current, number, line):
+                    return
+                if current.end is not None:
+                    if _BARE_TYPE.search(current.type):
+                        yield self._told(line.who, [current], current.end, line.time)
+                    return
 
     def facts(self) -> Iterator[Fact]:
         """Give the exceptions, in the order of the file."""
-        for line in self._lines:
+        for line in [*self._headless(), *self._lines]:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
             if child and self._file.one_host is not False:

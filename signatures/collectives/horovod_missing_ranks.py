@@ -1,10 +1,11 @@
 """Horovod's stall check names the ranks that did not submit a tensor.
 
 The coordinator lists each tensor that waits with the ranks that are missing, or each missing rank
-with the tensors that wait for it. Those ranks run other code, ended their loop, or are stuck.
+with the tensors that wait for it; the oldest versions list the ranks that are ready. Those that
+lack every tensor run other code, ended their loop, or are stuck.
 """
 
-from whyhang.analyzer.match.log import Blames, log
+from whyhang.analyzer.match.horovod import horovod_stalled
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -12,10 +13,9 @@ SIGNATURE = Signature(
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
     title="Horovod waits for {who}, which did not submit what the others did",
-    when=log(
-        r"\[missing ranks: ?(?P<ranks>\d[\d, ]*)\]",
-        r"^(?P<rank>\d+): \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.)",
-        blames=Blames.NAMED,
+    when=horovod_stalled(
+        r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
+        r"^\d+: \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.)",
     ),
     means=(
         "Horovod's coordinator has requests from the other ranks and none from {who}, which is "
@@ -31,7 +31,10 @@ SIGNATURE = Signature(
     matches=(
         "HorovodBroadcast_global_step_0 [missing ranks: 1]",
         "allreduce.avg_loss [missing ranks: 1, 3]",
+        "allreduce.conv1.weight [ready ranks: 0, 3, 2, 4, 6], ",
         "2: [DistributedAdam_Allreduce/cond_14/HorovodAllreduce_grads_14_0 ...]",
+        "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
+        "0: [broadcast.noname.3765, broadcast.noname.3873]",
     ),
     misses=(
         "Missing ranks:",

@@ -16,8 +16,8 @@ SIGNATURE = Signature(
     title="A peer reset its NCCL connection",
     when=log(
         (
-            r"Call to (?:recv|send|recv from|send to|recvmsg|sendmsg|recv(?:msg)? from|"
-            r"send(?:msg)? to)\b.* failed ?: (?:Connection reset by peer|Broken pipe)"
+            r"Call to (?:(?:recv|send)(?:msg)?|read|write)\b.* failed ?: "
+            r"(?:Connection reset by peer|Broken pipe)"
         ),
     ),
     means="The process at the other end is gone. Its own end is the event to look for.",
@@ -31,6 +31,10 @@ SIGNATURE = Signature(
         (
             "node3:99:140 [1] os/linux.cc:540 NCCL WARN ncclOsSocketProgressOpt: Call to send "
             "to 10.1.0.4<43210> failed : Broken pipe"
+        ),
+        (
+            "node3:57:121 [0] include/socket.h:398 NCCL WARN Call to write failed : Connection "
+            "reset by peer"
         ),
     ),
     misses=(

@@ -256,9 +256,9 @@ def test_a_mistake_of_whyhang_is_a_sentence() -> None:
 
 
 def test_what_was_taken_is_kept_where_reading_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bundle is written also if the analysis of it is interrupted."""
+    """A bundle is written also if the analysis of it is interrupted, and that is said."""
     from whyhang.analyzer.commands import live
 
     def interrupted(*_: object) -> None:
@@ -273,6 +273,7 @@ def test_what_was_taken_is_kept_where_reading_it_fails(
         child.kill()
         child.wait()
     assert (tmp_path / "b" / "manifest.json").is_file()
+    assert f"what was taken so far is in {tmp_path / 'b'}" in capsys.readouterr().err
 
 
 def test_nobody_is_sent_to_a_process_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

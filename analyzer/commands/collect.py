@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from whyhang.analyzer.commands import live
@@ -32,8 +33,14 @@ class Collect:
             if not text.isdigit():
                 raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
         options.save = options.output
-        with Progress() as progress:
-            live.facts([int(text) for text in options.pid], options, progress)
+        before = os.path.exists(options.output)  # noqa: PTH110 - pathlib takes time to import
+        try:
+            with Progress() as progress:
+                live.facts([int(text) for text in options.pid], options, progress)
+        except BaseException:
+            if not before and os.path.exists(options.output):  # noqa: PTH110
+                sys.stderr.write(f"whyhang: what was taken so far is in {options.output}\n")
+            raise
         for error in getattr(options, "unsaved", ()):
             raise error
         sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")

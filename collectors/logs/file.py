@@ -37,6 +37,7 @@ SAMPLE = 2  # hits of it in each block after that
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
+MAX_UNSPOKEN = 120  # lines without a rank, after which none is expected
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -162,10 +163,13 @@ class FileScan:
         for several ranks is none of them.
         """
         document = self.file.document
-        if not self.hits or document.who.rank is not None:
+        who = document.who
+        if not self.hits or who.rank is not None or who.local_rank is not None:
             return
         processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
         for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
+            if number > MAX_UNSPOKEN and not self.last_words:
+                break
             if not raw.strip():
                 continue
             for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):

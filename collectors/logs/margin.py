@@ -98,16 +98,23 @@ def _shape(lines: Sequence[str]) -> str | None:
 
 
 def _all(shape: re.Pattern[str], lines: Sequence[str]) -> bool:
-    having = sum(1 for line in lines if shape.match(line) or shape.match(line + " "))
-    return having >= MOST * len(lines)
+    spare = len(lines) - MOST * len(lines)
+    for line in lines:
+        if not (shape.match(line) or shape.match(line + " ")):
+            spare -= 1
+            if spare < 0:
+                return False
+    return True
 
 
 def _counts(shape: re.Pattern[str], lines: Sequence[str]) -> bool:
     """Tell a number of the line from that of a rank: it grows from each line to the next."""
-    found = [shape.match(line) or shape.match(line + " ") for line in lines]
-    if None in found:
-        return False
-    numbers = [int(match[1]) for match in found if match is not None]
+    numbers: list[int] = []
+    for line in lines:
+        match = shape.match(line) or shape.match(line + " ")
+        if match is None:
+            return False
+        numbers.append(int(match[1]))
     least = LEAST_NUMBERED if shape in _COUNTERS[-2:] else LEAST
     if len(numbers) < least or numbers[0] == 0:
         return False

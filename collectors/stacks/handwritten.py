@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
 from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.stacks import heading as stack_heading
 from whyhang.collectors.stacks import owner as stack_owner
 from whyhang.collectors.stacks import text as stack_text
@@ -42,6 +43,7 @@ _LABELLED = lazy_re.compile(
     r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
     r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
 )
+_PLACED = lazy_re.compile(rb"\([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu):\d{1,7}\)")
 _OUTER = lazy_re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
 _WHOM = lazy_re.compile(
     rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
@@ -62,16 +64,25 @@ _OPERATIONS = frozenset(
 _WORD = lazy_re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
 
 
+_SOURCES = (b".py:", b".pyx:", b".cpp:", b".cc:", b".cu:")
+_MARKS = Marks(*_TOOLS, *_SOURCES, *(name.encode() for name in sorted(_OPERATIONS)))
+"""Most logs hold none of these: looking at each of their lines would take longer than all else."""
+
+
 class _Handwritten:
     """Reads where each rank stands from a person's summary."""
 
     name = "summary written by hand"
 
     def sniff(self, document: Document) -> bool:
-        if document.size > LARGEST_BYTES or any(mark in document.head for mark in _TOOLS):
+        if document.size > LARGEST_BYTES:
+            return False
+        marks = _MARKS.within(document.head)
+        if not marks or not marks.isdisjoint(_TOOLS):
             return False
         lines = _lines(document)
-        return any(_LABELLED.match(line) for line in lines) or _is_list_of_tops(lines)
+        placed = not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head)
+        return bool(placed and any(map(_LABELLED.match, lines))) or _is_list_of_tops(lines)
 
     def read(self, document: Document) -> Iterator[Fact]:
         lines = _lines(document)
@@ -168,11 +179,13 @@ def _whom(label: str, *, counted: bool) -> Iterator[tuple[Who, int]]:
 
 def _is_list_of_tops(lines: Sequence[str]) -> bool:
     """Tell a host or heading followed by indented function names, and nothing else."""
+    if any(len(line.split(None, 5)) > 4 for line in lines):  # soon so in a log
+        return False
     words = [found[1] for line in lines if (found := _WORD.match(line))]
     heads = [line for line in lines if line.strip() and not _WORD.match(line)]
     if len(words) < 2 or not heads or lines[0][:1].isspace():
         return False
-    plain = all(not head[:1].isspace() and len(head.split()) <= 4 for head in heads)
+    plain = all(not head[:1].isspace() for head in heads)
     return plain and 2 * sum(word in _OPERATIONS for word in words) >= len(words)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.local_ranks import numbered
-from whyhang.analyzer.model import Claim, Fact, LogLine, Source, StackDump, Trust, Who
+from whyhang.analyzer.model import Claim, Fact, LogLine, Source, StackDump, Trust, Who, replace
 
 SOURCE = Source(file="job.log")
 
@@ -59,3 +59,23 @@ def test_silent_files_of_the_others() -> None:
 
     assert ranks([*ends, dump(2)]) == [2]
     assert ranks([dump(2)]) == [None]
+
+
+def test_a_file_of_its_own_tells_whose_all_of_it_is() -> None:
+    """Lines without a prefix, and the end of the file, are of the rank that its other lines name."""
+    log = Source(file="attempt_0/3/stderr.log")
+    named = LogLine(
+        who=Who(rank=11, trust=Trust.PREFIX, local_rank=3, host="b"), text="x", source=log
+    )
+    end = Claim(about="log-end", value="step 7", who=Who(local_rank=3), source=log)
+    other = replace(end, who=Who(local_rank=2), source=Source(file="other/2/stderr.log"))
+
+    found = [fact.who.rank for fact in numbered([named, end]) if isinstance(fact, Claim)]
+    assert found == [11]
+    two_hosts = replace(named, who=replace(named.who, rank=1, host="a"), source=other.source)
+    found = [
+        fact.who.rank
+        for fact in numbered([named, end, two_hosts, replace(other, source=SOURCE)])
+        if isinstance(fact, Claim)
+    ]
+    assert found == [11, None]

@@ -62,7 +62,7 @@ def test_silent_files_of_the_others() -> None:
 
 
 def test_a_file_of_its_own_tells_whose_all_of_it_is() -> None:
-    """Lines without a prefix, and the end of the file, are of the rank that its other lines name."""
+    """Lines without a prefix, and the end of the file, are of the rank that others of it name."""
     log = Source(file="attempt_0/3/stderr.log")
     named = LogLine(
         who=Who(rank=11, trust=Trust.PREFIX, local_rank=3, host="b"), text="x", source=log

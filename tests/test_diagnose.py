@@ -404,3 +404,34 @@ def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, catego
     assert finding.culprit_ranks == (1,)
     assert finding.location is not None
     assert finding.location.function == "tokenize"
+
+
+@pytest.mark.parametrize(
+    ("head", "category"),
+    [
+        ("    for batch in part:", "uneven-inputs"),
+        ("    for parameter in part.parameters():", "collective-mismatch"),
+        ("    if part:", "collective-mismatch"),
+    ],
+)
+def test_back_from_a_function_is_past_its_loop(head: str, category: str) -> None:
+    """The others are in a loop of the function that one rank has come back from."""
+    inner = ALL_REDUCE.replace("train (train.py:40)", "epoch (train.py:12)\nmain (train.py:50)")
+    last = BARRIER.replace("main (train.py:55)", "main (train.py:51)")
+    source = (
+        Excerpt(
+            file="train.py",
+            first_line=10,
+            lines=("def epoch(part):", head, "        dist.all_reduce(grad)"),
+        ),
+        Excerpt(
+            file="train.py",
+            first_line=49,
+            lines=("    for number in range(9):", "        epoch(part)", "        dist.barrier()"),
+        ),
+    )
+
+    finding = report_of([*still({0: inner, 1: inner, 2: last, 3: inner}), *source]).findings[0]
+
+    assert finding.category == category
+    assert finding.culprit_ranks == (2,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, Stand, Standing
@@ -13,6 +15,11 @@ from whyhang.analyzer.waits import LineText, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
 
 _LOOP = lazy_re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+
+_OF_A_MODEL = lazy_re.compile(
+    r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
+)
+"""A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
 
 
 class LeftLoop(Record):
@@ -85,7 +92,10 @@ def _past(case: Case, stand: Stand, other: Stand) -> float:
     text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
-        return 1.0 if _leaves_loop(text, its, _indent(there), _indent(here)) else 0.0
+        left = _leaves_loop(text, its, _indent(there), _indent(here))
+        waits = stand.standing in {Standing.WAITING, Standing.MAYBE}
+        below = waits and _in_loop_below(text, its, _user_path(case, other))
+        return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return 0.7 if stand.place is not None and stand.place.kind is WaitKind.TEARDOWN else 0.0
 
@@ -124,6 +134,30 @@ def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
         if _LOOP.match(line):
             return True
     return to < depth
+
+
+def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
+    """Tell whether the function that a line calls is in a loop over data, for one rank.
+
+    Who is behind that line has come back from it, and so out of its loop.
+    """
+    below = path[path.index(caller) + 1 :]
+    if not below:
+        return False
+    line = text(below[0])
+    depth = _indent(line) if line is not None else 0
+    for number in range((below[0].line or 1) - 1, 0, -1):
+        above = text(replace(below[0], line=number))
+        if above is None:
+            return False
+        if not above.strip() or above.lstrip().startswith("#") or _indent(above) >= depth:
+            continue
+        depth = _indent(above)
+        if _LOOP.match(above):
+            return _OF_A_MODEL.search(above) is None
+        if above.lstrip().startswith(("def ", "async def ")):
+            return False
+    return False
 
 
 def _indent(text: str) -> int:

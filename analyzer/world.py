@@ -24,10 +24,21 @@ SIZE_KEYS = (
 LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
+MAX_SIZE = 1 << 20
+"""No job has as many ranks: a larger number is a damaged file's, or a lie."""
+
+
 def world_size(
     claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
     """Give the number of ranks and how it is known; the processes' own word goes first."""
+    size, how = _told_size(claims, processes, groups)
+    return (size, how) if size is not None and size <= MAX_SIZE else (None, "")
+
+
+def _told_size(
+    claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
+) -> tuple[int | None, str]:
     said = Counter(size for process in processes if (size := _size(process)) is not None)
     if said:
         return said.most_common(1)[0][0], "WORLD_SIZE of the processes"

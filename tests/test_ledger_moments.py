@@ -226,3 +226,15 @@ def test_a_report_says_for_whose_dumps_it_waits(tmp_path: Path) -> None:
     assert report.verdict == "inconclusive"
     assert "for group members among the absent: ranks 2-3 left no record" in report.headline
     assert report.findings[0].culprit_ranks is None
+
+
+def test_a_rank_that_no_job_has_costs_no_memory(tmp_path: Path) -> None:
+    """One damaged number must not make the report list a billion absent ranks."""
+    groups = header(("0", "default_pg", (0, 1, 999_999_999)))
+    for rank in (0, 1):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickled(groups, [open_entry(0)]))
+
+    report = report_on([], [str(tmp_path)], argparse.Namespace())
+
+    assert report.job.world_size is None
+    assert [row.rank for row in report.ranks] == [0, 1]

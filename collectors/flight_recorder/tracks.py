@@ -44,6 +44,9 @@ KIND = "flight-recorder"
 _DIGITS = lazy_re.compile(r"\d{1,9}")
 
 
+MAX_RANK = 1 << 20
+"""No job has as many ranks."""
+
 SMALLEST_RING = 10
 """Fewer records than these are no ring that was too small, but a file made by hand."""
 
@@ -273,8 +276,9 @@ def _listed(ranks: object) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _ranks(listed: str) -> tuple[int, ...] | None:
-    """Read "[0, 1, 2]"; an empty list means not known."""
-    return tuple(int(digits) for digits in _DIGITS.findall(listed)) or None
+    """Read "[0, 1, 2]"; an empty list means not known, as does one with an impossible rank."""
+    ranks = tuple(int(digits) for digits in _DIGITS.findall(listed))
+    return ranks if ranks and max(ranks) < MAX_RANK else None
 
 
 def _statuses(

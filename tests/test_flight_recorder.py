@@ -614,3 +614,18 @@ def test_recorders_of_a_real_job_name_the_missing_rank(tmp_path: Path) -> None:
     assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
     assert finding.site is not None
     assert finding.site.function == "train"
+
+
+@pytest.mark.parametrize(
+    "field", ["time_created_ns", "record_id", "collective_seq_id", "pg_id", "input_sizes"]
+)
+def test_a_number_of_any_length_is_no_number(field: str) -> None:
+    """JSON may hold one with hundreds of digits, which is too large to be divided."""
+    huge = 10**400
+    broken = open_entry(3, **{field: [[huge]] if field == "input_sizes" else huge})
+    data = json.dumps({**header(), "entries": [entry(0), entry(1), broken]}).encode()
+
+    found = [fact for fact in facts(data) if isinstance(fact, Track)]
+
+    assert found
+    assert str(judge(found))

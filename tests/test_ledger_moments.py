@@ -238,3 +238,19 @@ def test_a_rank_that_no_job_has_costs_no_memory(tmp_path: Path) -> None:
 
     assert report.job.world_size is None
     assert [row.rank for row in report.ranks] == [0, 1]
+
+
+def test_other_versions_of_nccl_that_get_on_are_no_cause(tmp_path: Path) -> None:
+    """Dumps of several torch versions side by side: what completed calls together can talk."""
+    world = ("0", "default_pg", range(4))
+    for rank in range(4):
+        entries = [entry(0), entry(1), *([open_entry(2)] if rank != 2 else [])]
+        library = "2.26.2" if rank == 1 else "2.27.3"
+        dump = pickled(header(world, comm_lib_version=library), entries)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump)
+
+    report = report_on([], [str(tmp_path)], argparse.Namespace())
+
+    assert [(f.signature, f.culprit_ranks) for f in report.findings] == [
+        ("missing-rank-in-collective", (2,))
+    ]

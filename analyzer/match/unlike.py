@@ -27,7 +27,23 @@ class Unlike(Record):
             return ()
         same = leading(self.numbers) if self.numbers else str
         told = [difference(case, key, same) for key in told_of(case, self.keys)]
-        return tuple(_hit(case, each) for each in told if each is not None)
+        return tuple(
+            _hit(case, each) for each in told if each is not None and not _talked(case, each)
+        )
+
+
+def _talked(case: Case, told: Difference) -> bool:
+    """Tell whether NCCL of both kinds has completed calls together, so that they get on."""
+    if told.key != "nccl":
+        return False
+    odd = set(case.ranks(value.member for value in told.odd))
+    usual = set(case.ranks(value.member for value in told.most))
+    return any(
+        any(line.completed.get(rank) for rank in odd)
+        and any(line.completed.get(rank) for rank in usual)
+        for line in case.ledger.groups
+        if line.kind == "torch"
+    )
 
 
 def unlike(*keys: str, numbers: int = 0) -> Unlike:

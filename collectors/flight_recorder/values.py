@@ -14,6 +14,8 @@ from whyhang.analyzer.model import Frame
 
 MAX_TEXT = 4096
 MAX_STACKS = 65536
+MAX_NUMBER = 1 << 64
+"""Pickles hold numbers of any length; torch's have 64 bits."""
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ def sizes(value: object) -> Shapes | None:
     if not isinstance(value, list | tuple):
         return None
     shapes = [
-        tuple(size for size in shape if isinstance(size, int))
+        tuple(size for size in shape if isinstance(size, int) and abs(size) < MAX_NUMBER)
         for shape in value
         if isinstance(shape, list | tuple)
     ]
@@ -111,13 +113,11 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> int | None:
-    """Read a number; JSON dumps and some tests write it as text."""
+    """Read a number; JSON dumps and some tests write it as text. Too large ones count as none."""
     if type(value) is int:
-        return value
+        return value if abs(value) < MAX_NUMBER else None
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
     if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
         return int(value)
     return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Job, Stand, Standing
-from whyhang.analyzer.model import Process
+from whyhang.analyzer.case import Job, Member, Stand, Standing
 from whyhang.analyzer.motion import SPINNING, Moved
+from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.waits import Place, Scope, WaitKind
 
 IN_STEP = {Standing.WAITING, Standing.MAYBE}
@@ -14,6 +14,10 @@ NAPS = ("hrtimer_nanosleep", "do_nanosleep", "common_nsleep")
 """Kernel functions of a wait that looks again after a nap: waking up is no answer."""
 ASLEEP = ("futex", "do_futex")
 """Kernel functions of a wait that another thread ends, as gloo's is."""
+_CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timedwait")
+INNERMOST = 4
+"""Native frames from the innermost among which the sleep stands."""
+
 STEPS = 4
 """Sleeps between two looks from which a thread that uses a CPU is seen to come and go."""
 
@@ -46,7 +50,7 @@ def progress(job: Job, stands: tuple[Stand, ...]) -> bool | None:
     if any(s.motion.moved is Moved.ON and _took_part(s) for s in stands):
         return True
     waiting = [s for s in stands if s.standing in IN_STEP and s.place is not None]
-    if any(_answered(s, job.members[s.member].processes) for s in waiting):
+    if any(_answered(s, job.members[s.member]) for s in waiting):
         return True
     unseen = any(s.motion.moved is Moved.UNKNOWN for s in stands)
     return None if unseen or not stands else False
@@ -58,12 +62,13 @@ def _took_part(stand: Stand) -> bool:
     return now or any(was in IN_STEP for was in stand.earlier)
 
 
-def _answered(stand: Stand, processes: tuple[Process, ...]) -> bool:
+def _answered(stand: Stand, member: Member) -> bool:
     """Tell whether a wait for others has ended and begun anew between the looks.
 
     Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
     some spin: who used a CPU and yet went to sleep time and again computes in between.
     """
+    processes = member.processes
     if stand.place is None or stand.place.kind not in ANSWERED or stand.standing not in IN_STEP:
         return False
     if any((process.wchan or "").lstrip("_").startswith(NAPS) for process in processes):
@@ -71,9 +76,18 @@ def _answered(stand: Stand, processes: tuple[Process, ...]) -> bool:
     motion = stand.motion
     if motion.cpu is None or motion.cpu <= SPINNING:
         return motion.moved is Moved.STIRRED
-    return (
-        motion.moved in {Moved.STIRRED, Moved.IN_PLACE}
-        and (motion.sleeps or 0) >= STEPS
-        and bool(processes)
-        and (processes[-1].wchan or "").lstrip("_").startswith(ASLEEP)
-    )
+    if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
+        return False
+    last = (processes[-1].wchan or "").lstrip("_") if processes else ""
+    comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
+    return comes_and_goes or _sleeps_now(member)
+
+
+def _sleeps_now(member: Member) -> bool:
+    """Tell whether the native stack, which is taken last, shows a sleep until another thread acts.
+
+    Who used a CPU between the looks and sleeps so now has come to this wait since.
+    """
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    native = [f.function for f in (thread.frames if thread is not None else ()) if f.native]
+    return any(name.startswith(_CONDITION) for name in native[:INNERMOST])

@@ -110,3 +110,20 @@ def test_a_rank_that_goes_on_in_a_file_is_slow() -> None:
 def test_a_few_lines_or_a_log_are_no_progress(path: str, step: int) -> None:
     """A loop that tries for ever writes as well: little, or to its log."""
     assert report_of(_saving(path, step)).verdict == "hung"
+
+
+@pytest.mark.parametrize(
+    ("innermost", "goes_on"), [("pthread_cond_wait", True), ("sched_yield", False)]
+)
+def test_who_computed_and_sleeps_now_has_come_since(innermost: str, *, goes_on: bool) -> None:
+    """On the CPU at both looks, asleep in the native stack after them: it came there since."""
+    facts: list[Fact] = []
+    for rank in range(2):
+        facts += _busy(rank, BACKWARD, state="R", wchan=None, sleeps=0)
+        last = dump(rank, BACKWARD, look=1)
+        names = (innermost, "std::condition_variable::wait", "c10d::Reducer::finalize_backward")
+        native = tuple(Frame(function=name, file="libx.so", native=True) for name in names)
+        inner = replace(last.threads[0], frames=(*native, *last.threads[0].frames))
+        facts.append(replace(last, threads=(inner,)))
+
+    assert (case_of(facts).picture.progress is True) is goes_on

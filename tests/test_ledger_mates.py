@@ -142,3 +142,15 @@ def test_who_comes_to_a_call_from_another_line_is_found() -> None:
 
     assert finding.culprits == (1,)
     assert "where ranks of its role call all_reduce" in finding.says
+
+
+def test_who_has_not_come_yet_is_no_vote_for_those_who_came_early() -> None:
+    """Two that left the loop and one that did not are three of eight."""
+    eight = Group(name="0", ranks=tuple(range(8)), description="default_pg")
+    before = (call(seq=1, line=10),)
+    tracks = [track(r, *before, call("barrier", 2, OPEN, line=99), group=eight) for r in (1, 5)] + [
+        track(0, *before, call(seq=2, line=10, state=OPEN), group=eight)
+    ]
+    tracks += [track(r, *before, group=eight) for r in (2, 3, 4, 6, 7)]
+
+    assert 0 not in {rank for f in judge(tracks).findings for rank in f.culprits}

@@ -54,8 +54,8 @@ def split(calls: Mapping[int, Call], members: Sequence[int], absent: int = 0) ->
     """Compare the calls of ranks under one number; None if they agree.
 
     ``members`` is the group in its own order, for outputs that list each member's share.
-    ``absent`` many left no record: a camp that they could make the largest is no minority,
-    unless it is a small one.
+    ``absent`` many left no record or have not come: a camp that they could make the largest is
+    no minority, unless it is a small one.
     """
     for field, key, says in (
         ("op", _op, lambda call: call.op),

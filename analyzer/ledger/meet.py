@@ -118,7 +118,7 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
         else:
             queued.add(rank)
     unknown = table.absent | _untold(table, seq)
-    agreed = split(calls, table.members, len(unknown))
+    agreed = split(calls, table.members, len(missing | unknown))
     return Meeting(
         table=table,
         number=number,

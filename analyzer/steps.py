@@ -18,8 +18,10 @@ _CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timed
 INNERMOST = 4
 """Native frames from the innermost among which the sleep stands."""
 
-STEPS = 4
-"""Sleeps between two looks from which a thread that uses a CPU is seen to come and go."""
+STEPS = 1
+"""Times that a thread must have gone to sleep between two looks to be seen to come and go.
+
+One is enough where it used a CPU as well: a wait that has no end does either, not both."""
 
 
 def standing_by_place(place: Place) -> Standing:

@@ -38,7 +38,7 @@ def test_a_rank_that_computes_between_two_waits_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("state", "wchan", "sleeps"),
-    [("R", None, 0), ("R", None, 90), ("S", "futex_wait_queue", 1), ("S", "hrtimer_nanosleep", 90)],
+    [("R", None, 0), ("R", None, 90), ("S", "futex_wait_queue", 0), ("S", "hrtimer_nanosleep", 90)],
 )
 def test_a_wait_that_spins_or_naps_had_no_answer(
     state: str, wchan: str | None, sleeps: int

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from fr_docs import entry, header, open_entry, pickled
+from fr_docs import entry, facts, gaps, header, open_entry, pickled
 from test_ledger import OPEN, call, only, stuck_at, track
 
 from whyhang.analyzer.commands.diagnose import report_on
@@ -212,6 +212,14 @@ def test_calls_that_gloo_counts_and_does_not_record_are_noticed() -> None:
     assert track_of(gloo_dump(9, pause=0.1, status=30)).unrecorded
     assert track_of(gloo_dump(9, pause=0.1, first_pg=1)).unrecorded
     assert not track_of(gloo_dump(9, pause=0.1)).unrecorded
+
+
+def test_calls_that_are_not_recorded_are_a_gap() -> None:
+    """The report says what the dumps cannot show."""
+    (gap,) = gaps(facts(gloo_dump(9, pause=0.1, status=30)))
+
+    assert "calls that gloo does not record" in gap.why
+    assert gaps(facts(gloo_dump(9, pause=0.1))) == []
 
 
 def test_a_report_says_for_whose_dumps_it_waits(tmp_path: Path) -> None:

@@ -99,6 +99,15 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
         return
     tracks = list(_tracks(dump, known, groups, place))
     yield from tracks
+    if any(track.unrecorded for track in tracks):
+        yield Gap(
+            what=f"flight recorder dump {place.source.file}",
+            why="its rank also makes calls that gloo does not record: sends and receives",
+            cost="it may stand in one of those, unseen",
+            remedy="Take the stacks of the ranks while they hang, with whyhang PID",
+            who=who,
+            source=place.source,
+        )
     if not tracks:
         yield Gap(
             what=f"flight recorder dump {place.source.file}",

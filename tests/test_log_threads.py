@@ -361,3 +361,33 @@ def test_a_rank_that_horovod_left_behind_is_not_to_blame() -> None:
     report = diagnosed({None: told})
     assert report.findings[0].category == "rank-died"
     assert report.findings[0].culprit_ranks == (0,)
+
+
+TIMED_OUT = (
+    "[rank{0}]:[E1122 02:00:00.123456789 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) "
+    "Rank {0}] Timeout at NCCL work: 300, last enqueued NCCL work: 300, last completed NCCL work: "
+    "299.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("speak", "size", "named"),
+    [
+        ((0, 1, 3), "", (2,)),  # a hole in those that speak
+        ((0, 1, 2), "", None),  # there may be a rank 3, or not
+        ((0, 1, 4), "", None),  # half of them are not there: a log in parts
+        ((0, 1, 2), "[rank0]: world_size=4\n", (3,)),
+    ],
+)
+def test_one_hole_in_the_ranks_that_timed_out_is_pointed_at(
+    speak: tuple[int, ...], size: str, named: tuple[int, ...] | None
+) -> None:
+    """Of one log for all ranks; where the number of ranks stands nowhere, it is a possibility."""
+    report = diagnosed({None: size + "".join(TIMED_OUT.format(rank) for rank in speak)})
+    culprits = {
+        rank: finding.confidence
+        for finding in report.findings
+        for rank in finding.culprit_ranks or ()
+    }
+    assert (tuple(culprits) or None) == named
+    assert all((confidence >= 0.5) == bool(size) for confidence in culprits.values())

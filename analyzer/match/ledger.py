@@ -45,7 +45,8 @@ class SilentInLog(Record):
     """Ranks wait for others of which one shared log holds no word at all.
 
     Where every rank writes to one log and all but few of them speak in it, the silent ones
-    are the ones to look at; with logs of single ranks, silence is only a missing file.
+    are the ones to look at; with logs of single ranks, silence is only a missing file. Where
+    nothing tells the world size, a single hole in the ranks that speak is as much as is said.
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -53,14 +54,17 @@ class SilentInLog(Record):
         files = {track.source.file for track in case.job.tracks}
         hits = []
         for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT):
-            few = len(finding.absent) * FEW <= (case.job.world_size or 0)
+            size = case.job.world_size
+            few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
             if few and finding.absent and len(files) == 1:
                 hit = _hit(case, replace(finding, culprits=finding.absent))
-                hits.append(_with_absent(hit, finding))
+                strength = hit.strength * (1.0 if size else HOLE)
+                hits.append(replace(_with_absent(hit, finding), strength=strength))
         return tuple(hits)
 
 
 FEW = 4  # one rank in four, and fewer
+HOLE = 0.9  # what it counts where the number of ranks is not known
 
 
 def silent_in_log() -> SilentInLog:

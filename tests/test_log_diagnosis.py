@@ -192,10 +192,10 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "rank-log-without-timeout",
         (2,),
     ),
-    "nobody, where the others' lines may only be cut off": (
+    "the one of which there is no such line, though it may only be cut off": (
         {None: "[rank2]: step 7 loss 0.5\n" + "".join(LATE.format(n) for n in (0, 1, 3))},
-        "watchdog-timeout",
-        None,
+        "waits-for-silent-rank",
+        (2,),
     ),
     "the rank of the process that raised, as other lines of that process tell": (
         {

@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     id="waits-for-silent-rank",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
-    title="{others} {wait} in {call} for {absent}, of which there is no word",
+    title="{others} {wait} in {call} for {absent}, of which there is no word of that call",
     when=silent_in_log(),
     means=(
         "Every rank that left a record has reached {call}. {absent} did not say anything: not "

@@ -13,6 +13,7 @@ from typing import cast
 
 from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.absent import absent
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.claim import claimed
 from whyhang.analyzer.match.company import went_on
@@ -38,6 +39,7 @@ from whyhang.analyzer.match.gpu_links import link_down, link_errors_grow
 from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, never_launched
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
+from whyhang.analyzer.match.late import blocked_in, late
 from whyhang.analyzer.match.ledger import awaits_unrecorded, ledger, set_up, silent_in_log
 from whyhang.analyzer.match.locks import (
     Holder,
@@ -55,22 +57,13 @@ from whyhang.analyzer.match.meeting import (
     port_held,
     resolves_apart,
 )
+from whyhang.analyzer.match.moving import at_ease, moving
 from whyhang.analyzer.match.nccl_start import nccl_start
-from whyhang.analyzer.match.place import (
-    absent,
-    all_together,
-    at_ease,
-    blocked_in,
-    creates_group,
-    late,
-    moving,
-    one_way,
-    parted,
-)
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.roots import roots_differ
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.steps import in_another_step
+from whyhang.analyzer.match.together import all_together, creates_group, one_way, parted
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.place import has_met, waiters_for
+from whyhang.analyzer.match.stands import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Evidence

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.gpus import HOW, Device
-from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import Record, fold
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.report import Evidence

@@ -13,7 +13,7 @@ from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import activity, call_of, evidence_of, location_of
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
-from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind

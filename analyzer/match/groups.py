@@ -7,7 +7,7 @@ import re
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case, Stand
 from whyhang.analyzer.describe import evidence_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.place import all_seen
+from whyhang.analyzer.match.stands import all_seen
 from whyhang.analyzer.model import Frame, Record
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit

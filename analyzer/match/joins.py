@@ -7,7 +7,7 @@ from collections import Counter
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.place import waiters_for
+from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import Claim, Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit

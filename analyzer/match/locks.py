@@ -6,7 +6,8 @@ import enum
 
 from whyhang.analyzer.case import Case, Stand, Standing, lock_holder
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.match.place import SHARED, late, waiters_for
+from whyhang.analyzer.match.late import SHARED, late
+from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.place import all_seen
+from whyhang.analyzer.match.stands import all_seen
 from whyhang.analyzer.model import IN_DEFAULT_GROUP, ROOT_CLAIM, Claim, Record
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.match.place import WAITERS, all_seen
+from whyhang.analyzer.match.stands import WAITERS, all_seen
 from whyhang.analyzer.model import STEP_CLAIM, Claim, Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence

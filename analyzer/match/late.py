@@ -1,0 +1,184 @@
+"""Matchers over ranks that others wait for and that are held by something of their own."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import (
+    call_of,
+    evidence_of,
+    location_of,
+    subject_fields,
+)
+from whyhang.analyzer.match.stands import count, has_met, kinds_of, waiters_for
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import Place, WaitKind
+
+SHARED = "multiprocessing/synchronize.py"
+"""The module whose locks are shared by processes."""
+
+
+HELD = (Standing.BLOCKED, Standing.RUNNING)
+"""Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
+
+
+class Late(Record):
+    """Ranks that others wait for and that themselves wait for no rank.
+
+    ``kinds`` limits it to ranks whose own place is of these kinds; ``besides`` leaves those
+    kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
+    waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
+    ``worker_in`` asks for a worker of the rank that waits for such a thing of its own process.
+    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
+    part of how the thread that decides was reached, where it is not the main thread.
+    """
+
+    kinds: tuple[WaitKind, ...] = ()
+    besides: tuple[WaitKind, ...] = ()
+    states: tuple[Standing, ...] = HELD
+    while_in: tuple[WaitKind, ...] = ()
+    not_while_in: tuple[WaitKind, ...] = ()
+    says: str = ""
+    moves: tuple[Moved, ...] = ()
+    worker_in: tuple[WaitKind, ...] = ()
+    alone: bool = False
+    through: str = ""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for all roots that stand at the same place."""
+        if case.picture.progress:
+            return ()
+        waiters = waiters_for(case)
+        if not waiters and not self.alone:
+            return ()
+        operations = {m.kind for m in case.picture.meetings}
+        if self.while_in and not operations & set(self.while_in):
+            return ()
+        if self.not_while_in and operations & set(self.not_while_in):
+            return ()
+        starting = self.while_in == (WaitKind.INIT,)
+        groups: dict[tuple[object, ...], list[Stand]] = {}
+        for number in case.picture.apart:
+            stand = case.stands[number]
+            if self._wants(stand) and not (starting and has_met(case.member(number))):
+                groups.setdefault(_where(stand), []).append(stand)
+        return tuple(_late_hit(case, stands, waiters) for stands in groups.values())
+
+    def _wants(self, stand: Stand) -> bool:
+        kinds = kinds_of(stand)
+        if stand.standing not in self.states:
+            return False
+        if self.kinds and not kinds & set(self.kinds):
+            return False
+        if self.moves and stand.motion.moved not in self.moves:
+            return False
+        if self.says and (stand.place is None or self.says not in stand.place.says):
+            return False
+        if self.through and self.through not in ((stand.place and stand.place.through) or ""):
+            return False
+        if self.worker_in and not any(_is_in(place, self.worker_in) for place in stand.children):
+            return False
+        return not kinds & set(self.besides)
+
+
+def _is_in(place: Place | None, kinds: tuple[WaitKind, ...]) -> bool:
+    """Tell whether a worker waits for such a thing within its process: not for a shared lock."""
+    shared = place is not None and place.frame is not None and place.frame.file.endswith(SHARED)
+    return place is not None and place.kind in kinds and not shared
+
+
+def late(
+    *kinds: WaitKind,
+    besides: tuple[WaitKind, ...] = (),
+    states: tuple[Standing, ...] = HELD,
+    while_in: tuple[WaitKind, ...] = (),
+    not_while_in: tuple[WaitKind, ...] = (),
+    says: str = "",
+    moves: tuple[Moved, ...] = (),
+    worker_in: tuple[WaitKind, ...] = (),
+    alone: bool = False,
+) -> Late:
+    """Ask for ranks that others wait for; see ``Late``."""
+    return Late(
+        kinds=kinds,
+        besides=besides,
+        states=states,
+        while_in=while_in,
+        not_while_in=not_while_in,
+        says=says,
+        moves=moves,
+        worker_in=worker_in,
+        alone=alone,
+    )
+
+
+def blocked_in(*kinds: WaitKind, says: str = "", through: str = "") -> Late:
+    """Ask for ranks blocked so, whether or not anyone is seen waiting for them."""
+    return Late(kinds=kinds, alone=True, says=says, through=through)
+
+
+def _where(stand: Stand) -> tuple[object, ...]:
+    place = stand.place
+    if place is None:
+        return (stand.standing,)
+    user = place.user
+    site = (user.file, user.function, user.line) if user else None
+    return (stand.standing is Standing.STOPPED, place.kind, place.context, site)
+
+
+def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
+    members = tuple(stand.member for stand in stands)
+    late_ones = set(members)
+    affected = tuple(number for number in waiters if number not in late_ones)
+    evidence = [piece for stand in stands for piece in evidence_of(case, stand)]
+    for meeting in case.picture.meetings:
+        evidence += evidence_of(case, case.stands[meeting.members[0]])[:1]
+    certain = all(stand.place is None or stand.place.certain for stand in stands)
+    strength = 1.0 if certain and affected else 0.8
+    if _contradicted(case, members):
+        strength *= 0.5
+    if _too_many(case, members, waiters):
+        strength *= 0.55
+    return Hit(
+        members=members,
+        affected=affected,
+        evidence=tuple(evidence),
+        strength=strength,
+        names_culprit=not _too_many(case, members, waiters) and not _all_for_keys(case, members),
+        collective=call_of(case, waiters),
+        location=location_of(case, stands[0]),
+        fields=subject_fields(case, stands, affected),
+    )
+
+
+def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
+    """Tell whether the whole job waits for keys of the store: who should set them is unknown."""
+    everyone = len(members) == len(case.stands) > 1
+    return everyone and all(WaitKind.STORE in kinds_of(case.stands[n]) for n in members)
+
+
+def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
+    """Tell whether the ledger knows these ranks, and blames others."""
+    blamed = {rank for finding in case.ledger.findings for rank in finding.culprits}
+    ranks = set(case.ranks(members))
+    return bool(blamed) and ranks <= case.ledger.spots.keys() and not ranks & blamed
+
+
+def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
+    """Tell whether the late ones are the many and merely run, or sleep between two tries.
+
+    Six ranks that went on and two that wait have parted; who is wrong cannot be seen: those that
+    poll may wait for what one of the others should do. Only at the start are the many late who
+    have not come.
+    """
+    if case.picture.meetings and all(m.kind is WaitKind.INIT for m in case.picture.meetings):
+        return False
+    runs = all(_runs_or_polls(case.stands[number]) for number in members)
+    return runs and bool(waiters) and count(case, members) >= count(case, waiters)
+
+
+def _runs_or_polls(stand: Stand) -> bool:
+    return stand.standing in {Standing.RUNNING, Standing.MOVING} or (
+        stand.standing is Standing.BLOCKED and kinds_of(stand) == {WaitKind.SLEEP}
+    )

@@ -1,0 +1,78 @@
+"""Matchers over jobs that get on, or that nothing holds."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import (
+    evidence_of,
+    location_of,
+    subject_fields,
+)
+from whyhang.analyzer.match.stands import OWN, WAITERS, count
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.signature import Hit
+
+
+class Moving(Record):
+    """The job as a whole goes on, and at every look the same few ranks hold the others up."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit if the waiting ranks had answers, or the late ones were seen to move."""
+        picture = case.picture
+        waiters = [s for s in case.stands if _mostly(s, WAITERS)]
+        behind = [s for s in case.stands if _mostly(s, OWN)]
+        moves = [s for s in behind if s.standing is Standing.MOVING]
+        if not behind or not waiters or not (picture.progress or moves):
+            return ()
+        numbers = tuple(s.member for s in waiters)
+        clear = count(case, [s.member for s in behind]) < count(case, numbers)
+        if not clear and (picture.progress or not moves):
+            return ()
+        return (
+            Hit(
+                members=tuple(s.member for s in behind) if clear else (),
+                affected=numbers if clear else (),
+                names_culprit=clear,
+                evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
+                strength=1.0 if picture.progress else 0.8,
+                location=location_of(case, behind[0]) if clear else None,
+                fields=subject_fields(case, behind, numbers),
+            ),
+        )
+
+
+def _mostly(stand: Stand, standings: set[Standing]) -> bool:
+    """Tell whether a member stood so at most looks: at all of two, at three of five."""
+    looks = (*stand.earlier, stand.standing)
+    return sum(was in standings for was in looks) > MOST * len(looks)
+
+
+MOST = 0.55
+
+
+def moving() -> Moving:
+    """Ask whether the job goes on although some rank is behind."""
+    return Moving()
+
+
+class AtEase(Record):
+    """Ranks were seen to go on, and nobody holds the others up."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        if not case.picture.progress or not case.stands or case.job.gone:
+            return ()
+        moved = [s for s in case.stands if s.motion.moved in {Moved.ON, Moved.STIRRED}]
+        return (
+            Hit(
+                names_culprit=False,
+                evidence=tuple(piece for s in moved[:3] for piece in evidence_of(case, s)[:1]),
+                fields=subject_fields(case, moved, ()),
+            ),
+        )
+
+
+def at_ease() -> AtEase:
+    """Ask whether the job simply runs."""
+    return AtEase()

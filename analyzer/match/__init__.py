@@ -49,16 +49,10 @@ from whyhang.analyzer.match.locks import (
 )
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
-from whyhang.analyzer.match.meeting import (
-    cut_off,
-    large_lost,
-    leftover,
-    meets_elsewhere,
-    port_held,
-    resolves_apart,
-)
+from whyhang.analyzer.match.meeting import cut_off, large_lost, meets_elsewhere, resolves_apart
 from whyhang.analyzer.match.moving import at_ease, moving
 from whyhang.analyzer.match.nccl_start import nccl_start
+from whyhang.analyzer.match.port import leftover, port_held
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.roots import roots_differ
 from whyhang.analyzer.match.sockets import not_connected

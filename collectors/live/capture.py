@@ -120,11 +120,11 @@ class Capture:
             self._look(last=number + 1 == self.options.looks)
         self._excerpts = self._read_excerpts()
         self._records = self._read_recorders()
+        self._read_aside()
         until = time.monotonic() + EXTRA  # what is asked beside the looks shares it
         self._finish_stores()
         self._finish_ras(ras, max(0.05, until - time.monotonic()))
         self._finish_gpus(max(0.0, until - time.monotonic()))
-        self._read_aside()
         self._fingerprints = [
             *self._fingerprints,
             *pressure.claims(self.hostname),
@@ -331,6 +331,9 @@ class Capture:
         """Take what the stores have answered by now, or until their time is up."""
         if self._reading is not None:
             self._tell("waiting for the store")
+            for _ in self.meanwhile or ():  # what is left of it, as long as there is time
+                if not self._reading.pending():
+                    break
             self._stores, gaps, touched = self._reading.finish(self.hostname)
             self._gaps += gaps
             self._touched += touched

@@ -109,6 +109,10 @@ class Reading:
                 task[kind] = pid
         return task
 
+    def pending(self) -> bool:
+        """Tell whether some store has not answered yet."""
+        return any(thread.is_alive() for thread in self._threads)
+
     def finish(self, hostname: str) -> tuple[list[StoreView], list[Gap], list[str]]:
         """Wait for the answers; give them, what is missing, and what was done."""
         until = time.monotonic() + self._limit + self._grace + GRACE

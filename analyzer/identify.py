@@ -74,7 +74,7 @@ class _Registry:
         self._by_pid: dict[tuple[str | None, int], _Entity] = {}
         self._by_rank: dict[int, list[_Entity]] = defaultdict(list)
         self._by_label: dict[tuple[str | None, str], _Entity] = {}
-        self._pids: dict[int, list[_Entity]] = defaultdict(list)
+        self._pids: dict[int, dict[int, _Entity]] = defaultdict(dict)  # of equal pid, by identity
         self._pid_ranks = pid_ranks
 
     def entity(self, who: Who, *, alone: object = None) -> _Entity:
@@ -91,8 +91,7 @@ class _Registry:
         found.learn(who)
         if found.pid is not None:
             self._by_pid.setdefault((found.host, found.pid), found)
-            if found not in self._pids[found.pid]:
-                self._pids[found.pid].append(found)
+            self._pids[found.pid][id(found)] = found
         if found.rank is not None and found not in self._by_rank[found.rank]:
             self._by_rank[found.rank].append(found)
         return found
@@ -137,7 +136,7 @@ class _Registry:
 
     def _only_pid(self, pid: int) -> _Entity | None:
         same = self._pids[pid]
-        return same[0] if len(same) == 1 else None
+        return next(iter(same.values())) if len(same) == 1 else None
 
 
 def _compatible(entity: _Entity, who: Who) -> bool:
@@ -327,11 +326,11 @@ def _said_copies(label: str | None) -> int:
 
 
 def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
-    found: dict[int, tuple[int, ...]] = {}
+    found: dict[int, list[int]] = defaultdict(list)
     for member in members:
         if member.pid is not None:
-            found[member.pid] = (*found.get(member.pid, ()), member.id)
-    return found
+            found[member.pid].append(member.id)
+    return {pid: tuple(ids) for pid, ids in found.items()}
 
 
 def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from whyhang.collectors.logs.scan import LogReader
 
 
-SHARED_FROM, SHARED_TO = 4 << 10, 128 << 20
-"""Bytes of a log that one of several processes reads alone."""
+SHARED_FROM, SHARED_TO = 512, 128 << 20
+"""Bytes of a text that one of several processes reads alone; smaller ones are read as quickly here."""
 
 _NO_TEXT = (b"\x80", b"\x7fELF", b"{")
 _NEEDED = ("analyzer.align", "analyzer.diagnose", "analyzer.identify", "signatures.frames")

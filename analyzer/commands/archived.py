@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 SHARED_FROM, SHARED_TO = 512, 128 << 20
-"""Bytes of a text that one of several processes reads alone; smaller ones are read as quickly here."""
+"""Bytes of a text that one of several processes reads; smaller ones are read as soon here."""
 
 _NO_TEXT = (b"\x80", b"\x7fELF", b"{")
 _NEEDED = ("analyzer.align", "analyzer.diagnose", "analyzer.identify", "signatures.frames")

@@ -79,7 +79,8 @@ def parse(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
     position = start + 1
     while position < len(piece.lines):
         line = piece.lines[position]
-        cells = next(csv.reader([line.text], skipinitialspace=True), []) if line.text else []
+        told = line.text.replace("\0", "")  # the csv module of Python 3.10 raises on these
+        cells = next(csv.reader([told], skipinitialspace=True), []) if told else []
         if len(cells) < len(names) or columns(line.text) is not None:
             break
         if len(cells) > len(names):  # a process name with commas in it

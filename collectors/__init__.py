@@ -2,13 +2,13 @@
 
 ``READERS`` is all that reads files, in the order in which a file is offered to them; several
 may take something from one file. A new kind of evidence adds its reader here. ``LIVE_READERS``
-are those of them for the files that a look at a live job yields, ``DUMP_READERS`` those for
-pickles. They are imported when they are first asked for: nobody must wait for readers of what
-is not there.
+are those of them for the files that a look at a live job yields. They are imported when they
+are first asked for: nobody must wait for readers of what is not there.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,17 +18,15 @@ if TYPE_CHECKING:
 
     READERS: tuple[Reader, ...]
     LIVE_READERS: tuple[Reader, ...]
-    DUMP_READERS: tuple[Reader, ...]
 
 
 def readers_for(starts: Iterable[bytes]) -> tuple[Reader, ...]:
     """Give the readers that files may need which begin so: for recorder dumps alone, few."""
-    from whyhang import collectors  # noqa: PLC0415 - only so it is asked for by name
-
     only_pickles = all(start.startswith(b"\x80") for start in starts)
-    return collectors.DUMP_READERS if only_pickles else collectors.READERS
+    return _dump_readers() if only_pickles else _readers()
 
 
+@functools.cache
 def _dump_readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
@@ -36,6 +34,7 @@ def _dump_readers() -> tuple[Reader, ...]:
     return (OwnFiles(), FlightRecorder())
 
 
+@functools.cache
 def _live_readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.stacks import pyspy  # noqa: PLC0415 - see above
@@ -44,6 +43,7 @@ def _live_readers() -> tuple[Reader, ...]:
     return (OwnFiles(), pyspy.JSON, StackPeers())
 
 
+@functools.cache
 def _readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
@@ -84,12 +84,7 @@ def _readers() -> tuple[Reader, ...]:
 if not TYPE_CHECKING:  # type checkers would take every submodule for a tuple of readers
 
     def __getattr__(name: str) -> tuple[Reader, ...]:
-        makers = {
-            "READERS": _readers,
-            "LIVE_READERS": _live_readers,
-            "DUMP_READERS": _dump_readers,
-        }
+        makers = {"READERS": _readers, "LIVE_READERS": _live_readers}
         if name not in makers:
             raise AttributeError(name)
-        found = globals()[name] = makers[name]()
-        return found
+        return makers[name]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ELSEWHERE, dump, process, report_of
+from small_jobs import ELSEWHERE, case_of, dump, process, report_of
 
 from whyhang.analyzer.model import NO_INTERPRETER, Claim, Fact, Gap, Source, Who, replace
 from whyhang.collectors.stacks.pyspy import lacks_interpreter
@@ -41,6 +41,7 @@ def test_ranks_behind_their_program_wait_in_mpi_finalize() -> None:
 @pytest.mark.parametrize("facts", [[*_ended(0), *_ended(1)], [*_ended(0, age=1.0), *_running(1)]])
 def test_a_process_that_may_only_have_begun_is_not_at_its_end(facts: list[Fact]) -> None:
     """Without another rank's stack, or just after the start, py-spy's word proves no end."""
+    assert case_of(facts).stands[0].place is None
     assert all(f.category != "mpi-missing-rank" for f in report_of(facts).findings)
 
 

@@ -43,5 +43,6 @@ def test_it_is_used_like_a_compiled_one() -> None:
     assert lazy_re.compile(rb"\d+").sub(b"#", b"step 12 of 30") == b"step # of #"
     named = lazy_re.compile(r"(?P<rank>\d+)")
     assert named.groupindex == {"rank": 1}
+    wrong = lazy_re.compile("(")  # nothing is compiled yet
     with pytest.raises(re.error):
-        lazy_re.compile("(").search("x")
+        wrong.search("x")

@@ -53,7 +53,7 @@ def test_a_call_that_all_make_for_the_first_time_blames_nobody() -> None:
 
     report = job(*[(ahead, len(ahead) - 1)] * 2, *[(behind, len(behind) - 1)] * 2)
 
-    assert {rank for f in report.findings for rank in f.culprits} <= {2, 3}
+    assert not {rank for f in report.findings for rank in f.culprits}
 
 
 def test_two_ranks_are_enough_where_one_goes_on_as_both_did() -> None:
@@ -73,7 +73,8 @@ def test_two_ranks_are_enough_where_one_goes_on_as_both_did() -> None:
     finding = only(judge(tracks))
 
     assert (finding.verdict, finding.culprits) == (Verdict.SKIPPED, (1,))
-    assert finding.site is None or finding.site.line in {11, 12}
+    assert finding.site is not None
+    assert finding.site.line == 12
 
 
 @pytest.mark.parametrize(("field", "odd"), [("size", {"size": (9,)}), ("dtype", {"dtype": "Half"})])

@@ -225,3 +225,4 @@ def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:
     assert len(found) < 40
     assert found[0].text.endswith("time 0")
     assert found[-1].text.endswith("time 8999")
+    assert sum(line.count for line in found) == 9000

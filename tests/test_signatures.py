@@ -170,6 +170,7 @@ def test_what_looks_like_a_command_is_one() -> None:
             scripts.append(command)
             if bad:
                 wrong.append(f"{signature.id}: {step} {bad}")
+    assert len(scripts) > 100
     assert not wrong, "\n".join(wrong)
     parsed = subprocess.run(
         ["bash", "-n"], input="\n".join(scripts), capture_output=True, text=True, check=False

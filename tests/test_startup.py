@@ -238,5 +238,6 @@ def test_a_rank_that_is_counted_and_nobody_is_misses() -> None:
     here = [claim for rank in range(3) for claim in joins(rank, 4)]
     first = report_of([*facts, *here]).findings[0]
     assert (first.category, first.culprit_ranks) == ("init-missing-rank", (3,))
+    assert first.signature == "init-joins-too-many"
     far = [claim for rank in range(3) for claim in joins(rank, 4, "10.0.0.1:9")]
     assert "init-joins-too-many" not in {f.signature for f in report_of([*facts, *far]).findings}

@@ -129,12 +129,18 @@ def test_half_a_bundle_is_none(
 
 
 @pytest.mark.parametrize("name", ["job.zip", "full"])
-def test_a_bundle_that_cannot_be_is_refused_before_work(tmp_path: Path, name: str) -> None:
+def test_a_bundle_that_cannot_be_is_refused_before_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """What was taken of a job is not lost to a wrong name."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "old.log").touch()
     with pytest.raises(BundleError):
         check_name(tmp_path / name)
+    monkeypatch.setattr(
+        "whyhang.collectors.live.capture.capture", lambda *_, **__: pytest.fail("work was done")
+    )
+    assert main(["collect", str(os.getpid()), "-o", str(tmp_path / name)]) == 1
 
 
 def test_who_stands_where_comes_right_after_the_answer() -> None:

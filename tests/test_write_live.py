@@ -45,7 +45,11 @@ def test_a_blocked_write_is_not_cut_short(how: str, *, native: bool) -> None:
     )
     theirs.close()
     try:
+        ours.settimeout(20)
+        until = time.monotonic() + 20
         while not asleep(job.pid):
+            assert job.poll() is None
+            assert time.monotonic() < until
             time.sleep(0.05)
         time.sleep(0.2)
         taken = capture(job.pid, Options(interval=0.1, native=native), lambda _: None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from pathlib import Path
 
 from whyhang.analyzer.commands import live
 from whyhang.analyzer.commands.progress import Progress
@@ -33,12 +33,12 @@ class Collect:
             if not text.isdigit():
                 raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
         options.save = options.output
-        before = os.path.exists(options.output)  # noqa: PTH110 - pathlib takes time to import
+        before = Path(options.output).exists()
         try:
             with Progress() as progress:
                 live.facts([int(text) for text in options.pid], options, progress)
         except BaseException:
-            if not before and os.path.exists(options.output):  # noqa: PTH110
+            if not before and Path(options.output).exists():
                 sys.stderr.write(f"whyhang: what was taken so far is in {options.output}\n")
             raise
         for error in getattr(options, "unsaved", ()):

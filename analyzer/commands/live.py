@@ -11,7 +11,7 @@ from whyhang.analyzer.errors import BundleError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whyhang.analyzer.case import Case, Stand
+    from whyhang.analyzer.case import Case
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
     from whyhang.collectors.files.bundle import Bundle
@@ -152,23 +152,25 @@ def _looked(pid: int, options: argparse.Namespace, progress: Progress) -> Captur
 
 def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
     """Read what was taken, and look further as often and as deep as it takes."""
+    from whyhang.analyzer.commands import unclear  # noqa: PLC0415 - not for `--help`
+
     cards = tuple(getattr(options, "cards", ()))
     read = _read(taken.bundle(), cards)
     case = _aligned(read)
-    unclear = case.picture.progress or _late_one_may_come(case)
-    if options.looks > 1 and ((unclear and case.picture.roots) or _all_run(case)):
+    may_come = case.picture.progress or unclear.late_one_may_come(case)
+    if options.looks > 1 and ((may_come and case.picture.roots) or unclear.all_run(case)):
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = _aligned(read)
-    speaking = _with_a_peer(case)
+    speaking = unclear.with_a_peer(case)
     if speaking:
         taken.peers(speaking)
         read = _read(taken.bundle(), cards)
-    if together := _all_in_collectives(case):
+    if together := unclear.all_in_collectives(case):
         taken.counters(together)
         read = _read(taken.bundle(), cards)
     if options.native == "auto":
-        open_questions = _undecided(case)
+        open_questions = unclear.undecided_pids(case)
         if open_questions:
             taken.native_stacks(open_questions)
             read = _read(taken.bundle(), cards)
@@ -201,83 +203,6 @@ def _aligned(read: list[Fact]) -> Case:
     from whyhang.signatures.frames import TABLE  # noqa: PLC0415
 
     return align(identify(read), TABLE)
-
-
-def _with_a_peer(case: Case) -> list[int]:
-    """List the pids of ranks whose call names another rank, in a job where nobody is late.
-
-    Sends and receives, broadcasts and their like. Who is late is the cause without that.
-    """
-    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415 - not for `--help`
-    from whyhang.collectors.stacks.peers import ROOTED  # noqa: PLC0415
-
-    if case.picture.progress or case.picture.roots:
-        return []
-    pids = [
-        case.member(number).pid
-        for meeting in case.picture.meetings
-        if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
-        for number in meeting.members
-    ]
-    return [pid for pid in pids if pid is not None]
-
-
-def _late_one_may_come(case: Case) -> bool:
-    """Tell whether a rank that others wait for is in what ends by itself, if only it is waited for.
-
-    It runs or sleeps, or its DataLoader's worker does: a step may take longer than two looks.
-    """
-    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.describe import busy_worker  # noqa: PLC0415
-    from whyhang.analyzer.motion import Moved  # noqa: PLC0415
-    from whyhang.analyzer.waits import WaitKind  # noqa: PLC0415
-
-    def ends_by_itself(stand: Stand) -> bool:
-        settled = {Standing.MOVING, Standing.STOPPED, Standing.GONE}
-        if stand.standing in settled or not case.picture.meetings:
-            return False
-        worker = busy_worker(stand)
-        places = [stand.place, worker[1] if worker is not None else None]
-        return (
-            stand.standing is Standing.RUNNING
-            or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
-            or (starting and stand.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
-        )
-
-    starting = all(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
-    return any(ends_by_itself(case.stands[number]) for number in case.picture.roots)
-
-
-def _all_in_collectives(case: Case) -> list[int]:
-    """List the pids of ranks that all wait in collectives, though perhaps in different steps."""
-    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
-
-    waits = {Standing.WAITING, Standing.MAYBE}
-    together = all(stand.standing in waits for stand in case.stands)
-    if case.picture.progress or len(case.stands) < 2 or not together:
-        return []
-    pids = [case.member(stand.member).pid for stand in case.stands]
-    return [pid for pid in pids if pid is not None]
-
-
-def _all_run(case: Case) -> bool:
-    """Tell whether all ranks compute and none waits, so that a step may take longer than a look."""
-    from whyhang.analyzer.case import Standing  # noqa: PLC0415 - not for `--help`
-
-    runs = {Standing.RUNNING, Standing.MOVING}
-    return bool(case.stands) and all(stand.standing in runs for stand in case.stands)
-
-
-def _undecided(case: Case) -> list[int]:
-    """List the pids whose Python stack leaves open what they wait for."""
-    from whyhang.analyzer.waits import undecided  # noqa: PLC0415 - not for `--help`
-
-    pids = []
-    for stand in case.stands:
-        member = case.member(stand.member)
-        if stand.place is not None and member.pid is not None and undecided(stand.place):
-            pids.append(member.pid)
-    return pids
 
 
 def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:

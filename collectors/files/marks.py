@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 from typing import TYPE_CHECKING, BinaryIO
+
+from whyhang.collectors.files.pieces import read_into
 
 if TYPE_CHECKING:
     import hyperscan
@@ -35,7 +36,7 @@ class Marks:
         data = bytearray(longest + PIECE)  # one for all pieces: fresh memory costs as much as both
         kept = 0
         while size > 0:
-            got = _read_into(stream, data, kept, min(PIECE, size))
+            got = read_into(stream, data, kept, min(PIECE, size))
             if not got:
                 break
             size -= got
@@ -82,13 +83,3 @@ class Marks:
         except hyperscan.HyperscanError:  # a processor that it does not know
             return None
         return database
-
-
-def _read_into(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
-    """Read up to ``size`` bytes to a place, and give how many there were."""
-    if isinstance(stream, io.BufferedIOBase):
-        with memoryview(data) as view, view[at : at + size] as free:
-            return stream.readinto(free)
-    chunk = stream.read(size)
-    data[at : at + len(chunk)] = chunk
-    return len(chunk)

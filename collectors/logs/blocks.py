@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import bisect
 import functools
-import io
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from whyhang.analyzer import lazy_re
+from whyhang.collectors.files.pieces import read_into
 
 READ = 4 << 20  # bytes of a block
 PIECE = 128 << 10  # bytes read at once
@@ -178,7 +178,7 @@ def _read(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
     got = 0
     while got < size:
         try:
-            more = _read_piece(stream, data, at + got, min(PIECE, size - got))
+            more = read_into(stream, data, at + got, min(PIECE, size - got))
         except Exception:
             if got:
                 break  # it will fail again
@@ -187,15 +187,6 @@ def _read(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
             break
         got += more
     return got
-
-
-def _read_piece(stream: BinaryIO, data: bytearray, at: int, size: int) -> int:
-    if isinstance(stream, io.BufferedIOBase | io.RawIOBase):
-        with memoryview(data) as view, view[at : at + size] as free:
-            return stream.readinto(free) or 0
-    chunk = stream.read(size)
-    data[at : at + len(chunk)] = chunk
-    return len(chunk)
 
 
 def _stop(data: bytearray, start: int, end: int, *, more: bool, read: int) -> int:

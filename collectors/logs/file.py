@@ -28,16 +28,15 @@ from whyhang.collectors.logs.syntax import is_whole
 if TYPE_CHECKING:
     import regex
 
-STORM = 4096  # hits of one pattern in one file, after which only some are looked at:
-SPOKEN = 8  # the first of each speaker, and its last of each block,
-MAX_SPOKEN_OF = 50_000  # up to so many, and then
-STORM_FIRST, STORM_LAST = 32, 8  # of each block
+STORM = 4096  # hits of one pattern in one file, after which only some are looked at
+SPOKEN = 8  # of those, the first of each speaker; beside them its last of each block
+MAX_CHOSEN = 50_000  # lines chosen so; after them
+STORM_FIRST, STORM_LAST = 32, 8  # the first and last of each block
 SAMPLED = 16384  # hits of a sampled pattern in one file among which each speaker's last is found
 SAMPLE = 2  # hits of it in each block after that
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
-MAX_UNSPOKEN = 120  # lines without a rank, after which none is expected
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -87,9 +86,12 @@ class FileScan:
         try:
             with contextlib.ExitStack() as stack:
                 line = 1
-                for block, (hits, marks) in searched(
-                    self._parts(stack, told), self.searcher, self.threads
-                ):
+                parts = self._parts(stack, told)
+                # Its threads end before the file is closed that they read.
+                found = stack.enter_context(
+                    contextlib.closing(searched(parts, self.searcher, self.threads))
+                )
+                for block, (hits, marks) in found:
                     block.line = line
                     self._block(block, hits, marks)
                     line = block.line_at(block.stop)
@@ -168,8 +170,6 @@ class FileScan:
             return
         processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
         for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
-            if number > MAX_UNSPOKEN and not self.last_words:
-                break
             if not raw.strip():
                 continue
             for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
@@ -281,7 +281,7 @@ class FileScan:
         A thousand ranks that say the same are a thousand facts, one that says it over and over
         is one.
         """
-        if self.chosen[number] >= MAX_SPOKEN_OF:
+        if self.chosen[number] >= MAX_CHOSEN:
             few = STORM_FIRST + STORM_LAST
             return places if len(places) <= few else places[:STORM_FIRST] + places[-STORM_LAST:]
         last: dict[bytes, Hit] = {}

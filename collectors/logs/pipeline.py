@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from whyhang.collectors.logs.blocks import Block
@@ -53,7 +53,7 @@ class _Source:
 
 def searched(
     parts: Iterable[Part], searcher: Searcher, threads: int | None = None
-) -> Iterator[tuple[Block, Searched]]:
+) -> Generator[tuple[Block, Searched], None, None]:
     """Give each block with what was found in it, in order.
 
     Raises what reading them raises, after all those before have been given.

@@ -143,6 +143,15 @@ def test_a_bundle_that_cannot_be_is_refused_before_work(
     assert main(["collect", str(os.getpid()), "-o", str(tmp_path / name)]) == 1
 
 
+@pytest.mark.parametrize("pid", ["abc", "²", ""])
+def test_what_is_no_pid_is_said_to_be_none(
+    pid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also what only looks like a number."""
+    assert main(["collect", pid, "-o", str(tmp_path / "b")]) == 2
+    assert "is not a PID" in capsys.readouterr().err
+
+
 def test_who_stands_where_comes_right_after_the_answer() -> None:
     """Below the first line stand the ranks, those that wait for others last."""
     blocks = page(report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})))

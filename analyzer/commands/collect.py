@@ -30,7 +30,7 @@ class Collect:
     def run(self, options: argparse.Namespace) -> int:
         """Collect and write the bundle."""
         for text in options.pid:
-            if not text.isdigit():
+            if not (text.isascii() and text.isdecimal()):
                 raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
         options.save = options.output
         before = Path(options.output).exists()

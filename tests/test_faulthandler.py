@@ -142,3 +142,12 @@ def test_a_cpp_stack_is_no_dump() -> None:
     )
 
     assert facts(READER, text) == []
+
+
+def test_where_a_process_broke_is_no_place_where_it_waits() -> None:
+    """A process that crashed is dead; one that aborted itself did so where it stood."""
+    died = "Fatal Python error: {}\n\n{}"
+    broken = died.format("Segmentation fault", DUMP) + died.format("Bus error", DUMP)
+    assert dumps(READER, broken, "rank5.txt") == []
+    assert len(dumps(READER, died.format("Aborted", DUMP), "rank5.txt")) == 1
+    assert len(dumps(READER, broken + "Timeout (0:05:00)!\n" + DUMP, "rank5.txt")) == 1

@@ -370,6 +370,44 @@ def test_logs_that_end_before_the_first_step_are_not_called_healthy() -> None:
     assert diagnosed({None: text + "[rank0] step 10 loss 0.3\n"}).verdict == "healthy"
 
 
+def test_communicators_alone_tell_nothing_of_work() -> None:
+    """A job that hangs in its first collective leaves NCCL's start behind, and nothing else."""
+    comm = "n1:{0}:{0} [{0}] NCCL INFO comm 0x7f5b6400{0} rank {0} nranks 2 cudaDev {0} busId 40"
+    start = "NCCL version 2.7.8+cuda10.2\n" + "".join(
+        f"{comm.format(rank)} - Init COMPLETE\n" for rank in (0, 1)
+    )
+    head = "# nThread 1 nGpus 2 minBytes 8 step: 2(factor) warmup iters: 5 iters: 20 validation: 1"
+    row = "  8   2   float   sum   -1   8.49   0.00   0.00   0   8.37   0.00   0.00   0"
+    assert diagnosed({None: start}).verdict == "inconclusive"
+    assert diagnosed({None: f"{head}\n{start}"}).verdict == "inconclusive"
+    command = "$ python main.py --lr 0.01 --epochs 20"
+    assert diagnosed({None: f"{command}\n{start}"}).verdict == "inconclusive"
+    assert diagnosed({None: f"{head}\n{start}{row}\n"}).verdict == "healthy"
+    assert diagnosed({None: f"{start}step 10 loss 0.3\n"}).verdict == "healthy"
+
+
+def test_a_host_without_nvswitch_needs_no_fabric_manager() -> None:
+    """The service ends where it has nothing to do, and that harms nobody."""
+    unit = "Jul 01 13:06:53 n1 systemd[1]: nvidia-fabricmanager.service: Failed with result 'x'."
+    idle = "Jul 01 13:06:53 n1 nv-fabricmanager[41]: error:WARNING Nothing to do"
+    broken = diagnosed({None: unit})
+    assert [finding.category for finding in broken.findings] == ["nvlink-error"]
+    needless = diagnosed({None: f"{idle} [NV_WARN_NOTHING_TO_DO]\n{unit}\n"})
+    assert "nvlink-error" not in {finding.category for finding in needless.findings}
+
+
+def test_a_process_stuck_in_the_gpu_driver_is_no_trouble_of_storage() -> None:
+    """The call trace below a hung task tells whose call does not return."""
+    task = (
+        "[721.0] INFO: task python3:5403 blocked for more than 120 seconds.\n"
+        '[721.0] "echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.\n'
+        "[721.0]  mutex_lock+0x34/0x40\n[721.0]  {}+0x1e/0x40 [{}]\n"
+    )
+    driver = diagnosed({None: task.format("uvm_ioctl", "nvidia_uvm")}).findings[0]
+    storage = diagnosed({None: task.format("nfs4_file_open", "nfsv4")}).findings[0]
+    assert (driver.category, storage.category) == ("gpu-hardware-xid", "storage-io-blocked")
+
+
 def test_who_waited_in_vain_leads_where_no_cause_is_known() -> None:
     """That the launcher then ended the job says less than that ranks timed out before."""
     timeout = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation"

@@ -33,6 +33,11 @@ HEADER = "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] "
             Who(rank=2, trust=Trust.PREFIX),
             "late prefix",
         ),
+        (
+            "[2022-05-31T14:29:44.163901Z] dc5b74e6 [rank=2] || Fatal Python error: Aborted",
+            Who(rank=2, trust=Trust.PREFIX),
+            "Fatal Python error: Aborted",
+        ),
         ("[12345.678901] NVRM: Xid", NOBODY, "NVRM: Xid"),
         ("<6>[Tue Jul  1 13:06:53 2026] NVRM: Xid", NOBODY, "NVRM: Xid"),
         ("Jul  1 13:06:53 gpu12 kernel: [1.123456] NVRM: Xid", Who(host="gpu12"), "NVRM: Xid"),

@@ -145,6 +145,9 @@ def test_nobody_is_blamed_where_all_wait_for_a_key() -> None:
     """All ranks read and none sets: which of them should have is not known."""
     first = report_of(ready(dict.fromkeys(range(3), WAITS_FOR_KEY))).findings[0]
     assert (first.category, first.culprit_ranks) == ("store-key-never-set", None)
+    environ = {"WORLD_SIZE": "3"}
+    alone = report_of([*looks(1, WAITS_FOR_KEY, environ=environ)]).findings[0]
+    assert (alone.category, alone.culprit_ranks) == ("store-key-never-set", None)
 
 
 def test_a_rank_elsewhere_is_not_a_mismatch_of_groups() -> None:

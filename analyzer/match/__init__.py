@@ -40,7 +40,13 @@ from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, n
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
 from whyhang.analyzer.match.late import blocked_in, late
-from whyhang.analyzer.match.ledger import awaits_unrecorded, ledger, set_up, silent_in_log
+from whyhang.analyzer.match.ledger import (
+    awaits_unrecorded,
+    ledger,
+    only_set_up,
+    set_up,
+    silent_in_log,
+)
 from whyhang.analyzer.match.locks import (
     Holder,
     file_lock,
@@ -140,6 +146,7 @@ __all__ = [
     "never_launched",
     "not_connected",
     "one_way",
+    "only_set_up",
     "parted",
     "port_held",
     "quiet_logs",

@@ -283,7 +283,8 @@ def _has_begun(case: Case) -> bool:
     """Tell whether the job is seen to work, or nothing says that these are logs of its ranks."""
     said = {claim.about for claim in case.job.claims}
     ranks = any(c.about == "log-end" and c.who.rank is not None for c in case.job.claims)
-    return "sign-of-life" in said or not (ranks or said & {"world_size", "launcher", "program"})
+    started = said & {"world_size", "launcher", "program", "nccl_version"}
+    return "sign-of-life" in said or not (ranks or started)
 
 
 def quiet_logs(*, started: bool = True) -> QuietLogs:

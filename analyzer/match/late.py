@@ -153,8 +153,8 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
 
 
 def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
-    """Tell whether the whole job waits for keys of the store: who should set them is unknown."""
-    everyone = len(members) == len(case.stands) > 1
+    """Tell whether all that are known wait for keys of the store: who should set them is not."""
+    everyone = len(members) == len(case.stands)
     return everyone and all(WaitKind.STORE in kinds_of(case.stands[n]) for n in members)
 
 

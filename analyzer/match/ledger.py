@@ -109,6 +109,24 @@ def set_up() -> SetUp:
     return SetUp()
 
 
+class OnlySetUp(Record):
+    """Communicators were set up, and nothing is heard of any work with them.
+
+    A job that hangs in its first collective leaves such a log as well as one that goes on.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit that blames nobody."""
+        kinds = {track.kind for track in case.job.tracks}
+        lives = any(claim.about == "sign-of-life" for claim in case.job.claims)
+        return (Hit(names_culprit=False),) if kinds == {"nccl-init"} and not lives else ()
+
+
+def only_set_up() -> OnlySetUp:
+    """Ask whether setting up communicators is all that is heard of; see ``OnlySetUp``."""
+    return OnlySetUp()
+
+
 def _hit(case: Case, finding: Finding) -> Hit:
     members, missing = _members(case, finding.culprits)
     affected, _ = _members(case, finding.affected or finding.waiting)

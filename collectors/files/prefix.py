@@ -24,7 +24,7 @@ _CLOCK = (
 # Each alternative names its kind; the longest and surest come first.
 _PREFIX = lazy_re.compile(
     _ANSI + r"(?:"
-    r"\[(?:rank|RANK|Rank)[ :=]{0,2}(?P<rank>\d{1,6})\](?:: ?| ?)"  # torch 2.2+, Lightning
+    r"\[(?:rank|RANK|Rank)[ :=]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
     r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6}): ?"
     r"|\[(?:[\w.-]+@)?\d+,(?P<mpi>\d{1,6})\](?:<std\w+>:? ?|: ?)"  # mpirun --tag-output
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:
@@ -50,6 +50,8 @@ def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:
     in a log where every line has one (``is_numbered``). With a torchrun prefix behind it, such a
     number counts nodes or tasks, not ranks.
     """
+    if line[9:15] == "[rank=":  # Determined: behind the container's id
+        line = line[9:]
     first = line[:1]
     if first not in _STARTS and not (numbered and (first == " " or first.isdigit())):
         return NOBODY, line

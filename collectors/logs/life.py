@@ -9,12 +9,13 @@ from __future__ import annotations
 from whyhang.analyzer import lazy_re
 
 _SIGNS = lazy_re.compile(
-    r"""(?ix)
-      \b(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
-    | \b(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
+    r"""(?imx)
+      \b(?<!--)(?!iters:|step:\ \d+\()(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
+    | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
     | \d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
     | \d+%\|
     | \b(?:Abort|Destroy)\ COMPLETE
+    | ^\s*\d+\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
     | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
     | \b(?:training|job|run|evaluation|all\ tests?)\b.{0,20}\b(?:complete|completed|finished|done|passed)\b
     | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b
@@ -28,8 +29,13 @@ _PROGRAM = lazy_re.compile(
 )
 
 
+_NCCL = lazy_re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
+
+
 def program(text: str) -> str | None:
     """Give what shows that a text is the output of a training program, or None."""
+    if found := _NCCL.search(text):
+        return found.group(0)
     if "torchrun" not in text and "-packages/" not in text:  # in a tenth of the time
         return None
     found = _PROGRAM.search(text)

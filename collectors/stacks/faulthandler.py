@@ -29,6 +29,11 @@ _HEAD = lazy_re.compile(
 _FRAME = lazy_re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
 _DEBRIS = lazy_re.compile(r"File |, line|\(most recent call first\)|Thread 0x")
 _NEW_DUMP = ("Fatal Python error", "Timeout (")
+# A process that broke waits for nothing: where it stood says what broke. One that aborted itself
+# mostly did so because of a wait, and stands there.
+_BROKE = lazy_re.compile(
+    r"Fatal Python error: (?:Segmentation fault|Bus error|Illegal instruction|Floating)"
+)
 _SKIPPED = ("<no Python frame>", "...", "<tstate is freed>", "<freed thread state>")
 
 
@@ -75,12 +80,17 @@ class _Reading:
     def sections(self) -> Iterator[Section]:
         text = self._passage.text
         heads = list(_HEAD.finditer(text))
+        before, broke = text[: heads[0].start()] if heads else "", False
         if heads:
-            yield from self._gather.heed(text[: heads[0].start()])
+            yield from self._gather.heed(before)
         for number, head in enumerate(heads):
             end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
             body = _body(text[head.end() : end])
-            self._add(head, body)
+            if any(mark in before for mark in _NEW_DUMP):
+                broke = _BROKE.search(before) is not None
+            before = body.rest
+            if not broke:
+                self._add(head, body)
             if number + 1 < len(heads):
                 if any(mark in body.rest for mark in _NEW_DUMP):
                     self._gather.close()

@@ -17,7 +17,8 @@ SIGNATURE = Signature(
         r"The wait execution of the Notify register times out",
         r"Stream synchronize timeout\. \w+ execute failed",
         r"hccl fftsplus task timeout occurred",
-        r"NPU function error: .{0,120}error code is 50704[68]",
+        r"rt\w+Synchronize\w* execute failed, reason=\[(?:task|stream sync) timeout\]",
+        r"NPU (?:function )?error[:,] .{0,120}error code is (?:50704[68]|107020)",
     ),
     means=(
         "A rank on an NPU waited for another one until the limit. Which rank did not come, the "
@@ -47,6 +48,8 @@ SIGNATURE = Signature(
             "RuntimeError: npuSynchronizeDevice:torch_npu/csrc/core/npu/NPUStream.cpp:390 NPU "
             "function error: aclrtSynchronizeDevice, error code is 507046"
         ),
+        "rtDeviceSynchronize execute failed, reason=[task timeout][FUNC:FuncErrorReason]",
+        "torch_npu/csrc/core/npu/NPUStream.cpp:370 NPU error, error code is 107020.",
     ),
     misses=(
         "RuntimeError: NPU function error: aclrtMalloc, error code is 207001",

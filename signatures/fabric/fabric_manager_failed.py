@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         r"Failed to start (?:nvidia-fabricmanager|NVIDIA [Ff]abric ?[Mm]anager)",
         r"fabric ?manager.*version.*(?:does not|doesn't) match",
     ),
+    unless=log(r"NV_WARN_NOTHING_TO_DO"),  # a host without NVSwitches, which needs none
     means="The Fabric Manager of this host is down, so NVSwitch does not work there.",
     confidence=0.85,
     remedies=(
@@ -46,6 +47,12 @@ SIGNATURE = Signature(
             "driver version 570.124.06. Please update with matching NVIDIA driver package."
         ),
     ),
-    misses=("Jul 01 13:06:53 node7 systemd[1]: Started NVIDIA fabric manager service.",),
+    misses=(
+        "Jul 01 13:06:53 node7 systemd[1]: Started NVIDIA fabric manager service.",
+        (
+            "nv-fabricmanager[4177]: request to query NVSwitch device information from NVSwitch "
+            "driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
+        ),
+    ),
     outranks=("launcher-exit-code",),
 )

@@ -21,7 +21,7 @@ SIGNATURE = Signature(
     ),
     when=log(
         r"[Mm]essage truncated : receiving (?P<theirs>\d+) bytes instead of (?P<ours>\d+)",
-        r"collective mismatch error, local size (?P<ours>\d+) remote size (?P<theirs>\d+)",
+        r"collective mismatch error,? local size (?P<ours>\d+) remote (?:size )?(?P<theirs>\d+)",
     ),
     means=(
         "Two ranks met in the same place with different amounts of data: their tensors, data "
@@ -54,6 +54,10 @@ SIGNATURE = Signature(
         (
             "node3:99:140 [1] transport/net_ib.cc:1200 NCCL WARN NET/IB : req 0/1 tag 5 peer "
             "10.1.0.4<43210> collective mismatch error, local size 4096 remote size 8192"
+        ),
+        (
+            "node3:99:140 [1] transport/net_ib.cc:665 NCCL WARN NET/IB : collective mismatch "
+            "error local size 8192 remote 4096 addr 7ff7d1530000 rkey 2553d seq 14/1c"
         ),
         (
             "node3:99:140 [1] transport/net_socket.cc:330 NCCL WARN NET/Socket : message "

@@ -17,6 +17,8 @@ SIGNATURE = Signature(
     title="InfiniBand connections cannot be brought up (ibv_modify_qp failed)",
     when=log(
         r"Call to ibv_modify_qp failed",
+        r"ibv_modify_qp failed \(errno",
+        r"[Ff]ailed to modify QP (?:\w+ )?to (?:INIT|RTR|RTS)\b",
     ),
     means=(
         "Two cards could not be connected: their addresses, subnets or link types do not fit "
@@ -47,6 +49,8 @@ SIGNATURE = Signature(
             "node3:99:140 [1] misc/ibvwrap.cc:230 NCCL WARN Call to ibv_modify_qp failed with "
             "22 Invalid argument, on dev mlx5_2:1"
         ),
+        "Failed to modify QP to RTR: Connection timed out",
+        "ibv_modify_qp failed (errno 19) (Ib failure: No such device)",
     ),
     misses=(
         (

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
     when=log(
         r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
         r"system or configuration error in the Fabric Manager or NVSwitches",
+        r"transport/nvls\.cc:\d+ NCCL WARN Cuda failure 401 '",
     ),
     means=(
         "The NVSwitch fabric of this host refuses multicast memory, so NCCL cannot set up "
@@ -50,6 +51,10 @@ SIGNATURE = Signature(
         (
             "This is usually caused by a system or configuration error in the Fabric Manager "
             "or NVSwitches."
+        ),
+        (
+            "node3:99:140 [1] transport/nvls.cc:254 NCCL WARN Cuda failure 401 'the operation "
+            "cannot be performed in the present state'"
         ),
     ),
     misses=("node3:99:140 [1] NCCL INFO NVLS multicast support is available on dev 0",),

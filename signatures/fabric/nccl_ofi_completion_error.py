@@ -19,7 +19,9 @@ SIGNATURE = Signature(
         r"NET/OFI Request \S+ completed with error",
         (
             r"NET/OFI (?:Could not find any optimal provider|No eligible providers were found|"
-            r"Couldn't open (?:a )?(?:fabric|CQ|domain|endpoint))"
+            r"Couldn't open (?:a )?(?:fabric|CQ|domain|endpoint|AV)|"
+            r"Creating new endpoint for domain \S+ failed|"
+            r"Unable to insert remote address into address vector)"
         ),
         r"NET/OFI Unable to find a protocol that worked",
     ),
@@ -45,6 +47,14 @@ SIGNATURE = Signature(
         (
             "node3:99:140 [1] nccl_ofi_net.c:310 NCCL WARN NET/OFI Could not find any optimal "
             "provider"
+        ),
+        (
+            "node3:99:140 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. "
+            "RC: -22, ERROR: Invalid argument"
+        ),
+        (
+            "node3:99:140 [0] nccl_net_ofi_domain_get_ep:969 NCCL WARN NET/OFI Creating new "
+            "endpoint for domain 0x7f9befa99380 failed: Invalid argument"
         ),
     ),
     misses=("node3:99:140 [1] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)",),

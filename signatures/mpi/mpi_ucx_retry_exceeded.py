@@ -48,6 +48,7 @@ SIGNATURE = Signature(
     ),
     outranks=(
         "mpi-process-crashed",
+        "mpirun-rank-crashed",
         "launcher-exit-code",
     ),
 )

@@ -4,7 +4,7 @@ Nobody waits in a collective, so this is no hang of collectives. If the job stan
 the same, it does so between two of them: in the data, in storage, in the program itself.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, ledger
+from whyhang.analyzer.match import Kind, Signature, Verdict, ledger, only_set_up
 
 SIGNATURE = Signature(
     id="all-completed",
@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="Every recorded collective is completed on all ranks: this is no collective hang",
     when=ledger(Verdict.ALL_COMPLETED),
+    unless=only_set_up(),
     means="{says}. If the job does not move, look at its stacks: it stands between collectives.",
     confidence=0.7,
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     title="A pod of the job was evicted or preempted",
     when=log(
         r"The node was low on resource: (?:[\w-]+)",
+        r"The node had condition: \[",
         r"Reason:\s+(?:Evicted|Preempted|NodeLost|Shutdown|Terminated by node)",
         r"TaintManagerEviction",
         r"Preempted by (?:pod )?\S+ on node",
@@ -42,6 +43,7 @@ SIGNATURE = Signature(
             "available: 0."
         ),
         "Reason:           Evicted",
+        "Evicted: Pod The node had condition: [DiskPressure].",
         (
             "Normal   TaintManagerEviction  5m  taint-eviction-controller  Marking for deletion "
             "Pod ml/train-worker-3"

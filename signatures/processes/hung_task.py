@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         ),
         blames=Blames.NAMED,
     ),
+    unless=log(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_uvm|_drm)?\]"),
     means=(
         "This process waits in the kernel for a device or file system that does not answer; it "
         "cannot reach the collective in which the others wait."
@@ -51,6 +52,7 @@ SIGNATURE = Signature(
         "INFO: task python:4711 blocked in I/O wait for more than 122 seconds.",
     ),
     misses=(
+        "[  +0.000037]  uvm_ioctl+0x13e0/0x16f0 [nvidia_uvm]",
         "[ 1451.2] INFO: task nvidia-smi:900 blocked for more than 120 seconds.",
         "[ 1451.2] INFO: rcu_sched self-detected stall on CPU",
     ),

@@ -1,12 +1,13 @@
 """A thread or tool of the NVIDIA driver is in uninterruptible sleep.
 
-nvidia-smi, nv_queue or another driver thread has waited for the GPU for minutes: its firmware
-hangs (Xid 119), it fell off the bus (Xid 79) or the driver deadlocked. Every CUDA call on that
-host may block the same way.
+nvidia-smi, nv_queue or another driver thread, or a process in a call of the driver, has waited
+for the GPU for minutes: its firmware hangs (Xid 119), it fell off the bus (Xid 79) or the driver
+deadlocked. Every CUDA call on that host may block the same way.
 
 It is a fault of the host; which rank suffers the line does not say.
 """
 
+from whyhang.analyzer.match import both, either
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -15,8 +16,17 @@ SIGNATURE = Signature(
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
     title="The NVIDIA driver is stuck in the kernel ({task})",
-    when=log(
-        r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds",
+    when=either(
+        log(
+            r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds",
+        ),
+        both(
+            log(
+                r'"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message',
+                r"\btask:\S+\s+state:D stack:",
+            ),
+            log(r"\b(?P<task>\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_uvm|_drm)?\]"),
+        ),
     ),
     means="The GPU driver of this host hangs, so processes that use its GPUs block with it.",
     confidence=0.82,
@@ -25,10 +35,13 @@ SIGNATURE = Signature(
     matches=(
         "[ 1451.2] INFO: task nvidia-smi:900 blocked for more than 120 seconds.",
         "[ 1451.2] INFO: task nv_queue:1201 blocked for more than 120 seconds.",
+        '[ 1451.2] "echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.',
+        "[  +0.000049] task:python3.11      state:D stack:    0 pid:15277 ppid: 15257",
+        "[  +0.000037]  uvm_ioctl+0x13e0/0x16f0 [nvidia_uvm]",
     ),
     misses=(
-        "[ 1451.2] INFO: task nfsd:900 blocked for more than 120 seconds.",
-        "[ 1451.2] INFO: task python3:48213 blocked for more than 120 seconds.",
+        "[  +0.000049] task:python3.11      state:S stack:    0 pid:15277 ppid: 15257",
+        "[  +0.000037]  nfs4_file_open+0x13e0/0x16f0 [nfsv4]",
     ),
     outranks=(
         "ras-process-missing",

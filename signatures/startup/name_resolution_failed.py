@@ -18,6 +18,10 @@ SIGNATURE = Signature(
             r"socket\.gaierror: \[Errno -\d+\] (?:Name or service not known|Temporary failure in "
             r"name resolution|No address associated with hostname)"
         ),
+        (
+            r"host not found: (?:Name or service not known|Temporary failure in name resolution|"
+            r"No address associated with hostname)"
+        ),
         blames=Blames.SPEAKER,
     ),
     means=(
@@ -36,6 +40,7 @@ SIGNATURE = Signature(
     matches=(
         "socket.gaierror: [Errno -2] Name or service not known",
         "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+        "ValueError: host not found: Name or service not known",
     ),
     misses=(
         "socket.timeout: timed out",

@@ -21,6 +21,7 @@ from whyhang.collectors.logs.pipeline import Part, at_hand, searched
 from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
 from whyhang.collectors.logs.readers import line_readers
+from whyhang.collectors.logs.rejoin import rejoin
 from whyhang.collectors.logs.search import Hit, Searcher
 from whyhang.collectors.logs.speakers import speaker
 from whyhang.collectors.logs.syntax import is_whole
@@ -129,7 +130,8 @@ class FileScan:
         size = len(document.head)
         if 0 < document.size == size:
             told(size)
-            data = document.head + b"\n"
+            data = rejoin(document.head) + b"\n"
+            size = len(data) - 1
             return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
         stream = stack.enter_context(document.open())
         return ranges(stream, told) or at_hand(blocks(stream, told=told))

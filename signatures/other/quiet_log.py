@@ -5,7 +5,7 @@ looks bad in them is known to be harmless. A job that hangs without a word leave
 too, so this is said only where there is no other evidence, and not as a certainty.
 """
 
-from whyhang.analyzer.match import Kind, Signature, quiet_logs
+from whyhang.analyzer.match import Kind, Signature, log, quiet_logs
 
 SIGNATURE = Signature(
     id="quiet-log",
@@ -13,6 +13,9 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="The logs tell of nothing wrong",
     when=quiet_logs(),
+    unless=log(  # an error of torch's process group, whatever it says
+        r"(?:^|[\s\[\]:])[EF]\d{0,4}(?: [\d:.]+)?(?: +\d+)? (?:ProcessGroup\w+|TCPStore)\.cpp:\d+\]"
+    ),
     means=(
         "No cause of a hang and none of its consequences was found in the logs. If the job does "
         "not move all the same, its logs do not say why."
@@ -21,4 +24,5 @@ SIGNATURE = Signature(
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
     last_resort=True,
+    misses=("[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg)",),
 )

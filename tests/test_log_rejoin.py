@@ -1,0 +1,66 @@
+"""Text copied from a terminal, whose long lines were broken at its edge."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from log_docs import diagnosed, lines
+
+from whyhang.collectors.logs.rejoin import rejoin
+
+LINE = (
+    "[rank{0}]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) "
+    "Rank {0}] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in "
+    "monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang blocking the "
+    "watchdog, and could be triggered by another thread holding the GIL inside a CUDA api"
+)
+TEXT = "\n".join(LINE.format(10**rank) for rank in range(4)) + "\nend of the log\n"
+
+
+def broken(text: str, width: int) -> str:
+    pieces = [
+        line[at : at + width]
+        for line in text.splitlines()
+        for at in range(0, max(1, len(line)), width)
+    ]
+    return "\n".join(pieces) + "\n"
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 116, 137, 190])
+def test_broken_lines_are_whole_again(width: int) -> None:
+    """Whatever the width, each line is found as it was, and later ones keep their numbers."""
+    pieces = broken(TEXT, width)
+
+    whole = rejoin(pieces.encode()).decode()
+
+    assert [line for line in whole.splitlines() if line] == TEXT.splitlines()
+    assert whole.count("\n") == pieces.count("\n")
+    assert whole.splitlines()[-1] == "end of the log"
+    assert len(lines(pieces, r"ProcessGroupNCCL's watchdog got stuck for \d+ seconds")) == 4
+
+
+def test_an_error_that_cannot_be_read_is_no_quiet_log() -> None:
+    """A single broken line is not joined; its severity tells that something was wrong."""
+    found = diagnosed({None: broken(LINE.format(6), 116)}).findings
+
+    assert found == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        textwrap.fill(LINE.format(1) * 3, 80),
+        "2024-01-01 10:00:00 a line of one length and no more than this, of which many stand\n" * 9,
+        "0.0015,0.0016,0.0017,0.0018,0.0019,0.0020,0.0021,0.0022,0.0023,0.0024,0.0025\n" * 9,
+        "".join(
+            f"worker-{n:02} waits for the next batch of its input pipeline, as ever so\n"
+            for n in range(9)
+        ),
+    ],
+    ids=["whole", "prose", "one length", "numbers", "hosts"],
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    """Lines of one length are no lines broken at an edge, nor is text that an editor filled."""
+    assert rejoin(text.encode()).decode() == text

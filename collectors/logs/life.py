@@ -1,7 +1,8 @@
 """Signs of life in a log: steps, epochs, losses, progress bars, results, an orderly end.
 
 A log of a job that never got beyond its start holds none of them. Only the beginning and the
-end of a file are looked at: whoever trains says so at least there.
+end of a file are looked at: whoever trains says so at least there. The words of a scheduler and
+of a rendezvous (job steps, rounds) are none.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ _SIGNS = lazy_re.compile(
     | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b
     | \bsuccessfully\ finished\b
     """  # noqa: E501
+)
+
+
+_NO_WORK = lazy_re.compile(
+    r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous"
 )
 
 
@@ -44,5 +50,9 @@ def program(text: str) -> str | None:
 
 def sign(text: str) -> str | None:
     """Give the first sign of life in a text, or None."""
-    found = _SIGNS.search(text)
-    return found.group(0).strip() if found is not None else None
+    for found in _SIGNS.finditer(text):
+        begin = text.rfind("\n", 0, found.start()) + 1
+        end = text.find("\n", found.end())
+        if _NO_WORK.search(text, begin, len(text) if end < 0 else end) is None:
+            return found.group(0).strip()
+    return None

@@ -1,8 +1,9 @@
 """An inference server notices that a worker does not take its next message, or does not move.
 
-vLLM warns when a reader of its shared-memory ring is late, sglang when its scheduler loop
-stands still. Both are symptoms. Which worker hangs, and in what, must be read from the stacks
-of the workers. A compile or a long prefill can cause a few of them in a healthy server.
+vLLM warns when a reader of its shared-memory ring is late, and gives up when no worker answers
+a call; sglang warns when its scheduler loop stands still. All are symptoms. Which worker hangs,
+and in what, must be read from the stacks of the workers. A compile or a long prefill can cause
+a few of the warnings in a healthy server.
 """
 
 from whyhang.analyzer.match.log import log
@@ -17,6 +18,7 @@ SIGNATURE = Signature(
         r"No available (?:shared memory broadcast )?block found in \d+ seconds?",
         r"Watchdog timeout \(self\.watchdog_timeout=\d+",
         r"[Ss]cheduler watchdog timeout",
+        r"RPC call to \w+ timed out",
     ),
     means=(
         "The engine broadcasts work to its workers and at least one of them has not taken it: it "
@@ -36,6 +38,7 @@ SIGNATURE = Signature(
             "[2025-11-21 02:00:00] Scheduler watchdog timeout (self.watchdog_timeout=300, "
             "self.soft=False)"
         ),
+        "(EngineCore_0 pid=12) ERROR TimeoutError: RPC call to execute_model timed out.",
     ),
     misses=("No available GPU found in 60 seconds",),
 )

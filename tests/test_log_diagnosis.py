@@ -254,6 +254,32 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "quiet-log",
         None,
     ),
+    "what stopped it at its start, though a scheduler speaks of steps after it": (
+        {
+            None: "RuntimeError: The server socket has failed to listen on any local network "
+            "address. The server socket has failed to bind to [::]:29500 (errno: 98 - Address "
+            "already in use).\nslurmstepd: error: *** JOB 52 ON n1 CANCELLED AT 2024-10-09 ***\n"
+            "slurmstepd: error: *** STEP 52.1 ON n1 CANCELLED AT 2024-10-09T23:25:32 ***\n"
+            "$ python train.py --epochs 10 --lr 0.1\n"
+        },
+        "port-in-use",
+        None,
+    ),
+    "the one task that Slurm says ran out of memory": (
+        {None: SLURM_OOM + "srun: error: n3: task 2: Out Of Memory\n"},
+        "slurm-out-of-memory",
+        (2,),
+    ),
+    "nobody, if several tasks ended with their step's memory": (
+        {None: SLURM_OOM + "srun: error: n3: tasks 0-3: Out Of Memory\n"},
+        "slurm-out-of-memory",
+        None,
+    ),
+    "the rank that ended itself first, if nothing says why": (
+        {None: TORCHRUN.format(code=-6)},
+        "launcher-saw-abort",
+        (1,),
+    ),
     "the same, where the others only echo it": (
         {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},
         "monitored-barrier-missing-rank",

@@ -96,6 +96,9 @@ def test_the_host_in_a_journal_is_kept() -> None:
         ("* `Watchdog caught` (rank 3)", True),
         ("[rank3]: [Rank 3] Watchdog caught; see `torch.distributed` for the timeout", True),
         ("[rank3]: Search for `cudaError' in the manual, then Watchdog caught", True),
+        ("However, I encountered the following issue: `Watchdog caught`, after an hour.", True),
+        ("When we ran it on two nodes we got `Watchdog caught` from all ranks.", True),
+        ("If the job stops and you get `Watchdog caught`, raise the timeout.", False),
     ],
 )
 def test_a_message_quoted_in_a_sentence_is_no_message(text: str, counts: bool) -> None:  # noqa: FBT001

@@ -89,6 +89,7 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
             and fields.get("launcher") != "yes"
             and ("thread" in fields) is in_thread
             and not (fields.get("op") and _of_others(fields))
+            and not fields.get("message", "").startswith(NCCL_FAILED)
             and fields.get("type", "").rpartition(".")[2] not in ASIDE
             and (line.source.file, line.source.line) not in explained
         ):
@@ -97,6 +98,8 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
     return groups
 
 
+NCCL_FAILED = ("NCCL error", "NCCL Error")
+"""How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
 OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
 _TELLS_OF_OTHERS = lazy_re.compile(
     r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",

@@ -29,6 +29,7 @@ class Blames(enum.Enum):
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
     HOST = "host"  # all ranks on the host that the line names (group node)
+    ENDED = "ended"  # the one rank whose end the lines report; nobody where it is several
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
@@ -62,6 +63,8 @@ class Log(Record):
         blamed = [who for line in lines for who in self._blamed(case, line)]
         if self.blames is Blames.HOST:
             blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
+        if self.blames is Blames.ENDED:
+            blamed = _whose_end(case, lines)
         if self.blames is Blames.ROOT and _names_root(lines):
             blamed = [Who(rank=0)]
         if self.ends_process and (ranks := raised_by(case, lines)):
@@ -146,6 +149,17 @@ def _on_host(case: Case, host: str | None) -> Iterator[Who]:
     for member in case.job.members:
         if member.rank is not None and member.host and member.host.partition(".")[0] == name:
             yield Who(rank=member.rank)
+
+
+def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+    """Give the rank whose end these lines report, if they report that of one only."""
+    places = {(line.source.file, line.source.line) for line in lines}
+    ended = {
+        exit_.who.rank: exit_.who
+        for exit_ in case.job.exits
+        if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
+    }
+    return list(ended.values()) if len(ended) == 1 else []
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

@@ -2,7 +2,8 @@
 
 Who writes a README or answers in a chat puts a message between backticks, in the middle of their
 own words. Programs hardly ever do. A line between backticks with next to nothing around it, and
-one in a block of its own, may well be pasted, and counts.
+one in a block of its own, may well be pasted, and counts. So does what follows the words of
+somebody who reports what they saw ("I get the following error: ...").
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from whyhang.analyzer import lazy_re
 
 LEAST_WORDS = 3
 _TICKS = lazy_re.compile(r"`+")
+_REPORTS = lazy_re.compile(
+    r"(?i)\b(?:I|we)(?:'ve| have| am| was| were|'m)? (?:\w+ )?"
+    r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
+    r"[^.;`]*[:\s]$"
+)
 _WORD = lazy_re.compile(r"\b[^\W\d_]{2,}\b")
 
 
@@ -20,6 +26,8 @@ def is_quoted(text: str, at: int) -> bool:
     before = [tick for tick in ticks if tick.end() <= at]
     after = [tick for tick in ticks if tick.start() >= at]
     if len(before) % 2 == 0 or not after:
+        return False
+    if _REPORTS.search(text, 0, before[-1].start()):
         return False
     around = f"{text[: before[-1].start()]} {text[after[0].end() :]}"
     return len(_WORD.findall(around)) >= LEAST_WORDS

@@ -2,10 +2,10 @@
 
 The limit counts all processes of the job on that node together, with page cache that cannot be
 given back. The line names the node and the step and no rank; the killed process may be a
-DataLoader worker.
+DataLoader worker. Where srun reports the end of a single task, that is the one to look at.
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         r"Some of your (?:processes|step tasks) (?:may )?have been (?:OOM )?[Kk]illed",
         r"srun: error: \S+: tasks? [\d,-]+: Out Of Memory",
         r"Exceeded (?:job|step) memory limit",
+        blames=Blames.ENDED,
     ),
     means=(
         "The memory limit of the job (cgroup) was reached on a node and the kernel killed a "

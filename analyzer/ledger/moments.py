@@ -105,8 +105,10 @@ def with_open(book: Book, calls: Iterable[Failed]) -> Book:
 
 
 def running(book: Book) -> bool:
-    """Tell whether every dump was written while its rank went on."""
+    """Tell whether every dump was written while its rank went on, and none is missing."""
     own = [s for table in book.tables for s in table.standings.values() if s.known]
+    if any(table.absent and not table.inferred for table in book.tables):
+        return False
     return bool(own) and all(s.tracks and all(t.in_motion for t in s.tracks) for s in own)
 
 

@@ -1,7 +1,7 @@
 """Whether a dump was written while its rank was still going on.
 
-NCCL's watchdog writes a dump when a call has timed out; over gloo nothing does, and a dump is
-taken whenever somebody asks. The file's own time against the times of its calls tells: a rank
+NCCL's watchdog writes a dump when a call has timed out; over gloo nothing does. Anyone may ask for
+one at any time. The file's own time against the times of its calls tells: a rank
 whose last call is no older than the pauses it makes anyway shows no sign of a hang.
 """
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from whyhang.analyzer.model import CallState
 from whyhang.collectors.flight_recorder.entries import Row
+from whyhang.collectors.flight_recorder.values import number
 
 GLOO = "gloo"
 
@@ -23,6 +25,16 @@ FEWEST = 8
 LONGER = 2
 """How many times its usual pause a rank may be silent, as no two steps take the same time."""
 
+LONGEST = 30.0
+"""Seconds beyond which silence over NCCL is none of a job that moves, whatever its pauses."""
+
+AT_ONCE = 0.5
+"""Seconds within which nobody asks for a dump because of a hang, nor a watchdog writes one."""
+
+DEFAULT_LIMIT = 600_000
+NEARLY = 0.9
+"""The part of its time limit, in milliseconds, that no call of a moving job has waited for."""
+
 BLURRED = 0.02
 """Seconds of calls that are too few to be those of a job: the times are made up or coarse."""
 
@@ -33,8 +45,37 @@ def moves(known: Sequence[Row], written_at: float | None) -> bool:
     The longest pause does not count: programs start slowly once. A file that was copied is
     younger than the dump, which only makes the silence longer.
     """
-    times = sorted(row.created_at for row in known[-RECENT:] if row.created_at is not None)
-    if written_at is None or len(times) < FEWEST or times[-1] - times[0] < BLURRED:
+    over_gloo = all(row.name.library == GLOO for row in known)
+    recent = _in_a_row(known[-RECENT:] if over_gloo else known)
+    times = sorted(row.created_at for row in recent if row.created_at is not None)
+    if written_at is None or not times:
+        return False
+    silence = written_at - times[-1]
+    if not over_gloo and _late(known, written_at):
+        return False
+    if not over_gloo and 0 <= silence < AT_ONCE:
+        return True  # calls are enqueued in bursts, and only the last burst may have been read
+    if len(times) < FEWEST or times[-1] - times[0] < BLURRED:
         return False
     pauses = sorted(later - earlier for earlier, later in itertools.pairwise(times))
-    return 0 <= written_at - times[-1] < LONGER * pauses[-2]
+    usual = LONGER * pauses[-2]
+    return 0 <= silence < (usual if over_gloo else min(usual, LONGEST))
+
+
+def _late(known: Sequence[Row], written_at: float) -> bool:
+    """Tell whether a call was open for so long that the watchdog may have fired."""
+    return any(
+        written_at - row.created_at > NEARLY * limit
+        for row in known
+        if row.state is not CallState.COMPLETED
+        and row.created_at is not None
+        and (limit := (number(row.raw.get("timeout_ms")) or DEFAULT_LIMIT) / 1000)
+    )
+
+
+def _in_a_row(known: Sequence[Row]) -> Sequence[Row]:
+    """Give the last entries that follow each other: others were left out, with their times."""
+    start = len(known) - 1
+    while start > 0 and (known[start].order or 0) == (known[start - 1].order or 0) + 1:
+        start -= 1
+    return known[max(0, start) :]

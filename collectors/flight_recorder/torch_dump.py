@@ -93,6 +93,7 @@ class _Layout:
             # Over gloo, pg_status does not count what entries count.
             if _over_gloo(self.first_entry) or not isinstance(self.top.get("pg_status"), dict):
                 return self._searched(self._window(WINDOWS[1]))
+            self._reference("completed")  # without it only active calls were asked for
             for size in WINDOWS:
                 window = self._window(size)
                 if window <= self.first:

@@ -26,6 +26,7 @@ from whyhang.analyzer.model import (
     fold,
     replace,
 )
+from whyhang.collectors.flight_recorder.active_only import only_active, with_ends
 from whyhang.collectors.flight_recorder.entries import (
     KEPT_AT_MOST,
     KEPT_COMPLETED,
@@ -79,7 +80,7 @@ class Place(Record):
 
 def facts(dump: Dump, place: Place) -> Iterator[Fact]:
     """Say all that a dump says."""
-    known = rows(dump.entries)
+    known = _rows(dump)
     groups = _groups(dump.top, known)
     who, doubts = _whose(place, groups, known)
     place = replace(place, who=who)
@@ -122,10 +123,21 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     """Give every call of one group that the dump holds."""
-    own = [entry for entry in dump.entries if isinstance(entry, dict) and name in named(entry)]
-    known = [row for row in rows(own) if row.group[0] == name]
+    if only_active(dump.entries):
+        every = _rows(dump)
+    else:
+        every = rows(e for e in dump.entries if isinstance(e, dict) and name in named(e))
+    known = [row for row in every if row.group[0] == name]
     group = _groups(dump.top, known).get(name)
     return tuple(calls(known, group.ranks if group else None))
+
+
+def _rows(dump: Dump) -> list[Row]:
+    known = rows(dump.entries)
+    if not only_active(dump.entries):
+        return known
+    statuses = _statuses(dump.top, known, _groups(dump.top, known))
+    return with_ends(known, {name: status.enqueued for name, status in statuses.items()})
 
 
 def _tracks(
@@ -138,7 +150,7 @@ def _tracks(
     lost = _lost(dump)
     over_gloo = bool(known) and all(row.name.library == GLOO for row in known)
     unrecorded = over_gloo and _more_than_recorded(known, statuses)
-    in_motion = over_gloo and moves(known, place.written_at)
+    in_motion = moves(known, place.written_at)
     for name, group in groups.items():
         own = by_group.get(name, [])
         status = statuses.get(name)

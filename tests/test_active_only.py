@@ -1,0 +1,119 @@
+"""Dumps of active calls only, and dumps over NCCL that somebody asked for while the job went on."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from fr_docs import entry, header, open_entry, pickled, status, tracks
+
+from whyhang.analyzer.ledger import Verdict, judge
+from whyhang.analyzer.model import CallState, Track
+from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.collectors.files import naming
+from whyhang.collectors.flight_recorder.reader import FlightRecorder
+
+RING = (("0", "default_pg", (0, 1, 2, 3)), ("1", "mesh_cp", (0, 1, 2, 3)))
+SECOND = 1_000_000_000
+START = 1_758_610_000
+
+
+def batch(record: int, number: int, rank: int = 0) -> list[dict[str, object]]:
+    """Write a send and a receive that were launched as one, without the entry that ends them."""
+    common = {"pg_id": 1, "process_group": ("1", "mesh_cp"), "is_p2p": True, "p2p_seq_id": number,
+              "collective_seq_id": 0, "input_sizes": [[8]]}  # fmt: skip
+    after, before = (rank + 1) % 4, (rank - 1) % 4
+    return [
+        open_entry(record, profiling_name=f"nccl:send {rank}->{after}", **common),
+        open_entry(record + 1, profiling_name=f"nccl:recv {rank}<-{before}", **common),
+    ]
+
+
+def ring(rank: int, *, stuck: bool) -> bytes:
+    """Write the active calls of a rank after three rounds of sends and receives."""
+    entries = [*batch(10, 1, rank), *batch(13, 2, rank), *batch(16, 3, rank)]
+    if stuck:
+        entries.append(open_entry(19, collective_seq_id=7))
+    counts = {"0": status(7 if stuck else 6, 6), "1": status(3, 3)}
+    return pickled(header(*RING, pg_status=counts), entries)
+
+
+def of_all(*, stopped: int) -> list[Track]:
+    return [
+        found
+        for rank in range(4)
+        for found in tracks(ring(rank, stuck=rank != stopped), f"comm_lib_trace_rank_{rank}")
+    ]
+
+
+def test_finished_batches_hold_nobody_up() -> None:
+    """Their members look open for ever, but the entry behind them was there and is finished."""
+    (finding,) = judge(of_all(stopped=2)).findings
+
+    assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
+
+
+def test_the_last_batch_of_a_rank_is_finished_if_its_launch_is_counted() -> None:
+    """Nothing stands behind it to tell; what was not launched as a whole was never closed."""
+    whole = tracks(ring(2, stuck=False), "comm_lib_trace_rank_2")
+    counts = {"0": status(6, 6), "1": status(2, 2)}
+    entries = [*batch(10, 1), *batch(13, 2), *batch(16, 3)]
+    opened = tracks(pickled(header(*RING, pg_status=counts), entries))
+
+    (done,) = (t for t in whole if t.group.name == "1")
+    (left,) = (t for t in opened if t.group.name == "1")
+    assert {call.state for call in done.calls} == {CallState.COMPLETED}
+    assert [call.unclosed for call in left.calls[-2:]] == [True, True]
+
+
+def test_all_active_calls_are_read_however_many_there_are() -> None:
+    """The oldest of more calls than the quick look takes is what holds the rank up."""
+    entries = [open_entry(n, collective_seq_id=n) for n in range(100, 140)]
+    data = pickled(header(pg_status={"0": status(139, 99)}), entries)
+
+    (track,) = tracks(data)
+
+    assert (track.completed, track.calls[0].seq) == (99, 100)
+
+
+# --- a job that runs -------------------------------------------------------------------------
+
+
+def over_nccl(written_at: float | None, pauses: float, open_for: float = 0.0) -> Track:
+    """Read a dump of 40 calls in bursts of four, the last of which is open."""
+    last = START + pauses * 9
+    entries = [
+        entry(n, time_created_ns=int((START + (n // 4) * pauses) * SECOND) + n) for n in range(39)
+    ]
+    created = int((last - open_for) * SECOND)
+    entries.append(open_entry(39, time_created_ns=created))
+    data = pickled(header(), entries)
+    path = "comm_lib_trace_rank_0"
+    document = Document(
+        path=path, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data),
+        who=naming.from_path(path), taken_at=None if written_at is None else last + written_at,
+    )  # fmt: skip
+    (found,) = (fact for fact in FlightRecorder().read(document) if isinstance(fact, Track))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("silence", "moves"),
+    [(0.2, True), (3.0, True), (9.0, False), (600.0, False), (-5.0, False), (None, False)],
+)
+def test_a_dump_over_nccl_tells_whether_its_rank_went_on(
+    silence: float | None, *, moves: bool
+) -> None:
+    """A rank enqueues the calls of a step at once; it pauses from burst to burst."""
+    assert over_nccl(silence, pauses=2.0).in_motion is moves
+
+
+def test_long_pauses_are_no_excuse_for_a_long_silence() -> None:
+    """Two evaluations of some minutes do not make a hang of ten minutes a pause."""
+    assert not over_nccl(400.0, pauses=300.0).in_motion
+
+
+def test_a_call_that_waited_for_its_time_limit_is_not_of_a_job_that_moves() -> None:
+    """The watchdog wrote that dump, be the newest call as young as it likes."""
+    assert over_nccl(0.2, pauses=2.0, open_for=100.0).in_motion
+    assert not over_nccl(0.2, pauses=2.0, open_for=595.0).in_motion

@@ -60,7 +60,7 @@ def proc(tmp_path: Path) -> FakeProc:
 
 def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, str]) -> str:
     """Give what is kept of these records."""
-    monkeypatch.setattr(kernel, "_records", lambda device: (list(rows), ""))
+    monkeypatch.setattr(kernel, "_records", lambda device, since: (list(rows), ""))
     host = proc.host()
     return kernel.kernel_log(host, find_job(host, 100), "node7").data.decode()
 
@@ -187,7 +187,7 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
     assert log.data == b""
     assert len(log.gaps) == 1
     assert "CAP_SYSLOG" in str(log.gaps[0])
-    monkeypatch.setattr(kernel, "_records", lambda device: (None, "x"))
+    monkeypatch.setattr(kernel, "_records", lambda device, since: (None, "x"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert len(kernel.kernel_log(host, find_job(host, 100), "n").gaps) == 1
     assert os.environ["PATH"] == str(tmp_path)

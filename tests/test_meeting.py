@@ -16,6 +16,7 @@ from whyhang.analyzer import scenario
 from whyhang.analyzer.model import Claim, Fact, Source, Trust, Who, replace
 from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Report
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
@@ -269,9 +270,9 @@ def test_listeners_are_named_by_pid_and_command() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         host = Host(Proc())
-        (found,) = listeners(host, os.getpid(), port, [os.getpid()])
+        (found,) = listeners(host, Sockets(host.proc), os.getpid(), port, [os.getpid()])
     assert (found.pid, found.address, found.ours) == (os.getpid(), f"127.0.0.1:{port}", True)
-    assert not listeners(host, os.getpid(), port, [])
+    assert not listeners(host, Sockets(host.proc), os.getpid(), port, [])
 
 
 def test_own_addresses_are_those_of_the_network() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from whyhang.analyzer import keeper, nethosts
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.meeting_places import Place
 from whyhang.collectors.live.procfs import Proc
@@ -41,7 +42,7 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
             first, second = sorted(keeper.descendants(hosts.pid))[:2]
             place = Place(host="node0", port=29500, pids=(second,))
             reading = Reading(Host(Proc()), [place], 2.0, store=False, probe=True)
-            ((view,), _, touched) = reading.finish("here")
+            ((view,), _, touched) = reading.finish("here", Sockets(Proc()))
         finally:
             for pid in (*keeper.descendants(hosts.pid), hosts.pid):
                 os.kill(pid, 9)

@@ -15,6 +15,7 @@ import pytest
 from test_ras import BEHIND, answer
 
 from whyhang.analyzer.model import Role
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member
 from whyhang.collectors.live.procfs import Proc
@@ -62,7 +63,8 @@ def question(*pids: int, looks: int = 1, interval: float = 0.2) -> RasQuestion:
     members = tuple(
         Member(pid=pid, ppid=1, role=Role.RANK, rank=rank) for rank, pid in enumerate(pids)
     )
-    return RasQuestion(host, Job(members=members, launcher=None, world_size=4), looks, interval)
+    job = Job(members=members, launcher=None, world_size=4)
+    return RasQuestion(host, job, looks, interval, Sockets(host.proc))
 
 
 def ask(*pids: int, extra: float = 2.0) -> tuple[tuple[Answer, ...], str]:

@@ -19,6 +19,7 @@ from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors import LIVE_READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.meeting_places import Place, meeting_places
@@ -39,7 +40,7 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    views, gaps, _ = Reading(Host(Proc()), [place], limit).finish("node1")
+    views, gaps, _ = Reading(Host(Proc()), [place], limit).finish("node1", Sockets(Proc()))
     return views[0], gaps
 
 

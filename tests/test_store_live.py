@@ -17,6 +17,7 @@ from test_capture_live import free_port
 
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model_meeting import StoreView
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.meeting_places import Place
 from whyhang.collectors.live.procfs import Proc
@@ -47,7 +48,7 @@ print("joined", flush=True)
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
     place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
-    views, _, _ = Reading(Host(Proc()), [place], limit).finish("here")
+    views, _, _ = Reading(Host(Proc()), [place], limit).finish("here", Sockets(Proc()))
     return views[0], time.monotonic() - began
 
 

@@ -22,11 +22,12 @@ MORE_LOOKS = 3
 
 # What the analysis imports, the small first: a long import keeps py-spy waiting.
 _WARM = (
+    *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.excerpts"),
     *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
     *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
-    *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.waits.kinds"),
-    *("analyzer.waits", "analyzer.case", "analyzer.align", "analyzer.identify"),
-    *("analyzer.diagnose", "signatures.frames"),
+    *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.gpus"),
+    *("analyzer.case", "analyzer.align", "analyzer.identify", "analyzer.commands.unclear"),
+    *("signatures.frames", "analyzer.match", "analyzer.diagnose", "analyzer.cards.load"),
 )
 _SAMPLE = {"x.json": b'[{"os_thread_id": 1, "frames": [{"name": "f", "filename": "f.py"}]}]'}
 
@@ -184,15 +185,14 @@ def _warm_up() -> Iterator[object]:
     takes a fifth less time on two processors.
     """
     import importlib  # noqa: PLC0415 - not for `--help`
-    import pkgutil  # noqa: PLC0415
 
     from whyhang import signatures  # noqa: PLC0415
     from whyhang.collectors.files.bundle import Bundle, Entry, Manifest  # noqa: PLC0415
 
     for name in _WARM:
         yield importlib.import_module(f"whyhang.{name}")
-    for info in pkgutil.walk_packages(signatures.__path__, signatures.__name__ + "."):
-        yield importlib.import_module(info.name)
+    while more := signatures.load_some(100):
+        yield more
     yield signatures.load()
     yield _read(Bundle(manifest=Manifest(files=(Entry(path="x.json", kind=""),)), files=_SAMPLE))
 

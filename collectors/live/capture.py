@@ -7,9 +7,12 @@ What was done is recorded in the bundle.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, replace
 from whyhang.analyzer.model_meeting import StoreView
@@ -17,13 +20,11 @@ from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
 from whyhang.collectors.live import spawned, spots
-from whyhang.collectors.live.counters import claim_of
-from whyhang.collectors.live.excerpts import excerpts, places
 from whyhang.collectors.live.file_store import FileReading
 from whyhang.collectors.live.gpus import EXTRA, GpuWatch
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.kernel import kernel_log
+from whyhang.collectors.live.kernel import KernelLog, kernel_log
 from whyhang.collectors.live.libraries import Fingerprints
 from whyhang.collectors.live.look import Dump, Look, worth_reading
 from whyhang.collectors.live.meeting_places import meeting_places
@@ -40,9 +41,11 @@ from whyhang.collectors.live.recorders import (
     rank_processes,
     written,
 )
-from whyhang.collectors.live.store import Reading
-from whyhang.collectors.live.variables import Variables
+from whyhang.collectors.live.store import Reading, client
 from whyhang.collectors.live.versions import versions
+
+if TYPE_CHECKING:
+    from whyhang.collectors.live.variables import Variables
 
 
 class Options(Record):
@@ -108,13 +111,15 @@ class Capture:
         self._printed: list[Printed] = []
         self._fingerprints: list[Claim] = []
         self._aside = False  # whether what needs no look has been read
+        self._ras: RasQuestion | None = None
+        self._client: subprocess.Popen[bytes] | None = None  # waits to be told which store to ask
+        self._kernel: KernelLog | None = None
         self._peers: list[Dump] = []
         self._claims: list[Claim] = []
         self._gpus = GpuWatch(self.hostname)
 
     def look_all(self) -> None:
         """Take all looks; after the first, ranks that only their stacks tell are numbered."""
-        ras = RasQuestion(self.host, self.job, self.options.looks, self.options.interval)
         pressure = Pressure(self.host.proc, self.job.members)
         for number in range(self.options.looks):
             self._look(last=number + 1 == self.options.looks)
@@ -123,7 +128,7 @@ class Capture:
         self._read_aside()
         until = time.monotonic() + EXTRA  # what is asked beside the looks shares it
         self._finish_stores()
-        self._finish_ras(ras, max(0.05, until - time.monotonic()))
+        self._finish_ras(max(0.05, until - time.monotonic()))
         self._finish_gpus(max(0.0, until - time.monotonic()))
         self._fingerprints = [
             *self._fingerprints,
@@ -149,7 +154,8 @@ class Capture:
         read = worth_reading(self.job.members)
         if number < self.options.looks:
             self._gpus.look(number)
-        look.take(self.job.members, self._known, read, self.meanwhile)
+        beside = self._beside(look, last=last)
+        look.take(self.job.members, self._known, read, beside, self.meanwhile)
         if number == 0 and self.job.family is not None:
             self._settle(look)
         if number == 0:  # beside the pause between the looks
@@ -157,13 +163,39 @@ class Capture:
             self._files = FileReading(self.host, self.job, self._spots, self.hostname)
             found = meeting_places(self.host, self.job, look.processes, self._spots)
             members = [member.pid for member in self.job.members]
-            asks = {"store": self.options.store, "probe": self.options.probe}
-            self._reading = (
-                Reading(self.host, found, members=members, **asks) if any(asks.values()) else None
-            )
+            if self._asks_store():
+                self._reading = Reading(
+                    self.host,
+                    found,
+                    members=members,
+                    store=self.options.store,
+                    probe=self.options.probe,
+                    ready=self._client,
+                )
         self._gpus.step()
         if not last:
             look.settle()
+
+    def _asks_store(self) -> bool:
+        return self.options.store or self.options.probe
+
+    def _beside(self, look: Look, *, last: bool) -> Iterator[None]:
+        """Begin, piece by piece, what runs beside the first look; read what no pause follows for.
+
+        Which children of a program are ranks is known only after the first look at it.
+        """
+        if look.number == 0:
+            options = self.options
+            self._ras = RasQuestion(
+                self.host, self.job, options.looks, options.interval, look.sockets
+            )
+            yield
+            if self._asks_store():
+                with contextlib.suppress(OSError):  # it is tried again when there is a store
+                    self._client = client()
+                yield
+        if last and not (look.number == 0 and self.job.family is not None):
+            yield from self._asides()
 
     def native_stacks(self, pids: Iterable[int]) -> None:
         """Take native stacks of some processes, about a second each, as part of the last look."""
@@ -180,17 +212,19 @@ class Capture:
             return
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the peers of {len(wanted)} ranks")
-        variables = Variables(self._looks[-1], self.options.limit)
+        variables = self._variables(self._looks[-1])
         self._peers += variables.peers(wanted)
         self._touched += variables.touched
 
     def counters(self, pids: Iterable[int]) -> None:
         """Ask processes that stand at one line in which step of their loops they are."""
+        from whyhang.collectors.live.counters import claim_of  # noqa: PLC0415 - seldom needed
+
         if not self._looks:
             return
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the steps of {len(wanted)} ranks")
-        variables = Variables(self._looks[-1], self.options.limit)
+        variables = self._variables(self._looks[-1])
         members = {member.pid: member for member in self.job.members}
         self._claims += [
             claim_of(counter, who(members[counter.pid], self.hostname))
@@ -247,7 +281,14 @@ class Capture:
             process, who=who(member, self.hostname), role=member.role, owner_pid=member.owner
         )
 
+    def _variables(self, look: Look) -> Variables:
+        from whyhang.collectors.live.variables import Variables  # noqa: PLC0415 - seldom needed
+
+        return Variables(look, self.options.limit)
+
     def _read_excerpts(self) -> list[Excerpt]:
+        from whyhang.collectors.live.excerpts import excerpts, places  # noqa: PLC0415 - not before
+
         found: dict[tuple[str, int], int] = {}
         for dump in (dump for look in self._looks for dump in look.dumps):
             for place in places(dump.data):
@@ -267,8 +308,11 @@ class Capture:
             found.append(from_debug_server(self.options.debug_server, self.options.limit))
         return found
 
-    def _finish_ras(self, question: RasQuestion, extra: float) -> None:
+    def _finish_ras(self, extra: float) -> None:
         """Keep what NCCL's RAS answered beside the looks."""
+        question = self._ras
+        if question is None:
+            return
         for answer in question.finish(extra):
             form = "json" if answer.form == "json" else "txt"
             self._printed.append(
@@ -302,16 +346,29 @@ class Capture:
 
     def _read_aside(self) -> None:
         """Read, once, what is the same at every look: in the pause between two of them."""
+        for _ in self._asides():
+            pass
+        self._keep_kernel_log()
+
+    def _asides(self) -> Iterator[None]:
+        """Do it piece by piece. The journal, which may take long, is left for afterwards."""
         if self._aside:
             return
         self._aside = True
-        self._read_kernel_log()
+        self._kernel = kernel_log(self.host, self.job, self.hostname, journal=False)
+        yield
         ranks = [member for member in self.job.members if member.role is Role.RANK]
-        self._fingerprints = list(Fingerprints(self.host, self.hostname).claims(ranks))
+        for claim in Fingerprints(self.host, self.hostname).claims(ranks):
+            self._fingerprints.append(claim)
+            yield
 
-    def _read_kernel_log(self) -> None:
+    def _keep_kernel_log(self) -> None:
         """Keep what the kernel says of GPUs, links, memory and the job's processes."""
-        log = kernel_log(self.host, self.job, self.hostname)
+        log, self._kernel = self._kernel, None
+        if log is None:
+            return
+        if log.gaps:
+            log = kernel_log(self.host, self.job, self.hostname)
         if log.data:
             self._printed.append(Printed(name="kernel.log", kind="kernel-log", data=log.data))
         self._gaps += log.gaps
@@ -323,7 +380,7 @@ class Capture:
         if not pids:
             return
         self._tell("asking where the ranks are to meet")
-        variables = Variables(look, self.options.limit)
+        variables = self._variables(look)
         self._spots = variables.spots(pids)
         self._touched += variables.touched
 
@@ -334,7 +391,9 @@ class Capture:
             for _ in self.meanwhile or ():  # what is left of it, as long as there is time
                 if not self._reading.pending():
                     break
-            self._stores, gaps, touched = self._reading.finish(self.hostname)
+            self._stores, gaps, touched = self._reading.finish(
+                self.hostname, self._looks[-1].sockets
+            )
             self._gaps += gaps
             self._touched += touched
 
@@ -347,7 +406,7 @@ class Capture:
         self._tell("asking spawned processes for the number of their rank")
         dumped = {dump.pid for dump in look.dumps}
         asked = [pid for pid in [*ranks, self.job.family] if pid in dumped]
-        variables = Variables(look, self.options.limit)
+        variables = self._variables(look)
         self.job = spawned.number(self.job, self.host, variables.numbers(asked))
         self._touched += variables.touched
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.procfs import Proc
@@ -20,6 +21,10 @@ MAX_LINES = 64
 """Lines kept; sockets and devices go before files."""
 
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
+
+_Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
+
+_LISTEN = b"0A"
 
 # include/net/tcp_states.h
 _TCP_STATES = {
@@ -35,32 +40,59 @@ _TCP_STATES = {
     "0A": "listen",
     "0B": "closing",
 }
+_MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
 
 
 class Sockets:
-    """Names sockets by their inode number; one for a whole look at a host."""
+    """Names sockets by their inode number; one for a whole look at a host.
+
+    The kernel takes milliseconds to print the tables, however little stands in them.
+    """
 
     def __init__(self, proc: Proc) -> None:
         self._proc = proc
-        self._tables: dict[str | None, dict[bytes, tuple[str, list[bytes]]]] = {}
+        self._spaces: dict[int, str | None] = {}
+        self._tables: dict[str | None, _Table] = {}
 
     def name(self, pid: int, inode: str) -> str:
         """Name the socket of a process: ``tcp 10.0.0.1:29500 -> 10.0.0.2:41000 established``."""
-        space = self._proc.namespace(pid, "net")
-        if space not in self._tables:
-            self._tables[space] = self._read(pid)
-        kind, field = self._tables[space].get(inode.encode(), ("", []))
+        kind, field = self._table(pid).get(inode.encode(), ("", []))
         if kind == "unix":
             path = field[7].decode(errors="replace") if len(field) > 7 else "socket"
             return f"unix {path}"
         return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
 
-    def _read(self, pid: int) -> dict[bytes, tuple[str, list[bytes]]]:
+    def listening(self, pid: int, port: int) -> dict[str, str]:
+        """Give the address of each socket that listens on a TCP port, by its inode.
+
+        They are those of the network that the process lives in.
+        """
+        ending = b":%04X" % port
+        return {
+            inode.decode(): _address(field[1].decode())
+            for inode, (kind, field) in self._table(pid).items()
+            if kind == "tcp" and field[3] == _LISTEN and field[1].endswith(ending)
+        }
+
+    def _table(self, pid: int) -> _Table:
+        if pid not in self._spaces:
+            self._spaces[pid] = self._proc.namespace(pid, "net")
+        space = self._spaces[pid]
+        if space not in self._tables:
+            table = self._read(pid)
+            if table is None:  # it has just ended; another one may tell
+                return {}
+            self._tables[space] = table
+        return self._tables[space]
+
+    def _read(self, pid: int) -> _Table | None:
         """Split the tables into fields by inode; most lines are of other processes."""
-        table: dict[bytes, tuple[str, list[bytes]]] = {}
+        table: _Table = {}
         for kind, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
-            data = self._proc.bytes_of(f"{pid}/net/{kind}") or b""
-            for line in data.splitlines()[1:]:
+            data = self._proc.bytes_of(f"{pid}/net/{kind}")
+            if data is None and kind == "tcp":
+                return None
+            for line in (data or b"").splitlines()[1:]:
                 field = line.split()
                 if len(field) > column:
                     table[field[column]] = (kind.rstrip("6"), field)
@@ -78,17 +110,16 @@ def socket_line(kind: str, local: str, remote: str, state: str) -> str:
 
 def _address(text: str) -> str:
     """Read ``0100007F:7345``: the address in words of four bytes in host order, then the port."""
+    address, _, port = text.partition(":")
+    number = int(port, 16)
+    if len(address) == 8 or address.startswith(_MAPPED):
+        last = bytes.fromhex(address[-8:])
+        return f"{last[3]}.{last[2]}.{last[1]}.{last[0]}:{number}"
     import ipaddress  # noqa: PLC0415 - a live look must not wait for it
 
-    address, _, port = text.partition(":")
     words = bytes.fromhex(address)
     packed = b"".join(words[i : i + 4][::-1] for i in range(0, len(words), 4))
-    number = int(port, 16)
-    if len(packed) == 4:
-        return f"{ipaddress.IPv4Address(packed)}:{number}"
-    address6 = ipaddress.IPv6Address(packed)
-    mapped = address6.ipv4_mapped
-    return f"{mapped}:{number}" if mapped is not None else f"[{address6}]:{number}"
+    return f"[{ipaddress.IPv6Address(packed)}]:{number}"
 
 
 def links_of(proc: Proc, pid: int) -> dict[int, str]:

@@ -14,14 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from whyhang.analyzer.model import Claim, Gap, Process, Record, Role, Source, Who
-from whyhang.collectors.gpu.probe import NO_NVML
 
 EXTRA = 2.0
 """Seconds that answers may still take when all else is done."""
@@ -136,6 +134,8 @@ class GpuWatch:
             self._start("topology.txt", (self._smi, "topo", "-m"), look)
 
     def _start(self, name: str, arguments: tuple[str, ...], look: int) -> None:
+        import tempfile  # noqa: PLC0415 - only where there are GPUs
+
         file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it was read
         try:
             process = subprocess.Popen(
@@ -169,7 +169,7 @@ class GpuWatch:
                 self._keep(asked, data, failed=False)
             elif self._smi is not None:
                 self._ask_smi(asked.look)
-            elif code != NO_NVML:
+            elif not _lacks_nvml(code):
                 self._gap(asked.arguments, f"the child that asks NVML failed (exit status {code})")
             return
         main = asked.name.endswith(".xml")
@@ -228,6 +228,12 @@ class GpuWatch:
                 who=Who(host=self._hostname),
             )
         )
+
+
+def _lacks_nvml(code: int) -> bool:
+    from whyhang.collectors.gpu.probe import NO_NVML  # noqa: PLC0415 - only where there are GPUs
+
+    return code == NO_NVML
 
 
 def _words(arguments: tuple[str, ...]) -> str:

@@ -63,12 +63,21 @@ class KernelLog(Record):
 
 
 def kernel_log(
-    host: Host, job: Job, hostname: str, *, device: str = DEVICE, limit: float = LIMIT
+    host: Host,
+    job: Job,
+    hostname: str,
+    *,
+    device: str = DEVICE,
+    limit: float = LIMIT,
+    journal: bool = True,
 ) -> KernelLog:
-    """Read the log and keep what may be about this job."""
+    """Read the log and keep what may be about this job.
+
+    Without ``journal`` nothing is run that may take longer than a few milliseconds.
+    """
     since = _began(host, job) - BEFORE
-    rows, trouble = _records(device)
-    if rows is None and device == DEVICE:
+    rows, trouble = _records(device, since)
+    if rows is None and device == DEVICE and journal:
         rows, trouble = _journal(since, limit)
     if rows is None:
         return KernelLog(gaps=(_gap(trouble),))
@@ -133,8 +142,11 @@ class _About:
 Rows = list[tuple[float, str]]
 
 
-def _records(device: str) -> tuple[Rows | None, str]:
-    """Read all records that the kernel still has; None and why where it may not be read."""
+def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
+    """Read the records that the kernel still has; None and why where it may not be read.
+
+    Those before ``since`` are left out, in seconds since the epoch.
+    """
     offset = time.time() - time.monotonic()
     try:
         descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -149,7 +161,9 @@ def _records(device: str) -> tuple[Rows | None, str]:
                 continue
             if not record:
                 break
-            rows.extend(_parsed(record, offset))
+            row = _parsed(record, offset, since)
+            if row is not None:
+                rows.append(row)
     except BlockingIOError:
         pass
     except OSError as error:
@@ -159,13 +173,16 @@ def _records(device: str) -> tuple[Rows | None, str]:
     return rows, ""
 
 
-def _parsed(record: bytes, offset: float) -> Iterator[tuple[float, str]]:
+def _parsed(record: bytes, offset: float, since: float) -> tuple[float, str] | None:
     """Take ``priority,number,microseconds,flags;text`` apart; lines that follow are details."""
     head, _, text = record.partition(b";")
-    fields = head.split(b",")
-    if len(fields) > 2 and fields[2].isdigit():
-        line = text.split(b"\n", 1)[0].decode("utf-8", "replace")
-        yield offset + int(fields[2]) / 1e6, line
+    fields = head.split(b",", 3)
+    if len(fields) < 3 or not fields[2].isdigit():
+        return None
+    moment = offset + int(fields[2]) / 1e6
+    if moment < since:
+        return None
+    return moment, text.split(b"\n", 1)[0].decode("utf-8", "replace")
 
 
 class _Journal(Plan):

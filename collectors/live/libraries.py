@@ -47,22 +47,28 @@ class Mapped(Record):
 
 def libraries(maps: bytes) -> tuple[Mapped, ...]:
     """List the libraries in a maps file whose identity matters, each once."""
-    found: dict[str, Mapped] = {}
-    for line in maps.decode("utf-8", "replace").splitlines():
-        field = line.split(None, 5)
-        if len(field) < 6 or not field[5].startswith("/") or field[5] in found:
+    found: list[Mapped] = []
+    seen: set[bytes] = set()
+    for line in maps.splitlines():
+        start = line.find(b"/")  # the path is the last field, and the only one with a slash
+        named = line[start:]
+        if start < 0 or named in seen:
             continue
-        path = field[5].removesuffix(_GONE)
+        seen.add(named)
+        path = named.decode("utf-8", "replace").removesuffix(_GONE)
         told = _TELLING.search(path)
-        if told is not None:
-            found[field[5]] = Mapped(
-                name=told["name"],
-                path=path,
-                device=field[3],
-                inode=field[4],
-                deleted=field[5].endswith(_GONE),
+        field = line[:start].decode("utf-8", "replace").split()
+        if told is not None and len(field) == 5:
+            found.append(
+                Mapped(
+                    name=told["name"],
+                    path=path,
+                    device=field[3],
+                    inode=field[4],
+                    deleted=named.endswith(_GONE.encode()),
+                )
             )
-    return tuple(found.values())
+    return tuple(found)
 
 
 def build_id(path: str) -> str | None:

@@ -7,21 +7,22 @@ from collections.abc import Iterable
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
-from whyhang.collectors.live.descriptors import links_of, socket_line
+from whyhang.collectors.live.descriptors import Sockets, links_of
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.procfs import Proc
 
-_LISTEN = b"0A"  # include/net/tcp_states.h
 _LOCAL4 = lazy_re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 
 
-def listeners(host: Host, view: int, port: int, members: Iterable[int]) -> tuple[Listener, ...]:
+def listeners(
+    host: Host, sockets: Sockets, view: int, port: int, members: Iterable[int]
+) -> tuple[Listener, ...]:
     """List who listens on ``port`` in the network of process ``view``.
 
     ``members`` are the processes of the job: they are asked first, the others of the host only
     where none of them is it. A listener whose owner this user may not see has no pid.
     """
-    inodes = _inodes(host.proc, view, port)
+    inodes = sockets.listening(view, port)
     if not inodes:
         return ()
     ours = set(members)
@@ -33,19 +34,6 @@ def listeners(host: Host, view: int, port: int, members: Iterable[int]) -> tuple
         found |= _owners(host, missing, others)
     owners = [(address, found.get(inode)) for inode, address in inodes.items()]
     return tuple(_listener(host, address, owner, view, owner in ours) for address, owner in owners)
-
-
-def _inodes(proc: Proc, pid: int, port: int) -> dict[str, str]:
-    """Give the address of each listening socket on a port, by its inode."""
-    found = {}
-    ending = b":%04X" % port
-    for kind in ("tcp", "tcp6"):
-        for line in (proc.bytes_of(f"{pid}/net/{kind}") or b"").splitlines()[1:]:
-            field = line.split()
-            if len(field) > 9 and field[3] == _LISTEN and field[1].endswith(ending):
-                told = socket_line("tcp", field[1].decode(), field[2].decode(), "0A")
-                found[field[9].decode()] = told.split()[1]
-    return found
 
 
 def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:

@@ -81,7 +81,7 @@ class Look(Plan):
         self._proc: Proc = host.proc
         self._hostname = hostname
         self._limit = limit
-        self._sockets = Sockets(host.proc)
+        self.sockets = Sockets(host.proc)
         self._locks: dict[int, LockWait] = {}
         self._held: dict[int, tuple[str, ...]] = {}
         self._members: dict[int, Member] = {}
@@ -94,22 +94,26 @@ class Look(Plan):
         members: Iterable[Member],
         known: dict[int, Process],
         read: set[int],
+        beside: Iterable[object] = (),
         meanwhile: Iterator[object] | None = None,
     ) -> None:
         """Look at ``members``, of which those in ``read`` have Python stacks worth reading.
 
-        ``known`` holds what was read of them in an earlier look, and is added to. For
-        ``meanwhile`` see ``run_all``.
+        ``known`` holds what was read of them in an earlier look, and is added to. The work in
+        ``beside`` is done when this returns; for ``meanwhile`` see ``run_all``.
         """
         self._members = {member.pid: member for member in members}
         self._known = known
         self._read = read
         self._locks = locks.waits(self._host)
         self._held = locks.held(self._host, self._members)
-        aside = itertools.chain(map(self._describe, self._members), meanwhile or ())
+        beside = itertools.chain(beside, map(self._describe, self._members))
+        aside = itertools.chain(beside, meanwhile or ())
         outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
         again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
         outcomes |= {o.command.pid: o for o in run_all(again, self)}
+        for _ in beside:  # what there was no time for
+            pass
         self.processes = {pid: self._whole(pid) for pid in self.processes}
         for outcome in outcomes.values():
             self._keep(outcome)
@@ -119,7 +123,7 @@ class Look(Plan):
         """Read what /proc tells of a process, and decide how to take its stacks."""
         member = self._members[pid]
         bare = Process(who=who(member, self._hostname), source=Source(file=f"/proc/{pid}"))
-        process = observe(self._proc, bare, self._sockets, look=self.number, now=time.time())
+        process = observe(self._proc, bare, self.sockets, look=self.number, now=time.time())
         if process is None:
             self._gap(member, "it ended before this look", "its log says how it ended")
             return None
@@ -143,7 +147,7 @@ class Look(Plan):
         """Read what stays the same from look to look, which need not keep the stacks waiting."""
         if pid not in self._known:
             member = self._members[pid]
-            self._known[pid] = describe(self._host, member, self._hostname, self._sockets)
+            self._known[pid] = describe(self._host, member, self._hostname, self.sockets)
         return self._known[pid]
 
     def _whole(self, pid: int) -> Process:

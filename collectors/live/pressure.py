@@ -26,15 +26,19 @@ class Pressure:
     def __init__(self, proc: Proc, members: Iterable[Member], root: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
         self._root = Path(root)
-        self._groups: dict[int, list[Path]] = {}
+        self._groups: dict[int, tuple[Path, ...]] = {}
+        self._places: dict[bytes, tuple[Path, ...]] = {}  # ranks mostly share their groups
         for member in members:
             if member.role is Role.RANK and len(self._groups) < MAX_RANKS:
-                self._groups[member.pid] = list(self._folders(member.pid))
-        self._before = {f: self._stopped(f) for folders in self._groups.values() for f in folders}
+                told = self._proc.bytes_of(f"{member.pid}/cgroup") or b""
+                if told not in self._places:
+                    self._places[told] = tuple(dict.fromkeys(self._folders(told)))
+                self._groups[member.pid] = self._places[told]
+        self._before = {f: self._stopped(f) for folders in self._places.values() for f in folders}
 
-    def _folders(self, pid: int) -> Iterator[Path]:
+    def _folders(self, told: bytes) -> Iterator[Path]:
         """Give the folders of the control groups above a process, its own first."""
-        for line in (self._proc.bytes_of(f"{pid}/cgroup") or b"").decode(errors="replace").split():
+        for line in told.decode(errors="replace").split():
             _, kinds, path = (*line.split(":", 2), "", "")[:3]
             mounts = ("", "unified") if not kinds else (kinds, *kinds.split(","))
             if kinds and not {"cpu", "memory"} & set(kinds.split(",")):
@@ -55,9 +59,10 @@ class Pressure:
 
     def claims(self, hostname: str) -> Iterator[Claim]:
         """Say of each rank, and of the host, what is near its limit."""
+        said = {f: tuple(self._of_group(f)) for folders in self._places.values() for f in folders}
         for pid, folders in self._groups.items():
-            for folder in dict.fromkeys(folders):
-                for words in self._of_group(folder):
+            for folder in folders:
+                for words in said[folder]:
                     yield _claim(words, folder, Who(host=hostname, pid=pid))
         if self._groups:
             for words, file in self._of_host():

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Role
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member
 
@@ -29,7 +30,6 @@ HURRY = 0.3
 """Seconds more for a part of a report that is under way."""
 
 _CLIENT = Path(__file__).parent.parent / "ras" / "client.py"
-_LISTEN = b"0A"
 _COST = "how many collectives each rank launched, and who is silent, is not known from NCCL"
 
 
@@ -64,7 +64,7 @@ def endpoint(environ: Mapping[str, str]) -> tuple[str, int]:
 class RasQuestion:
     """A question under way."""
 
-    def __init__(self, host: Host, job: Job, looks: int, interval: float) -> None:
+    def __init__(self, host: Host, job: Job, looks: int, interval: float, sockets: Sockets) -> None:
         self.gaps: list[Gap] = []
         self.touched: list[str] = []
         self._host = host
@@ -72,7 +72,7 @@ class RasQuestion:
         self._child: subprocess.Popen[bytes] | None = None
         self._reader = threading.Thread()
         self._output: list[bytes] = []
-        self._place = _listening(host, self._ranks)
+        self._place = _listening(host, self._ranks, sockets)
         if self._place is not None:
             self._start(self._place, looks, interval)
 
@@ -157,7 +157,7 @@ class RasQuestion:
         )
 
 
-def _listening(host: Host, ranks: Iterable[Member]) -> Endpoint | None:
+def _listening(host: Host, ranks: Iterable[Member], sockets: Sockets) -> Endpoint | None:
     """Find where a process of the job listens, by the sockets of its network namespace."""
     own = host.proc.namespace(os.getpid(), "net")
     asked: set[tuple[str | None, str, int]] = set()
@@ -168,23 +168,10 @@ def _listening(host: Host, ranks: Iterable[Member]) -> Endpoint | None:
         if environ.get("NCCL_RAS_ENABLE") == "0" or (space, name, port) in asked:
             continue
         asked.add((space, name, port))
-        if _is_open(host, member.pid, port):
+        if sockets.listening(member.pid, port):
             netns = member.pid if None not in {own, space} and own != space else None
             return Endpoint(host=name, port=port, netns=netns, name=f"{name}:{port}")
     return None
-
-
-def _is_open(host: Host, pid: int, port: int) -> bool:
-    number = b":%04X" % port
-    for name in ("tcp", "tcp6"):
-        table = host.proc.bytes_of(f"{pid}/net/{name}") or b""
-        if number not in table:
-            continue
-        for line in table.splitlines()[1:]:
-            field = line.split(None, 4)
-            if len(field) > 3 and field[3] == _LISTEN and field[1].endswith(number):
-                return True
-    return False
 
 
 def _take_apart(output: bytes) -> tuple[tuple[Answer, ...], str]:

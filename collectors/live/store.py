@@ -19,7 +19,7 @@ from pathlib import Path
 from whyhang.analyzer.model import Gap, Source, Who, replace
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.live import rendezvous
+from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
 from whyhang.collectors.live.meeting_places import Place
@@ -41,8 +41,23 @@ VALUES = ("init/", "torch.rendezvous.", "torchelastic/", "store_based_barrier_ke
 _RESOLVING = {"", "entering", "resolving"}
 
 
+def client() -> subprocess.Popen[bytes]:
+    """Start a child that waits to be told which store to ask. Raises ``OSError``."""
+    script = Path(__file__).with_name("store_client.py")
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 class Reading:
-    """Stores that are being read, beside whatever else is done."""
+    """Stores that are being read, beside whatever else is done.
+
+    ``ready`` is a child that was started beforehand, for the first of them.
+    """
 
     def __init__(
         self,
@@ -53,6 +68,7 @@ class Reading:
         *,
         store: bool = True,
         probe: bool = False,
+        ready: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self._host = host
         self._store = store
@@ -66,29 +82,28 @@ class Reading:
             answer: dict[str, object] = {}
             self._answers.append((place, answer))
             # a daemon, so that nothing here keeps whyhang from ending
-            thread = threading.Thread(target=self._ask, args=(place, answer), daemon=True)
+            thread = threading.Thread(target=self._ask, args=(place, answer, ready), daemon=True)
             self._threads.append(thread)
             thread.start()
+            ready = None
+        if ready is not None:
+            ready.communicate()  # told nothing, it ends
 
-    def _ask(self, place: Place, answer: dict[str, object]) -> None:
+    def _ask(
+        self, place: Place, answer: dict[str, object], ready: subprocess.Popen[bytes] | None
+    ) -> None:
         began = time.time()
-        script = Path(__file__).with_name("store_client.py")
-        command = [sys.executable, "-I", "-S", str(script), json.dumps(self._task(place))]
+        output = b""
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self._limit + self._grace,
-                check=False,
-                start_new_session=True,
-            )
-            output = done.stdout
-        except subprocess.TimeoutExpired as expired:
-            output = expired.stdout or b""
+            child = ready or client()
+            try:
+                task = json.dumps(self._task(place)).encode()
+                output, _ = child.communicate(task, self._limit + self._grace)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                output, _ = child.communicate()
         except OSError as error:
             answer["outcome"], answer["why"] = "failed", error.strerror
-            output = b""
         answer |= _told(output)
         answer["taken_at"], answer["seconds"] = began, round(time.time() - began, 3)
 
@@ -113,14 +128,16 @@ class Reading:
         """Tell whether some store has not answered yet."""
         return any(thread.is_alive() for thread in self._threads)
 
-    def finish(self, hostname: str) -> tuple[list[StoreView], list[Gap], list[str]]:
+    def finish(
+        self, hostname: str, sockets: Sockets
+    ) -> tuple[list[StoreView], list[Gap], list[str]]:
         """Wait for the answers; give them, what is missing, and what was done."""
         until = time.monotonic() + self._limit + self._grace + GRACE
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         views, gaps, touched = [], [], []
         for place, answer in self._answers:
-            view = self._with_network(_view(place, dict(answer), Who(host=hostname)))
+            view = self._with_network(_view(place, dict(answer), Who(host=hostname)), sockets)
             views.append(view)
             gap = _gap(view)
             if gap is not None:
@@ -141,12 +158,13 @@ class Reading:
                 )
         return views, gaps, touched
 
-    def _with_network(self, view: StoreView) -> StoreView:
+    def _with_network(self, view: StoreView, sockets: Sockets) -> StoreView:
         """Add who listens there, and whether the address belongs to the processes' own network."""
         pid = view.asked_by[0]
         address = view.connected_to or next(iter(view.resolved), view.host)
         own = is_own(own_addresses(self._host.proc, pid), address)
-        found = listeners(self._host, pid, view.port, (*self._members, *view.asked_by))
+        members = (*self._members, *view.asked_by)
+        found = listeners(self._host, sockets, pid, view.port, members)
         network = self._host.proc.namespace(pid, "net")
         return replace(view, own_address=own, listeners=found, network=network)
 
@@ -217,7 +235,11 @@ def _view(place: Place, told: Mapping[str, object], who: Who) -> StoreView:
 
 def _harmless(key: str, value: str) -> str:
     """Give a value for a person to read: a rendezvous's state is a pickle otherwise."""
-    return (rendezvous.readable(value) if "torch.rendezvous." in key else None) or redact(value)
+    if "torch.rendezvous." not in key:
+        return redact(value)
+    from whyhang.collectors.live import rendezvous  # noqa: PLC0415 - mostly there is none
+
+    return rendezvous.readable(value) or redact(value)
 
 
 def _number(value: object) -> int | None:

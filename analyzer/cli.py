@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         prepare()
-        options = _parser().parse_args(_with_command(arguments))
+        arguments = _with_command(arguments)
+        options = _parser(arguments[0]).parse_args(arguments)
         code = int(options.command.run(options))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
@@ -86,7 +87,11 @@ class _Parser(argparse.ArgumentParser):
         raise TargetError(message, f"`{self.prog} --help` tells what it takes.")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(named: str) -> argparse.ArgumentParser:
+    """Make the parser of the one command that is named, or else of all, without their options.
+
+    All options of all commands would take longer than some runs.
+    """
     parser = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
@@ -95,15 +100,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for command in [c for c in COMMANDS if c.name == named] or COMMANDS:
         first, _, rest = (command.__doc__ or "").strip().partition("\n")
-        doc = f"{first}\n{textwrap.dedent(rest)}".rstrip()
         sub = commands.add_parser(
             command.name,
-            help=doc.partition("\n")[0].rstrip("."),
-            description=doc,
+            help=first.rstrip("."),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(sub)
+        if command.name == named:
+            sub.description = f"{first}\n{textwrap.dedent(rest)}".rstrip()
+            command.add_arguments(sub)
         sub.set_defaults(command=command)
     return parser

@@ -9,6 +9,7 @@ import sys
 def run() -> int:
     """Run the command line. What goes wrong in whyhang itself is said in a sentence, too."""
     try:
+        _import_msgspec()
         from whyhang.analyzer.cli import main  # noqa: PLC0415 - an interrupt may come meanwhile
 
         return main()
@@ -19,6 +20,20 @@ def run() -> int:
             raise
         print(_own_mistake(error), file=sys.stderr)
         return 1
+
+
+def _import_msgspec() -> None:
+    """Import it without typing_extensions, of which it takes what ``typing`` has as well.
+
+    That is there wherever torch is, and takes a third of the time of all imports for ``--help``.
+    """
+    name = "typing_extensions"
+    if name not in sys.modules:
+        sys.modules[name] = None  # type: ignore[assignment]  # its import fails
+        try:
+            import msgspec  # noqa: F401, PLC0415
+        finally:
+            del sys.modules[name]
 
 
 def _own_mistake(error: Exception) -> str:

@@ -40,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(
         100_000, 50, 50
     )  # what is read stays; looking for garbage in it is for nothing
+    if hasattr(sys, "set_int_max_str_digits"):
+        # Lines are cut to some kilobytes: their longest number is quickly read, and no error.
+        sys.set_int_max_str_digits(0)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         prepare()

@@ -33,6 +33,7 @@ from whyhang.analyzer.model import (
 )
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
+from whyhang.analyzer.plausible import plausible
 from whyhang.analyzer.roles import role_of_dump
 from whyhang.analyzer.world import absent_ranks, gone_ranks, world_size
 
@@ -148,7 +149,7 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    sorted_facts = _Sorted(numbered(list(facts)))
+    sorted_facts = _Sorted(numbered(list(plausible(facts))))
     registry = _Registry(_claimed_ranks(sorted_facts.claims))
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)
@@ -216,7 +217,7 @@ def _claimed_ranks(claims: Iterable[Claim]) -> dict[tuple[str | None, int], Who]
     """Ranks that something else than the fact itself tells of a pid (NCCL init lines)."""
     found: dict[tuple[str | None, int], Who] = {}
     for claim in claims:
-        if claim.about != "rank" or claim.who.pid is None or not claim.value.isdigit():
+        if claim.about != "rank" or claim.who.pid is None or not claim.value.isdecimal():
             continue
         trust = max(claim.who.trust, Trust.NCCL_INIT)
         who = Who(rank=int(claim.value), trust=trust, host=claim.who.host, pid=claim.who.pid)

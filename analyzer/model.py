@@ -81,6 +81,9 @@ class Who(Record):
 
 NOBODY = Who()
 
+MAX_RANKS = 1 << 18
+"""No job has as many ranks: a larger number is a damaged line's or file's, or a lie."""
+
 
 class Frame(Record):
     """One stack frame. ``file`` is the path as printed; ``native`` frames are C or C++."""

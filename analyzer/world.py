@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Gone, Member
-from whyhang.analyzer.model import Claim, Group, Process, Role
+from whyhang.analyzer.model import MAX_RANKS, Claim, Group, Process, Role
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 SIZE_KEYS = (
@@ -24,16 +24,12 @@ SIZE_KEYS = (
 LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
-MAX_SIZE = 1 << 20
-"""No job has as many ranks: a larger number is a damaged file's, or a lie."""
-
-
 def world_size(
     claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
     """Give the number of ranks and how it is known; the processes' own word goes first."""
     size, how = _told_size(claims, processes, groups)
-    return (size, how) if size is not None and size <= MAX_SIZE else (None, "")
+    return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
 
 
 def _told_size(
@@ -45,7 +41,7 @@ def _told_size(
     claimed = Counter(
         int(claim.value)
         for claim in claims
-        if claim.about == "world_size" and claim.value.isdigit()
+        if claim.about == "world_size" and claim.value.isdecimal()
     )
     if claimed:
         return claimed.most_common(1)[0][0], "said in a log"
@@ -60,7 +56,7 @@ def _size(process: Process) -> int | None:
         return None
     for key in SIZE_KEYS:
         value = process.environ.get(key, "")
-        if value.isdigit():
+        if value.isdecimal():
             return int(value)
     return None
 
@@ -104,10 +100,11 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
     for key in LOCAL_SIZE_KEYS:
         local_size = environ.get(key, "")
         rank, local_rank = process.who.rank, process.who.local_rank
-        if local_size.isdigit() and rank is not None and local_rank is not None:
+        if local_size.isdecimal() and rank is not None and local_rank is not None:
             first = rank - local_rank
+            size_here = min(int(local_size), MAX_RANKS)
             quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
-            return [(other, quote) for other in range(first, first + int(local_size))]
+            return [(other, quote) for other in range(first, first + size_here)]
     if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
         quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
         tasks = environ["SLURM_GTIDS"].split(",")

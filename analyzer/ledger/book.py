@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.ledger.records import Disagreement
-from whyhang.analyzer.model import Call, CallState, Group, Record, Source, Track, fold, replace
+from whyhang.analyzer.model import MAX_RANKS, Call, CallState, Group, Record, Source, Track, fold, replace
 
 SPACES = {
     "flight-recorder": "torch",
@@ -255,11 +255,10 @@ def _between(tracks: Sequence[Track]) -> set[int]:
     if step < 1 or any(rank != start + step * (n - first) for n, rank in places.items()):
         return set()
     low = start - step * first
-    return set(range(low, end + 1, step)) if low >= 0 and last < MAX_PLACES else set()
+    return set(range(low, end + 1, step)) if low >= 0 and last < MAX_RANKS else set()
 
 
 MIN_PLACES = 3  # two points lie on a line always
-MAX_PLACES = 1 << 16  # a number beyond is no rank
 
 
 def _names(groups: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:

@@ -2,7 +2,8 @@
 
 A log of a job that never got beyond its start holds none of them. Only the beginning and the
 end of a file are looked at: whoever trains says so at least there. The words of a scheduler and
-of a rendezvous (job steps, rounds) are none.
+of a rendezvous (job steps, rounds) are none. A number is taken from its first digit on only, or
+thousands of digits in a row would take minutes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ _SIGNS = lazy_re.compile(
     r"""(?imx)
       \b(?<!--)(?!iters:|step:\ \d+\()(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
     | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
-    | \d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
-    | \d+%\|
+    | (?<!\d)\d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
+    | (?<!\d)\d+%\|
     | \b(?:Abort|Destroy)\ COMPLETE
-    | ^\s*\d+\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
+    | ^[ \t]*\d+[ \t]+\d+[ \t]+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
     | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
     | \b(?:training|job|run|evaluation|all\ tests?)\b.{0,20}\b(?:complete|completed|finished|done|passed)\b
     | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b

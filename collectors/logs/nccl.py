@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import (
+    MAX_RANKS,
     NOBODY,
     Call,
     CallState,
@@ -195,7 +196,7 @@ class NcclReader:
             who = self._file.resolve(comm.who)
             ranks = members.setdefault(comm.key, {})
             if comm.key in self._world:
-                if len(ranks) < comm.size:
+                if len(ranks) < comm.size <= MAX_RANKS:
                     ranks.update((rank, rank) for rank in range(comm.size))
             elif who.rank is not None:
                 ranks[comm.rank] = who.rank

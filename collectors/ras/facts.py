@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.heard import MATCHED
 from whyhang.analyzer.model import (
+    MAX_RANKS,
     NOBODY,
     Call,
     CallState,
@@ -234,7 +235,7 @@ class _Pen:
 
 def _group(comm: Comm, members: Sequence[Member], job: _Job) -> Group:
     """Name the communicator's ranks of the job where all are known."""
-    size = comm.size or 0
+    size = min(comm.size or 0, MAX_RANKS)
     if comm.hash in job.world:
         return Group(name=comm.name, ranks=tuple(range(size)))
     found = {member.rank: job.who(comm, member.rank, member.peer).rank for member in members}
@@ -281,7 +282,7 @@ def _present(
     comm: Comm, members: Sequence[Member], by_op: Mapping[str, Sequence[Counted]]
 ) -> list[int] | None:
     """List the ranks that the counts are of; None where that cannot be told."""
-    size = comm.size or 0
+    size = min(comm.size or 0, MAX_RANKS)
     away = {m.rank for m in members if m.state}
     for groups in by_op.values():
         number = sum(group.size for group in groups)

@@ -12,7 +12,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.ledger.records import Disagreement
-from whyhang.analyzer.model import MAX_RANKS, Call, CallState, Group, Record, Source, Track, fold, replace
+from whyhang.analyzer.model import (
+    MAX_RANKS,
+    Call,
+    CallState,
+    Group,
+    Record,
+    Source,
+    Track,
+    fold,
+    replace,
+)
 
 SPACES = {
     "flight-recorder": "torch",

@@ -32,8 +32,6 @@ from whyhang.analyzer.model import (
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras.report import REMOTE, Comm, Counted, Member, Peer, Report
 
-MAX_RANKS = 1 << 20  # NCCL 2.27.3 prints garbage with numbers beyond any job
-
 
 class Standing(Record):
     """The counts of one rank by operation, over those operations that are told of all ranks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule, names
+from whyhang.analyzer.waits import SERVES, Layer, Scope, WaitKind, WaitRule, names
 
 _EXIT = "waiting for its threads at exit"
 _MP = "waiting for another process (multiprocessing)"
@@ -91,7 +91,7 @@ THREADS: tuple[WaitRule, ...] = (
         kind=WaitKind.IDLE,
         functions=("serve_forever",),
         file="socketserver.py",
-        says="waiting for requests",
+        says=SERVES,
         verified="source Python 3.8-3.13",
     ),
     WaitRule(
@@ -182,6 +182,14 @@ PROCESSES: tuple[WaitRule, ...] = (
         file="multiprocessing/managers.py",
         says="waiting for a multiprocessing manager",
         verified="source Python 3.8-3.13",
+    ),
+    WaitRule(
+        # The server stands in Event.wait, which no thread of it will set before its end.
+        kind=WaitKind.IDLE,
+        functions=names("serve_forever serve_client accepter"),
+        file="multiprocessing/managers.py",
+        says="idle (a multiprocessing manager)",
+        verified="run Python 3.11; source Python 3.8-3.13",
     ),
     WaitRule(
         kind=WaitKind.LOCK,

@@ -69,3 +69,14 @@ def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     assert found.user is not None
     assert found.user.function == "push"
     assert alone.scope is Scope.RANKS
+
+
+def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:
+    """Nobody told it that there is no more; a future of a pool is not waited for so."""
+    main = thread("_shutdown (threading.py:1590)")
+    consumer = thread("get (queue.py:171)", "consume (train.py:6)", *STARTED, tid=11)
+    found = place_of(dump(main, consumer), process(), TABLE)
+
+    assert found.user is not None
+    assert found.user.function == "consume"
+    assert "at exit" in (found.through or "")

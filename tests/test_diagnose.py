@@ -389,6 +389,29 @@ worker (multiprocessing/pool.py:125)
 """
 
 
+MANAGER = """
+wait (threading.py:331)
+wait (threading.py:629)
+serve_forever (multiprocessing/managers.py:176)
+_run_server (multiprocessing/managers.py:600)
+main (data.py:20)
+"""
+
+
+def test_a_manager_beside_the_workers_waits_for_no_lock() -> None:
+    """The process of a multiprocessing manager is a child of the rank like its workers."""
+    asks = "_callmethod (multiprocessing/managers.py:822)\n" + WORKER.strip()
+    facts = still({0: ALL_REDUCE, 1: LOADER})
+    for pid, stack in ((4000, MANAGER), (4001, asks)):
+        child = replace(process(1, pid=pid), role=Role.DATALOADER_WORKER, ppid=1001)
+        facts += [replace(child, who=Who(pid=pid)), dump(None, stack, pid=pid)]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("dataloader-blocked", (1,))
+    assert "multiprocessing manager" in finding.title
+
+
 @pytest.mark.parametrize(("stack", "category"), [(POOLED, True), (SHARED, False)])
 def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, category: bool) -> None:
     """What a DataLoader's worker may fall into, a pool's may: not for a lock that they share."""

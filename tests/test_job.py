@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust
+from whyhang.collectors.live import alike
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.spawned import Numbers, number, read_numbers, settle
@@ -541,3 +543,72 @@ def test_forkserver_children_are_not_the_server(fake: FakeProc) -> None:
     assert roles(job)[101] is Role.RESOURCE_TRACKER
     job = number(settle(job, host, {110: SPAWNED, 111: SPAWNED}), host, {})
     assert ranks(job) == {110: 0, 111: 1}
+
+
+ALIKE = '[{"frames": [{"name": "init_process_group", "filename": "torch/distributed/x.py"}]}]'
+
+
+def frame(name: str, file: str, **variables: str) -> dict[str, object]:
+    """Make a frame as ``py-spy dump --json --locals`` prints it."""
+    told = [{"name": each, "repr": value} for each, value in variables.items()]
+    return {"name": name, "filename": file, "locals": told}
+
+
+def shell_loop(fake: FakeProc, *arguments: str, torch: str = "libtorch_cpu.so") -> None:
+    """Add programs of one script that a shell started, one for each text of arguments."""
+    for pid, text in enumerate(arguments, 100):
+        fake.add(pid, 10, f"{PY} train.py {text}", {"HOME": "/root"}, maps=torch)
+
+
+@pytest.mark.parametrize("pid", [10, 101])
+def test_ranks_that_were_told_their_number_as_an_argument(fake: FakeProc, pid: int) -> None:
+    """Programs of one shell in torch.distributed are one job; what they join as counts most."""
+    shell_loop(fake, "--rank 0 --world_size=3", "--rank=2", "--rank 2")
+    host = fake.host()
+    job = alike.settle(find_job(host, pid), host, dict.fromkeys((100, 101, 102), ALIKE.encode()))
+    job = alike.number(job, host, {102: Numbers(rank=1, size=3, joins=True)})
+    assert ranks(job) == {100: 0, 101: 2, 102: 1}
+    assert {m.trust for m in job.members} == {Trust.ENVIRONMENT}
+    assert job.world_size == 3
+
+
+def test_variables_named_rank_number_programs_only_where_each_has_its_own(fake: FakeProc) -> None:
+    """A variable may count something else (a low-rank adapter): equal numbers are none."""
+    shell_loop(fake, "0", "1")
+    host = fake.host()
+    job = alike.settle(find_job(host, 10), host, dict.fromkeys((100, 101), ALIKE.encode()))
+    told = alike.number(job, host, {100: Numbers(rank=0), 101: Numbers(rank=1)})
+    assert ranks(told) == {100: 0, 101: 1}
+    assert {m.trust for m in told.members} == {Trust.INFERRED}
+    eight = alike.number(job, host, {100: Numbers(rank=8), 101: Numbers(rank=8)})
+    assert ranks(eight) == {100: None, 101: None}
+
+
+def test_runs_with_different_seeds_are_no_job(fake: FakeProc) -> None:
+    """Programs of one shell that have nothing to do with each other are not joined."""
+    shell_loop(fake, "--seed 0", "--seed 1")
+    host = fake.host()
+    dumps = dict.fromkeys((100, 101), b'[{"frames": []}]')
+    assert ranks(alike.settle(find_job(host, 101), host, dumps)) == {101: None}
+    with pytest.raises(TargetError, match="2 Python programs below process 10"):
+        alike.settle(find_job(host, 10), host, dumps)
+
+
+def test_programs_without_torch_below_a_shell_are_refused_at_once(fake: FakeProc) -> None:
+    """Python programs that load no torch are not taken for ranks, however alike they are."""
+    shell_loop(fake, "--rank 0", "--rank 1", torch="")
+    with pytest.raises(TargetError, match="2 Python programs below process 10"):
+        find_job(fake.host(), 10)
+
+
+def test_numbers_of_a_program_that_joins() -> None:
+    """What ``init_process_group`` was given outranks a variable of the program."""
+    c10d = "torch/distributed/distributed_c10d.py"
+    joins = frame("init_process_group", c10d, rank="2", world_size="4")
+    main = frame("main", "train.py", rank="7")
+    module = frame("<module>", "train.py")
+    said = {
+        length: read_numbers(json.dumps([{"frames": [joins, main, module][-length:]}]).encode())
+        for length in (1, 2, 3)
+    }
+    assert said == {1: Numbers(), 2: Numbers(rank=7), 3: Numbers(rank=2, size=4, joins=True)}

@@ -16,6 +16,7 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
+from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Report
 
 
@@ -244,3 +245,23 @@ def test_a_rank_that_is_counted_and_nobody_is_misses() -> None:
     assert first.signature == "init-joins-too-many"
     far = [claim for rank in range(3) for claim in joins(rank, 4, "10.0.0.1:9")]
     assert "init-joins-too-many" not in {f.signature for f in report_of([*facts, *far]).findings}
+
+
+def test_a_file_that_counts_no_more_than_came_tells_of_the_missing_rank() -> None:
+    """Whoever joins through a file is counted in it, from whatever host."""
+    facts = ready(dict.fromkeys(range(3), INIT))
+    calls = [claim for rank in range(3) for claim in joins(rank, 4, "file:///shared/meet")]
+    file = FileView(
+        who=Who(),
+        source=Source(file="file_stores.json"),
+        path="/shared/meet",
+        asked_by=(1000, 1001, 1002),
+        folder_exists=True,
+        exists=True,
+        processes=3,
+    )
+    first = report_of([*facts, *calls, file]).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("init-joins-too-many", (3,))
+    more = replace(file, processes=4)
+    found = {f.signature for f in report_of([*facts, *calls, more]).findings}
+    assert "init-joins-too-many" not in found

@@ -306,6 +306,7 @@ def test_a_job_of_which_nobody_lives_has_failed() -> None:
     report = report_of(dead)
     assert report.headline == "Ranks 0-1 have no living process."
     assert report.verdict == "failed"
+    assert report.findings[0].culprit_ranks is None
     half = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=3), process(2, state="Z")])
     assert half.verdict == "hung"
 

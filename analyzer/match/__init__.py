@@ -40,6 +40,7 @@ from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, n
 from whyhang.analyzer.match.groups import different_groups
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
 from whyhang.analyzer.match.late import blocked_in, late
+from whyhang.analyzer.match.launcher import launcher_stopped
 from whyhang.analyzer.match.ledger import (
     awaits_unrecorded,
     ledger,
@@ -61,6 +62,7 @@ from whyhang.analyzer.match.nccl_start import nccl_start
 from whyhang.analyzer.match.port import leftover, port_held
 from whyhang.analyzer.match.ras import ras
 from whyhang.analyzer.match.roots import roots_differ
+from whyhang.analyzer.match.serving import serves
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.steps import in_another_step
 from whyhang.analyzer.match.together import all_together, creates_group, one_way, parted
@@ -134,6 +136,7 @@ __all__ = [
     "joins_too_many",
     "large_lost",
     "late",
+    "launcher_stopped",
     "ledger",
     "left_loop",
     "leftover",
@@ -155,6 +158,7 @@ __all__ = [
     "resolves_apart",
     "roots_differ",
     "same_rank",
+    "serves",
     "set_up",
     "shared_by_ranks",
     "silent_in_log",

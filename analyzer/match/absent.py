@@ -47,6 +47,7 @@ class Absent(Record):
         fields = subject_fields(case, [], waiters)
         fields["who"] = ranks_in_words(ranks)
         fields["is"], fields["has"] = ("are", "have") if len(ranks) > 1 else ("is", "has")
+        fields["do"] = "do" if len(ranks) > 1 else "does"
         fields["does"] = f"no process of {'them' if len(ranks) > 1 else 'it'} runs" + _where_from(
             gone
         )

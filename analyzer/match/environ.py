@@ -199,5 +199,5 @@ def _said(process: Process, keys: tuple[str, ...]) -> Evidence:
         source=process.source.file,
         line=process.source.line,
         rank=process.who.rank,
-        quote=f"pid {process.who.pid}: {found}",
+        quote=f"pid {process.who.pid}: {found or process.command or 'names no rank'}",
     )

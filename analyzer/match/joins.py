@@ -80,7 +80,7 @@ class JoinsTooMany(Record):
         if not missing or None in here or not _all_came(case):
             return ()
         stands = [case.stands[number] for number in told]
-        fields = subject_fields(case, [], waiters_for(case))
+        fields = subject_fields(case, stands[:1], waiters_for(case))
         fields |= {
             "who": ranks_in_words(missing),
             "has": "have" if len(missing) > 1 else "has",
@@ -116,7 +116,9 @@ def _told(case: Case, about: str) -> dict[int, Claim]:
 def _all_came(case: Case) -> bool:
     places = [claim.value for claim in _told(case, MEETS_AT).values()]
     views = [view for view in case.job.stores if view.outcome == "answered"]
-    counted = any(clients(view) == len(case.job.members) for view in views)
+    here = len(case.job.members)
+    counted = any(clients(view) == here for view in views)
+    counted |= any(view.processes == here and not view.repeated for view in case.job.files)
     return counted or (bool(places) and all(_is_loopback(place) for place in places))
 
 

@@ -145,7 +145,9 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
         affected=affected,
         evidence=tuple(evidence),
         strength=strength,
-        names_culprit=not _too_many(case, members, waiters) and not _all_for_keys(case, members),
+        names_culprit=not _too_many(case, members, waiters)
+        and not _all_for_keys(case, members)
+        and not _all_gone(case, members),
         collective=call_of(case, waiters),
         location=location_of(case, stands[0]),
         fields=subject_fields(case, stands, affected),
@@ -156,6 +158,12 @@ def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
     """Tell whether all that are known wait for keys of the store: who should set them is not."""
     everyone = len(members) == len(case.stands)
     return everyone and all(WaitKind.STORE in kinds_of(case.stands[n]) for n in members)
+
+
+def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
+    """Tell whether no rank is left: which of them ended first, and why, is not seen here."""
+    everyone = len(members) == len(case.stands) > 1
+    return everyone and all(case.stands[n].standing is Standing.GONE for n in members)
 
 
 def _contradicted(case: Case, members: tuple[int, ...]) -> bool:

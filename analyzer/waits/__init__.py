@@ -23,6 +23,7 @@ from whyhang.analyzer.waits.behind import look_behind
 from whyhang.analyzer.waits.index import index_of
 from whyhang.analyzer.waits.kinds import (
     SCOPES,
+    SERVES,
     Layer,
     Place,
     Scope,
@@ -37,6 +38,7 @@ from whyhang.analyzer.waits.threads import LineText, thread_place
 
 __all__ = [
     "SCOPES",
+    "SERVES",
     "Layer",
     "LineText",
     "Place",

@@ -186,6 +186,8 @@ def _score(found: Place, other: Place) -> int:
         return 0  # two locks of one process are a story of their own
     if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
         return 0
+    if found.kind is WaitKind.JOIN and other.kind is WaitKind.QUEUE and other.user is not None:
+        return 1  # who is joined and waits for more work was not told that there is none
     if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
         return 0
     if other.kind in {WaitKind.LOCK, WaitKind.SLEEP}:

@@ -73,6 +73,10 @@ SCOPES: dict[WaitKind, Scope] = {
 """Scope of each kind; what is not named here is LOCAL."""
 
 
+SERVES = "waiting for requests"
+"""What a rule says of the loop of a server."""
+
+
 class Layer(enum.Enum):
     """Which question a frame answers; see ``whyhang.analyzer.waits``."""
 

@@ -19,7 +19,7 @@ from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
-from whyhang.collectors.live import spawned, spots
+from whyhang.collectors.live import alike, spawned, spots
 from whyhang.collectors.live.file_store import FileReading
 from whyhang.collectors.live.gpus import EXTRA, GpuWatch
 from whyhang.collectors.live.host import Host
@@ -156,7 +156,7 @@ class Capture:
             self._gpus.look(number)
         beside = self._beside(look, last=last)
         look.take(self.job.members, self._known, read, beside, self.meanwhile)
-        if number == 0 and self.job.family is not None:
+        if number == 0 and self._is_unsettled():
             self._settle(look)
         if number == 0:  # beside the pause between the looks
             self._ask_for_spots(look)
@@ -176,6 +176,10 @@ class Capture:
         if not last:
             look.settle()
 
+    def _is_unsettled(self) -> bool:
+        """Tell whether only the first stacks say which processes are ranks."""
+        return self.job.family is not None or self.job.alike is not None
+
     def _asks_store(self) -> bool:
         return self.options.store or self.options.probe
 
@@ -194,7 +198,7 @@ class Capture:
                 with contextlib.suppress(OSError):  # it is tried again when there is a store
                     self._client = client()
                 yield
-        if last and not (look.number == 0 and self.job.family is not None):
+        if last and not (look.number == 0 and self._is_unsettled()):
             yield from self._asides()
 
     def native_stacks(self, pids: Iterable[int]) -> None:
@@ -398,14 +402,24 @@ class Capture:
             self._touched += touched
 
     def _settle(self, look: Look) -> None:
-        """Tell from the first stacks which children of a program are ranks, and number them."""
-        self.job = spawned.settle(self.job, self.host, {d.pid: d.data for d in look.dumps})
+        """Tell from the first stacks which processes are ranks, and number them."""
+        dumps = {dump.pid: dump.data for dump in look.dumps}
+        if self.job.alike is not None:
+            self.job = alike.settle(self.job, self.host, dumps)
+        if self.job.family is not None:
+            self.job = spawned.settle(self.job, self.host, dumps)
         ranks = [m.pid for m in self.job.members if m.role is Role.RANK]
+        if self.job.alike is not None:
+            self._tell("asking the programs for the number of their rank")
+            variables = self._variables(look)
+            said = variables.numbers([pid for pid in ranks if pid in dumps])
+            self.job = alike.number(self.job, self.host, said)
+            self._touched += variables.touched
+            return
         if self.job.family is None or self.job.family in ranks:
             return
         self._tell("asking spawned processes for the number of their rank")
-        dumped = {dump.pid for dump in look.dumps}
-        asked = [pid for pid in [*ranks, self.job.family] if pid in dumped]
+        asked = [pid for pid in [*ranks, self.job.family] if pid in dumps]
         variables = self._variables(look)
         self.job = spawned.number(self.job, self.host, variables.numbers(asked))
         self._touched += variables.touched

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.model import Role, Trust
+from whyhang.collectors.live.alike import alike, job_of_alike
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member, ambiguous, by_rank, helper, helpers, named
 from whyhang.collectors.live.nameless import (
@@ -46,11 +47,18 @@ def find_job(host: Host, pid: int) -> Job:
     agent = next((one for one in (pid, *host.ancestors(pid)) if is_agent(host, one)), None)
     if agent is None:
         agent = agent_below(host, pid)
+    if agent is None and (same := alike(host, _program(host, pid))):
+        return job_of_alike(host, same, pid)
     above = agent if agent is not None else family_root(host, pid)
     seed = _seed(host, above)
     if seed is not None:
         return _job_of_ranks(host, seed)
     return job_of_family(host, above) if agent is None else job_of_agent(host, agent, pid)
+
+
+def _program(host: Host, pid: int) -> int:
+    """Give the program that a Python process belongs to, or the process itself."""
+    return family_root(host, pid) if host.is_python(pid) else pid
 
 
 def _same_user(host: Host, pid: int) -> list[int]:

@@ -23,19 +23,28 @@ class Member(Record):
     python: bool = True
 
 
+class Alike(Record):
+    """Programs that may be the ranks of one job, and the process that was asked about."""
+
+    pids: tuple[int, ...]
+    target: int
+
+
 class Job(Record):
     """The processes of one job on this host: ranks by number, then their helpers, launchers.
 
     ``launcher`` is what started the ranks ("torchrun", "mpirun", "mp.spawn"). ``family`` is the
     pid of a Python process whose children carry no rank in their environment: whether they
-    are ranks or helpers is only seen in their stacks. ``left_out`` names processes that look
-    like the job's and were not counted in.
+    are ranks or helpers is only seen in their stacks. ``alike`` are programs of one shell that
+    may be its ranks. ``left_out`` names processes that look like the job's and were not counted
+    in.
     """
 
     members: tuple[Member, ...]
     launcher: str | None = None
     world_size: int | None = None
     family: int | None = None
+    alike: Alike | None = None
     left_out: tuple[Gap, ...] = ()
 
 

@@ -18,16 +18,21 @@ from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member, by_rank
 
 _SPAWN = "torch/multiprocessing/spawn.py"
+_C10D = "torch/distributed/distributed_c10d.py"
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
 _NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
 
 
 class Numbers(Record):
-    """What the local variables of a spawned process say. ``size`` counts all ranks."""
+    """What the local variables of a process say. ``size`` counts all ranks.
+
+    ``joins``: it is what ``init_process_group`` was given.
+    """
 
     local_rank: int | None = None
     rank: int | None = None
     size: int | None = None
+    joins: bool = False
 
 
 class _Local(msgspec.Struct):
@@ -62,6 +67,23 @@ def read_numbers(data: bytes) -> Numbers:
                 return Numbers(size=_integers(frame).get("nprocs"))
             if name == "run" and frame.filename.endswith("multiprocessing/process.py"):
                 return _numbers_of_target(_integers(inner))
+    return _numbers_of_program(threads)
+
+
+def _numbers_of_program(threads: list[_Thread]) -> Numbers:
+    """Read what a program that was started as a rank knows: what it joins as, or its variables."""
+    main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
+    if main is None:
+        return Numbers()
+    for frame in main.frames:
+        if frame.name == "init_process_group" and frame.filename.endswith(_C10D):
+            said = _integers(frame)
+            if "rank" in said:
+                return Numbers(rank=said["rank"], size=said.get("world_size"), joins=True)
+    for frame in reversed(main.frames):
+        said = _integers(frame, {"rank", "world_size"})
+        if "rank" in said:
+            return Numbers(rank=said["rank"], size=said.get("world_size"))
     return Numbers()
 
 
@@ -115,6 +137,11 @@ def _kind(host: Host, pid: int, text: str) -> Role | None:
         return _RANK
     names = [thread.name for thread in host.proc.threads(pid)]
     return _RANK if any(name.startswith(_THREADS_OF_RANKS) for name in names) else None
+
+
+def is_rank(host: Host, pid: int, text: str) -> bool:
+    """Tell whether a process takes part in torch.distributed, by its stack and its threads."""
+    return _kind(host, pid, text) is _RANK
 
 
 def _as_helper(member: Member, kinds: Mapping[int, Role | None]) -> Member:

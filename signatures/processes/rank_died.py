@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     title="{who} {has} no living process{waiting}",
     when=either(absent(starting=False), late(states=(Standing.GONE,), alone=True)),
     means=(
-        "{who} should run here and does not. Whoever waits in {call} will not notice before the "
+        "{who} should run here and {do} not. Whoever waits in {call} will not notice before the "
         "timeout."
     ),
     confidence=0.93,

@@ -23,5 +23,10 @@ SIGNATURE = Signature(
         "If two copies of the job run, end one and use another MASTER_PORT.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
-    outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective"),
+    outranks=(
+        "init-joins-too-many",
+        "init-missing-rank",
+        "missing-rank-in-collective",
+        "rank-died",
+    ),
 )

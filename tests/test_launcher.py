@@ -1,0 +1,73 @@
+"""Launchers that are stopped, and jobs that serve requests."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ALL_REDUCE, BROADCAST, INIT, dump, process, report_of, still
+
+from whyhang.analyzer.model import Fact, Role, Trust, Who, replace
+
+SERVER = """
+select (selectors.py:415)
+serve_forever (socketserver.py:233)
+main (train.py:12)
+<module> (train.py:60)
+"""
+
+
+def launcher(state: str) -> list[Fact]:
+    """Make two looks at torchrun's agent in this state."""
+    agent = Who(pid=900, trust=Trust.NONE)
+    return [
+        replace(
+            process(0, state=state, look=look), who=agent, role=Role.LAUNCHER, command="torchrun"
+        )
+        for look in (0, 1)
+    ]
+
+
+def test_ranks_that_ended_below_a_stopped_launcher_are_not_to_blame() -> None:
+    """Nobody collects them; who let the launcher stop is the question."""
+    dead = [process(rank, state="Z", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+    report = report_of([*dead, *launcher("T")])
+    first = report.findings[0]
+    assert (first.signature, first.category) == ("launcher-stopped", "rank-stopped")
+    assert first.culprit_ranks is None
+    assert report.headline == (
+        "The launcher (pid 900) is stopped by a signal; ranks 0-1 have ended and are not collected."
+    )
+    assert report_of([*dead, *launcher("S")]).findings[0].signature == "rank-died"
+
+
+def test_a_stopped_launcher_keeps_the_store_from_answering() -> None:
+    """Ranks that start ask the store in it; ranks in a collective need no launcher."""
+    start = report_of([*still({0: INIT, 1: INIT}), *launcher("T")])
+    assert start.findings[0].signature == "launcher-stopped"
+    train = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}), *launcher("T")])
+    assert "launcher-stopped" not in {f.signature for f in train.findings}
+
+
+def test_a_rank_that_died_alone_is_the_cause_below_a_stopped_launcher() -> None:
+    """The launcher would only have ended the others."""
+    facts = [*still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=3), process(2, state="Z")]
+    first = report_of([*facts, *launcher("T")]).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("rank-died", (2,))
+
+
+@pytest.mark.parametrize(("others", "verdict"), [(BROADCAST, "healthy"), (ALL_REDUCE, "hung")])
+def test_a_server_without_a_request_is_healthy(others: str, verdict: str) -> None:
+    """The others wait for what it hands them; in an all_reduce they would wait for it in vain."""
+    report = report_of(still({0: SERVER, 1: others, 2: others}))
+    assert report.verdict == verdict
+    assert report.findings[0].culprit_ranks == (None if verdict == "healthy" else (0,))
+
+
+def test_a_server_at_work_for_a_request_is_not_idle() -> None:
+    """A request that is being answered on another thread may be what hangs."""
+    facts = still({0: SERVER, 1: BROADCAST, 2: BROADCAST})
+    handler = dump(0, "acquire (cache.py:3)\ndo_POST (serve.py:9)", look=1).threads[0]
+    busy = dump(0, SERVER, look=1)
+    busy = replace(busy, threads=(*busy.threads, replace(handler, name="Thread-1", tid=7)))
+    kept = [f for f in facts if not (f.who.rank == 0 and f.look == 1 and hasattr(f, "threads"))]
+    report = report_of([*kept, *(p for p in facts if p not in kept and hasattr(p, "state")), busy])
+    assert "idle-server" not in {finding.signature for finding in report.findings}

@@ -21,6 +21,7 @@ from whyhang.analyzer.case import (
     Standing,
     lock_holder,
 )
+from whyhang.analyzer.deaths import since_the_last_death
 from whyhang.analyzer.graph import CallRef, Wait
 from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
@@ -39,6 +40,7 @@ DEAD_STATES = {"Z", "X", "x"}
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Place every member, merge the ledger, and read the picture."""
+    job = since_the_last_death(job)
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     ended = without_interpreter(job.claims)
@@ -124,10 +126,16 @@ def for_a_key(stands: tuple[Stand, ...]) -> tuple[Stand, ...]:
     """Take a wait for a key of the store as a wait for a rank, where one is free to set it.
 
     Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
-    waits for nobody may be the one that should set it.
+    waits for nobody, or has ended, may be the one that should set it.
     """
     keys = {s.member for s in stands if s.place is not None and s.place.kind is WaitKind.STORE}
-    free = {Standing.BLOCKED, Standing.RUNNING, Standing.STOPPED, Standing.MOVING}
+    free = {
+        Standing.BLOCKED,
+        Standing.RUNNING,
+        Standing.STOPPED,
+        Standing.MOVING,
+        Standing.GONE,
+    }
     if not any(s.standing in free and s.member not in keys for s in stands):
         return stands
     return tuple(

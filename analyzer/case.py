@@ -42,7 +42,8 @@ class Member(Record):
     """One rank of the job, or a process that is one though its number is not known.
 
     ``processes`` and ``dumps`` hold one record per look, in order; either may be empty when
-    only logs or recorder dumps speak of the rank. ``copies`` is how many processes the
+    only logs or recorder dumps speak of the rank. ``children`` work for it as workers do,
+    ``helpers`` are other programs that it started. ``copies`` is how many processes the
     evidence says it stands for.
     """
 
@@ -56,6 +57,7 @@ class Member(Record):
     processes: tuple[Process, ...] = ()
     dumps: tuple[StackDump, ...] = ()
     children: tuple[Child, ...] = ()
+    helpers: tuple[Child, ...] = ()
     copies: int = 1
 
     @property

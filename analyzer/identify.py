@@ -258,6 +258,7 @@ def _is_new_pid(registry: _Registry, who: Who) -> bool:
 def _job(facts: _Sorted, registry: _Registry) -> Job:
     children: dict[int, list[_Entity]] = defaultdict(list)
     by_pid = {(e.host, e.pid): e for e in registry.all if e.pid is not None}
+    helpers: dict[int, list[_Entity]] = defaultdict(list)
     launchers: list[_Entity] = []
     ranks: list[_Entity] = []
     for entity in registry.all:
@@ -267,13 +268,16 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         if entity.role in CHILD_ROLES:
             if parent is not None:
                 children[id(parent)].append(entity)
+        elif entity.role is Role.OTHER and parent is not None and parent.role is Role.RANK:
+            helpers[id(parent)].append(entity)
         elif entity.role is Role.LAUNCHER:
             launchers.append(entity)
         elif entity.role is Role.RANK or entity.rank is not None or entity.spoken_of:
             ranks.append(entity)
     ranks.sort(key=_order)
     members = tuple(
-        _member(number, entity, children[id(entity)]) for number, entity in enumerate(ranks)
+        _member(number, entity, children[id(entity)], helpers[id(entity)])
+        for number, entity in enumerate(ranks)
     )
     size, how = world_size(facts.claims, facts.processes, facts.groups)
     here = {member.rank for member in members if member.rank is not None}
@@ -353,7 +357,9 @@ def _child(entity: _Entity) -> Child:
     )
 
 
-def _member(number: int, entity: _Entity, children: list[_Entity]) -> Member:
+def _member(
+    number: int, entity: _Entity, children: list[_Entity], helpers: list[_Entity]
+) -> Member:
     return Member(
         id=number,
         rank=entity.rank,
@@ -365,5 +371,6 @@ def _member(number: int, entity: _Entity, children: list[_Entity]) -> Member:
         processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
         dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
         children=tuple(_child(child) for child in children),
+        helpers=tuple(_child(helper) for helper in helpers),
         copies=max((*(dump.copies for dump in entity.dumps), _said_copies(entity.label))),
     )

@@ -1,4 +1,4 @@
-"""Launchers that are stopped, and jobs that serve requests."""
+"""Launchers and helpers that are stopped, ranks that die, and jobs that serve requests."""
 
 from __future__ import annotations
 
@@ -71,3 +71,58 @@ def test_a_server_at_work_for_a_request_is_not_idle() -> None:
     kept = [f for f in facts if not (f.who.rank == 0 and f.look == 1 and hasattr(f, "threads"))]
     report = report_of([*kept, *(p for p in facts if p not in kept and hasattr(p, "state")), busy])
     assert "idle-server" not in {finding.signature for finding in report.findings}
+
+
+WAITPID = """
+_try_wait (subprocess.py:1900)
+_wait (subprocess.py:1960)
+wait (subprocess.py:1264)
+convert (train.py:6)
+<module> (train.py:60)
+"""
+
+
+@pytest.mark.parametrize("state", ["T", "S"])
+def test_a_process_that_a_rank_waits_for_is_looked_at(state: str) -> None:
+    """One that is stopped is what holds the rank up; one that runs tells nothing."""
+    helper = Who(pid=4000, trust=Trust.NONE)
+    child = replace(
+        process(1, state=state, look=1), who=helper, role=Role.OTHER, ppid=1001, command="sleep 5"
+    )
+    first = report_of([*still({0: ALL_REDUCE, 1: WAITPID}), child]).findings[0]
+    assert first.culprit_ranks == (1,)
+    assert (first.signature == "helper-stopped") is (state == "T")
+    if state == "T":
+        assert first.title == (
+            "Rank 1 waits for process 4000, which is stopped by a signal at convert (train.py:6) "
+            "while rank 0 waits in all_reduce"
+        )
+
+
+KEY = """
+synchronize (torch/distributed/elastic/utils/store.py:60)
+wait_for_key (train.py:11)
+<module> (train.py:60)
+"""
+
+
+def test_a_rank_that_dies_while_it_is_watched() -> None:
+    """What the others did before it died is no progress of now; one look after it is too few."""
+    environ = {"WORLD_SIZE": "2"}
+    facts: list[Fact] = [
+        dump(0, INIT, look=0),
+        *(dump(0, ALL_REDUCE, look=look) for look in (1, 2)),
+        *(process(0, look=look, environ=environ) for look in (0, 1, 2)),
+        *(process(1, look=look, state="Z" if look else "R", environ=environ) for look in (0, 1, 2)),
+    ]
+    first = report_of(facts).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("rank-died", (1,))
+    early = [fact for fact in facts if getattr(fact, "look", 0) < 2]
+    assert report_of(early).verdict == "healthy"
+
+
+def test_a_key_that_nobody_sets_may_be_that_of_a_rank_that_died() -> None:
+    """The dead rank is named, and not the key alone."""
+    facts = [*still({0: KEY, 1: KEY}, world=3), process(2, state="Z")]
+    first = report_of(facts).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("rank-died", (2,))

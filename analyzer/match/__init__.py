@@ -38,6 +38,7 @@ from whyhang.analyzer.match.gpu import (
 from whyhang.analyzer.match.gpu_links import link_down, link_errors_grow
 from whyhang.analyzer.match.gpu_load import all_idle, all_spin, alone_at_work, never_launched
 from whyhang.analyzer.match.groups import different_groups
+from whyhang.analyzer.match.helpers import helper_stopped
 from whyhang.analyzer.match.joins import joins_differ, joins_too_many
 from whyhang.analyzer.match.late import blocked_in, late
 from whyhang.analyzer.match.launcher import launcher_stopped
@@ -131,6 +132,7 @@ __all__ = [
     "garbled_objects",
     "generations",
     "held_by_nobody",
+    "helper_stopped",
     "in_another_step",
     "joins_differ",
     "joins_too_many",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.model import Process, StackDump, Thread, replace
 from whyhang.analyzer.waits.index import FrameIndex
-from whyhang.analyzer.waits.kinds import Place, Scope, WaitKind, last_name
+from whyhang.analyzer.waits.kinds import SERVES, Place, Scope, WaitKind, last_name
 from whyhang.analyzer.waits.threads import LineText, thread_place
 
 # Kinds of wait that another thread of the process may be behind.
@@ -22,7 +22,10 @@ WAITS_FOR_RANKS = 4
 _NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
 _POOL = ("_worker", "concurrent/futures/thread.py")
 _PROCESS_POOLS = ("concurrent/futures/process.py", "multiprocessing/pool.py")
-_SERVED = ("_run_function", "torch/distributed/rpc/internal.py")
+_SERVED = (
+    ("_run_function", "torch/distributed/rpc/internal.py"),
+    ("process_request_thread", "socketserver.py"),
+)
 _RPC = "torch/distributed/rpc/api.py"
 
 
@@ -40,7 +43,9 @@ def look_behind(
     """
     if found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
         found = _follow(found, main, dump, process, index, line_text)
-    elif found.frame is not None and found.frame.file.endswith(_RPC):
+    if found.through is None and (
+        found.says == SERVES or (found.frame is not None and found.frame.file.endswith(_RPC))
+    ):
         found = _served(found, main, dump, process, index, line_text)
     return found if found.through is not None else _with_gil_holder(found, main, dump)
 
@@ -166,7 +171,9 @@ def _served(
 
     A server waits at its end for all others; that tells nothing while it has calls to answer.
     """
-    threads = [t for t in dump.threads if t is not main and _has_frame(t, _SERVED)]
+    threads = [
+        t for t in dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
+    ]
     places = [thread_place(t, dump, process, index, line_text) for t in threads]
     held = [p for p in places if p.user is not None and p.scope in {Scope.LOCAL, Scope.THREAD}]
     if not held:

@@ -1,0 +1,69 @@
+"""A matcher for the processes that a rank started: one that is stopped holds the rank up."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case, Child, Stand
+from whyhang.analyzer.describe import busy_worker
+from whyhang.analyzer.match.late import late
+from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.waits import WaitKind
+
+_STOPPED = {"T", "t"}
+_ON_A_PROCESS = (
+    WaitKind.SUBPROCESS,
+    WaitKind.DATALOADER,
+    WaitKind.FUTURE,
+    WaitKind.QUEUE,
+    WaitKind.POLL,
+)
+
+
+class HelperStopped(Record):
+    """A rank that others wait for waits itself for a process it started, which is stopped.
+
+    A DataLoader's worker that is stopped inside the dataset is told of with the batch that it owes.
+    """
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give one hit for each place at which such ranks stand."""
+        hits = []
+        for hit in late(*_ON_A_PROCESS, alone=True)(case):
+            stand = case.stands[hit.members[0]]
+            child = _stopped(case, stand)
+            if child is None:
+                continue
+            process = child.processes[-1]
+            quote = f"pid {child.pid} State: {process.state}, {process.command}"
+            said = Evidence(
+                source=process.source.file,
+                line=process.source.line,
+                rank=case.member(stand.member).rank,
+                quote=quote,
+            )
+            fields = {
+                **hit.fields,
+                "child": str(child.pid),
+                "runs": _short(process.command or "a process"),
+            }
+            hits.append(replace(hit, evidence=(said, *hit.evidence), fields=fields))
+        return tuple(hits)
+
+
+def helper_stopped() -> HelperStopped:
+    """Ask for ranks held up by a process of theirs that is stopped; see ``HelperStopped``."""
+    return HelperStopped()
+
+
+def _stopped(case: Case, stand: Stand) -> Child | None:
+    worker = busy_worker(stand)
+    if worker is not None and worker[1].stopped:
+        return None
+    member = case.member(stand.member)
+    below = (*member.children, *member.helpers)
+    return next((c for c in below if c.processes and c.processes[-1].state in _STOPPED), None)
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= 40 else f"{command[:39]}…"

@@ -283,11 +283,11 @@ class QuietLogs(Record):
 
 
 def _has_begun(case: Case) -> bool:
-    """Tell whether the job is seen to work, or nothing says that these are logs of its ranks."""
+    """Tell whether the job is seen to work, or these are logs, with known lines, of no rank."""
     said = {claim.about for claim in case.job.claims}
     ranks = any(c.about == "log-end" and c.who.rank is not None for c in case.job.claims)
     started = said & {"world_size", "launcher", "program", "nccl_version"}
-    return "sign-of-life" in said or not (ranks or started)
+    return "sign-of-life" in said or (bool(case.job.lines) and not (ranks or started))
 
 
 def quiet_logs(*, started: bool = True) -> QuietLogs:

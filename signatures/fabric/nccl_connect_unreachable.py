@@ -19,8 +19,9 @@ SIGNATURE = Signature(
     when=log(
         (
             r"[Cc]onnect to (?P<peer>[^\s<]+)<(?P<port>\d+)> (?:failed ?: ?|returned "
-            r")(?:\d+\()?(?:No route to host|Connection timed out|Network is "
-            r"unreachable)\)?(?:, exceeded| errno|$)"
+            r")(?:\d+\()?(?:No route to host|Connection timed out|Network is (?:unreachable|down)|"
+            r"Host is down|Software caused connection abort|Permission denied|Invalid argument|"
+            r"Operation not permitted|Cannot assign requested address)\)?(?:, exceeded| errno|$)"
         ),
     ),
     means=(
@@ -55,6 +56,10 @@ SIGNATURE = Signature(
         (
             "node3:99:140 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
             "172.17.0.1<36085> failed : No route to host"
+        ),
+        (
+            "node3:99:140 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to "
+            "169.254.255.18<42219> failed : Software caused connection abort"
         ),
     ),
     misses=(

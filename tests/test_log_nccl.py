@@ -51,6 +51,24 @@ def test_ranks_of_processes() -> None:
     assert of(facts, Group)[0].ranks == (0, 1, 2, 3)
 
 
+def test_ranks_by_their_places_in_rings_and_trees() -> None:
+    """Where no line gives a communicator, a tree, a channel and a proxy tell who speaks."""
+    line = "node{}:{}:9 [{}] {}\n".format
+    told = [
+        line(0, 100, 0, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1"),
+        line(0, 101, 1, "NCCL INFO Channel 00 : 1[1e] -> 2[1f] via SHM/direct/direct"),
+        line(1, 102, 0, "NCCL INFO Channel 00/0 : 1[1] -> 2[0] [receive] via NET/Socket/0"),
+        line(1, 103, 1, "proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation"),
+    ]
+    facts = read_log("".join(told))
+    ranks = {c.who.pid: c.value for c in of(facts, Claim) if c.about == "rank"}
+    assert ranks == {100: "0", 101: "1", 102: "2", 103: "3"}
+    other_group = line(0, 104, 4, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1")
+    assert claims(read_log("".join([*told, other_group])), "rank") == []
+    one_process = line(0, 100, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0")
+    assert claims(read_log("".join([*told, one_process])), "rank") == []
+
+
 def test_who_never_began_and_who_never_ended() -> None:
     """Setting up a communicator is a call that all of its ranks have to make."""
     text = "".join(init(rank, "START") for rank in (0, 1, 3)) + init(0, "COMPLETE")

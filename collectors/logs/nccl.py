@@ -43,6 +43,13 @@ SPLIT = (
 VERSION = r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"
 PLACE = r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+"
 SETTING = r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})"
+# Who speaks, by the rings and trees of "graph/connect.cc" and "transport/*.cc": the middle of a
+# tree, the sender of a channel, or its receiver where the line says so; or by "proxy.cc".
+PLACED = (
+    r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] "
+    r"|(?:Channel|Ring) 00(?:/\d+)? : (?P<sender>\d+)(?:\[[0-9a-f]+\])? -> "
+    r"(?P<receiver>\d+)(?:\[[0-9a-f]+\])? (?:\[(?P<way>send|receive)\] )?via )"
+)
 MAX_COMMS = 200_000
 
 
@@ -79,6 +86,7 @@ class NcclReader:
         self._notes: dict[tuple[str | None, int | None, int | None, str], Claim] = {}
         self._buses: dict[tuple[str | None, int], Claim] = {}
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
+        self._placed: dict[tuple[str | None, int], dict[int, Source]] = {}
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
@@ -86,6 +94,7 @@ class NcclReader:
             INIT: self.on_init,
             VERSION: self.on_version,
             PLACE: self.on_place,
+            PLACED: self.on_placed,
             SETTING: self.on_setting,
         }
 
@@ -148,6 +157,15 @@ class NcclReader:
             self._file.one_host = False
         del found
 
+    def on_placed(self, found: Found, match: regex.Match[str]) -> None:
+        """Note the rank that a process has in a ring or tree."""
+        speaker = "receiver" if match["way"] == "receive" else "sender"
+        if found.who.pid is not None and len(self._placed) < MAX_COMMS:
+            ranks = self._placed.setdefault((found.who.host, found.who.pid), {})
+            ranks.setdefault(
+                int(match["middle"] or match["service"] or match[speaker]), found.source
+            )
+
     def facts(self) -> Iterator[Fact]:
         """Give ranks of processes, the groups, and how far each rank came in setting them up."""
         for version, source in self._version.items():
@@ -172,6 +190,8 @@ class NcclReader:
 
     def _ranks(self) -> Iterator[Fact]:
         """Claim the ranks of the largest communicator, if it can be the whole job."""
+        if not self._comms:
+            yield from self._ranks_by_place()
         size = max((comm.size for comm in self._comms), default=0)
         world = [comm for comm in self._comms if comm.size == size]
         holders: dict[int, set[tuple[str | None, int | None]]] = {}
@@ -188,6 +208,20 @@ class NcclReader:
             self._file.pids[host, pid] = comm.rank
             who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
             yield Claim(about="rank", value=str(comm.rank), who=who, source=comm.source)
+
+    def _ranks_by_place(self) -> Iterator[Fact]:
+        """Claim the ranks in rings and trees, where there is but one communicator.
+
+        With several of them a process has several ranks, or a rank several processes.
+        """
+        ranks = [rank for told in self._placed.values() for rank in told]
+        if len(ranks) > len(self._placed) or len(set(ranks)) < len(ranks):
+            return
+        for (host, pid), told in self._placed.items():
+            for rank, source in told.items():
+                self._file.pids.setdefault((host, pid), rank)
+                who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
+                yield Claim(about="rank", value=str(rank), who=who, source=source)
 
     def _groups(self) -> dict[tuple[str, int], Group]:
         """Make the groups, with their global ranks where all are known."""

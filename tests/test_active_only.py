@@ -117,3 +117,29 @@ def test_a_call_that_waited_for_its_time_limit_is_not_of_a_job_that_moves() -> N
     """The watchdog wrote that dump, be the newest call as young as it likes."""
     assert over_nccl(0.2, pauses=2.0, open_for=100.0).in_motion
     assert not over_nccl(0.2, pauses=2.0, open_for=595.0).in_motion
+
+
+# --- other layouts ---------------------------------------------------------------------------
+
+
+def test_fields_in_another_order_hide_no_unfinished_call() -> None:
+    """The quick look relies on where fields stand; elsewhere everything is read."""
+    entries = [entry(n) for n in range(5)] + [open_entry(5)] + [entry(n) for n in range(6, 106)]
+    turned = [dict(reversed(e.items())) for e in entries]
+    top = {key: value for key, value in header().items() if key != "pg_status"}
+
+    (track,) = tracks(pickled(top, turned))
+
+    assert track.completed == 5
+
+
+def test_numbers_of_groups_within_a_process_are_not_their_names() -> None:
+    """torch 2.3 gives each process' own number with an entry, and names in pg_config."""
+    entries = [
+        {k: v for k, v in open_entry(n, pg_id=n).items() if k != "process_group"} for n in range(3)
+    ]
+    groups = (("0", "default_pg", range(8)), ("2", "rep", (0, 4)), ("11", "shard", range(4)))
+
+    found = {t.group.name: t for t in tracks(pickled(header(*groups), entries))}
+
+    assert {name: t.calls[0].order for name, t in found.items()} == {"0": 0, "2": 1, "11": 2}

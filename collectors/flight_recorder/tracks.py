@@ -123,7 +123,7 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     """Give every call of one group that the dump holds."""
-    if only_active(dump.entries):
+    if only_active(dump.entries) or _numbered(dump.entries):
         every = _rows(dump)
     else:
         every = rows(e for e in dump.entries if isinstance(e, dict) and name in named(e))
@@ -134,6 +134,9 @@ def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
 
 def _rows(dump: Dump) -> list[Row]:
     known = rows(dump.entries)
+    if _numbered(dump.entries):
+        groups = _by_number(dump.top, known)
+        known = [replace(row, group=groups.get(row.pg_id, row.group)) for row in known]
     if not only_active(dump.entries):
         return known
     statuses = _statuses(dump.top, known, _groups(dump.top, known))
@@ -337,6 +340,23 @@ def _by_order(ids: Sequence[int], names: Sequence[str], known: Mapping[int, str]
     if any(matched.get(key) != name for key, name in known.items()):
         return dict(known)
     return {**matched, **known}
+
+
+def _numbered(entries: Sequence[object]) -> bool:
+    """Tell whether entries name their group by its number within the process (torch 2.3)."""
+    return any(isinstance(entry, dict) and "process_group" not in entry for entry in entries[:1])
+
+
+def _by_number(
+    top: Mapping[object, object], known: Sequence[Row]
+) -> dict[int | None, tuple[str, str]]:
+    """Match those numbers with the groups of ``pg_config``, whose names all ranks share."""
+    config = top.get("pg_config")
+    groups = list(_groups(top, ()).values()) if isinstance(config, dict) else []
+    ids = sorted({row.pg_id for row in known if row.pg_id is not None})
+    names = _by_order(ids, [group.name for group in groups], {})
+    said = {group.name: group.description or "" for group in groups}
+    return {number_: (name, said[name]) for number_, name in names.items()}
 
 
 def _count(value: object, *, none: int | None) -> int | None:

@@ -274,7 +274,8 @@ class Track(Record):
     what the calls go through ("nccl", "gloo"). ``unrecorded``: the source counts more calls of
     this rank than it records (over gloo: sends and receives), so it may stand in one of those.
     ``in_motion``: the source was written sooner after the last call than this rank takes
-    between two calls, so nothing shows that it stands still.
+    between two calls, so nothing shows that it stands still. ``idle``: no call of this rank on
+    this group is open, though nothing tells how far it came.
     """
 
     who: Who
@@ -292,6 +293,7 @@ class Track(Record):
     library: str = ""
     unrecorded: bool = False
     in_motion: bool = False
+    idle: bool = False
 
 
 class LogLine(Record):

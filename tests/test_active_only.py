@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 
 import pytest
 from fr_docs import entry, header, open_entry, pickled, status, tracks
@@ -76,6 +77,36 @@ def test_all_active_calls_are_read_however_many_there_are() -> None:
     assert (track.completed, track.calls[0].seq) == (99, 100)
 
 
+def test_who_has_no_open_call_has_not_come() -> None:
+    """Names that are no numbers do not match pg_status; that nothing is open still tells."""
+    named = header(("hash", "mesh_tp", range(3)), pg_status={"3": status(8, 7)})
+    idle = header(("hash", "mesh_tp", range(3)), pg_status={"3": status(7, 7)})
+    mine = {"process_group": ("hash", "mesh_tp"), "pg_id": 3, "collective_seq_id": 8}
+    dumps = [pickled(named, [open_entry(900, **mine)]) for _ in range(2)]
+    dumps.append(pickle.dumps({**idle, "entries": []}, protocol=2))
+
+    found = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
+
+    assert [finding.culprits for finding in judge(found).findings] == [(2,)]
+
+
+def test_without_a_recorder_nothing_is_known_of_open_calls() -> None:
+    """Before torch 2.11 it is off unless asked for, and dumps are empty."""
+    top = header(("hash", "mesh_tp", range(3)), pg_status={"3": status(8, 7)})
+
+    assert not tracks(pickle.dumps({**top, "entries": []}, protocol=2))
+
+
+def test_a_batch_of_old_dumps_is_no_call_of_the_whole_group() -> None:
+    """Before torch 2.4 nothing but its name tells that it holds sends and receives."""
+    empty = {"profiling_name": "nccl:coalesced", "input_sizes": [], "output_sizes": []}
+    old = {k: v for k, v in open_entry(0, **empty).items() if k != "is_p2p"}
+
+    (track,) = tracks(pickled(header(), [old]))
+
+    assert [call.p2p for call in track.calls] == [True]
+
+
 # --- a job that runs -------------------------------------------------------------------------
 
 
@@ -134,7 +165,7 @@ def test_fields_in_another_order_hide_no_unfinished_call() -> None:
 
 
 def test_numbers_of_groups_within_a_process_are_not_their_names() -> None:
-    """torch 2.3 gives each process' own number with an entry, and names in pg_config."""
+    """Before torch 2.4 an entry has a number of the process' own, and pg_config the name."""
     entries = [
         {k: v for k, v in open_entry(n, pg_id=n).items() if k != "process_group"} for n in range(3)
     ]

@@ -8,7 +8,17 @@ import pytest
 
 from whyhang.analyzer.graph import Wait
 from whyhang.analyzer.ledger import Finding, LedgerReport, Verdict, judge
-from whyhang.analyzer.model import Call, CallState, Frame, Group, Source, Track, Trust, Who
+from whyhang.analyzer.model import (
+    Call,
+    CallState,
+    Frame,
+    Group,
+    Source,
+    Track,
+    Trust,
+    Who,
+    replace,
+)
 
 WORLD = Group(name="0", ranks=(0, 1, 2, 3), description="default_pg")
 DONE, OPEN = CallState.COMPLETED, CallState.SCHEDULED
@@ -629,6 +639,38 @@ def test_a_pair_that_met_and_does_not_finish_is_stuck_below() -> None:
     finding = only(judge([track(0, p2p("send", 1)), track(1, p2p("recv", 0))]))
 
     assert finding.verdict is Verdict.STUCK_TOGETHER
+
+
+def test_the_last_of_a_small_ring_sends_to_its_first() -> None:
+    """Distances are those within the group: 3 sends to 0, 7 to 4, as everybody to the next."""
+    rings = [mesh(0, 1, 2, 3, name="a"), mesh(4, 5, 6, 7, name="b")]
+    tracks = [
+        track(rank, p2p("send", ring.ranks[(n + 1) % 4]), group=ring, enqueued=0)
+        for ring in rings
+        for n, rank in enumerate(ring.ranks or ())
+        if rank != 4 and ring.ranks is not None
+    ]
+    tracks.append(track(4, call(seq=3), group=rings[1]))
+
+    assert not {3, 7} & {r for finding in judge(tracks).findings for r in finding.culprits}
+
+
+def test_one_line_of_the_user_may_stand_above_sends_of_several_kinds() -> None:
+    """A framework sends activations on and gradients back; neither is an odd one out."""
+
+    def below(function: str) -> tuple[Frame, ...]:
+        library = Frame(function=function, file="/lib/megatron/core/p2p.py", line=len(function))
+        return (library, *at(10))
+
+    pipe = mesh(0, 1, 2, 3, name="pipe")
+    tracks = [
+        track(0, replace(p2p("recv", 1), frames=below("recv_backward")), group=pipe),
+        track(1, replace(p2p("recv", 2), frames=below("recv_backward")), group=pipe),
+        track(2, replace(p2p("recv", 3), frames=below("recv_backward")), group=pipe),
+        track(3, replace(p2p("recv", 2), frames=below("recv_forward")), group=pipe),
+    ]
+
+    assert only(judge(tracks)).culprits == ()
 
 
 def test_a_peer_without_a_record_is_not_blamed() -> None:

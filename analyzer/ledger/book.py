@@ -70,6 +70,11 @@ class Standing(Record):
         return self.tracks[0].source if self.tracks else None
 
     @property
+    def idle(self) -> bool:
+        """Whether none of its calls is open, and no more is known."""
+        return self.enqueued is None and any(track.idle for track in self.tracks)
+
+    @property
     def unrecorded(self) -> bool:
         """Whether it may stand in a call that its recorder leaves out."""
         return any(track.unrecorded for track in self.tracks)

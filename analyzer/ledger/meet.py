@@ -111,7 +111,8 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
         if rank in standing_in:
             continue
         if call is None and not _joined(standing, seq):
-            if standing.enqueued is not None and standing.exact:
+            # Whoever has no open call has not joined one that holds others up.
+            if standing.idle or (standing.enqueued is not None and standing.exact):
                 missing.add(rank)
         elif rank in beyond or _finished(standing, call, seq):
             done.add(rank)
@@ -149,7 +150,8 @@ def _untold(table: Table, seq: int) -> frozenset[int]:
     return frozenset(
         rank
         for rank, standing in table.standings.items()
-        if standing.enqueued is None or (not standing.exact and standing.enqueued < seq)
+        if not standing.idle
+        and (standing.enqueued is None or (not standing.exact and standing.enqueued < seq))
     )
 
 

@@ -19,6 +19,9 @@ from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
 MAX_STUDIED = 16
 """Ranks whose whole recorder is read for the peers that they used to have."""
 
+Stack = tuple[str, tuple[Frame, ...]]
+"""What is called from where. Frameworks send forward and backward below one line of the user's."""
+
 _COUNTERPART = {"send": "recv", "recv": "send"}
 
 
@@ -209,12 +212,11 @@ def left_habit(book: Book, rank: int) -> bool:
         standing = table.standings.get(rank)
         if standing is None or not standing.p2p:
             continue
-        by_site: dict[tuple[str, Frame], list[Call]] = defaultdict(list)
+        by_stack: dict[Stack, list[Call]] = defaultdict(list)
         for call in order_of(standing):
-            site = site_of(call)
-            if site is not None:
-                by_site[call.op, site].append(call)
-        for calls in by_site.values():
+            if call.frames:
+                by_stack[call.op, call.frames].append(call)
+        for calls in by_stack.values():
             first = next((c for c in calls if c.state is not CallState.COMPLETED), None)
             for odd in (first, calls[-1]):
                 usual = {call.peer for call in calls if call is not odd}
@@ -234,18 +236,25 @@ def left_open(book: Book, head: Head) -> bool:
 def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
     """Find ranks whose peer lies at another distance than that of most, at one line of code.
 
-    Distances go around: the last rank sends on to the first.
+    Distances are counted within the group and go around: its last rank sends on to its first.
     """
-    size = 1 + max((*book.present, *book.stacks), default=0)
-    by_site: dict[tuple[str, Frame], dict[int, int]] = defaultdict(dict)
+    by_stack: dict[Stack, dict[int, int]] = defaultdict(dict)
     for pairing in found:
-        site = site_of(pairing.call)
-        if site is not None:
-            distance = (pairing.peer - pairing.head.rank) % size
-            by_site[pairing.call.op, site][pairing.head.rank] = distance
+        if pairing.call.frames:
+            stack = pairing.call.op, pairing.call.frames
+            by_stack[stack][pairing.head.rank] = _distance(book, pairing)
     odd: set[int] = set()
-    for distances in by_site.values():
+    for distances in by_stack.values():
         usual, count = Counter(distances.values()).most_common(1)[0]
         if len(distances) // 2 < count < len(distances) and len(distances) > 2:
             odd.update(rank for rank, distance in distances.items() if distance != usual)
     return odd
+
+
+def _distance(book: Book, pairing: Pairing) -> int:
+    """Count the steps from a rank on to its peer."""
+    here, there = pairing.head.rank, pairing.peer
+    members = book.tables[pairing.head.table].members if pairing.head.table >= 0 else ()
+    if here in members and there in members:
+        return (members.index(there) - members.index(here)) % len(members)
+    return (there - here) % (1 + max((*book.present, *book.stacks), default=0))

@@ -17,7 +17,7 @@ What takes care here:
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from whyhang.analyzer import lazy_re
@@ -169,7 +169,8 @@ def parse_name(profiling_name: str) -> Name:
 def _row(entry: dict[object, object], known: dict[int, Frame]) -> Row:
     name = parse_name(text(entry.get("profiling_name")))
     seq = number(entry.get("collective_seq_id", entry.get("seq_id")))
-    p2p = entry.get("is_p2p", name.op in {"send", "recv"}) is True
+    # Before torch 2.4 there is no such field, and a batch of sends and receives one entry.
+    p2p = entry.get("is_p2p", name.op in {"send", "recv"} or _nothing_in(name, entry)) is True
     return Row(
         name=name,
         group=named(entry),
@@ -184,6 +185,10 @@ def _row(entry: dict[object, object], known: dict[int, Frame]) -> Row:
         frames=frames(entry.get("frames"), known),
         raw=entry,
     )
+
+
+def _nothing_in(name: Name, entry: Mapping[object, object]) -> bool:
+    return name.op == "coalesced" and not entry.get("input_sizes")
 
 
 def _stateless(libraries: set[str], found: Sequence[Row]) -> set[str]:

@@ -154,10 +154,11 @@ def _tracks(
     over_gloo = bool(known) and all(row.name.library == GLOO for row in known)
     unrecorded = over_gloo and _more_than_recorded(known, statuses)
     in_motion = moves(known, place.written_at)
+    active = _of_active_calls(dump, known)
     for name, group in groups.items():
         own = by_group.get(name, [])
         status = statuses.get(name)
-        if not own and status is None:
+        if not own and status is None and not active:
             continue
         again = functools.partial(place.again, name) if place.again else None
         track = Track(
@@ -171,6 +172,7 @@ def _tracks(
             library=own[-1].name.library if own else "",
             unrecorded=unrecorded,
             in_motion=in_motion,
+            idle=not own and status is None,
         )
         yield _with_calls(track, own, group) if own else _with_status(track, status)
 
@@ -230,6 +232,26 @@ def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) 
         if oldest > status.completed + 1 and oldest - 1 not in numbers[name]:
             return True
     return False
+
+
+def _of_active_calls(dump: Dump, known: Sequence[Row]) -> bool:
+    """Tell whether all calls but the open ones were left out, so that who is not told of is idle.
+
+    A recorder that is switched off has no entries either, but then ``pg_status`` counts open calls.
+    """
+    status = dump.top.get("pg_status")
+    counts = (
+        [own for own in status.values() if isinstance(own, dict)]
+        if isinstance(status, dict)
+        else []
+    )
+    done = [_count(own.get("last_completed_collective"), none=0) or 0 for own in counts]
+    launched = [_count(own.get("last_enqueued_collective"), none=0) or 0 for own in counts]
+    if not any(done) or not only_active(dump.entries) or not dump.whole:
+        return False
+    if any(row.name.library == GLOO for row in known):
+        return False
+    return bool(known) or done == launched
 
 
 def _more_than_recorded(known: Sequence[Row], statuses: Mapping[str, Status]) -> bool:

@@ -233,7 +233,7 @@ class _Pen:
 
 def _group(comm: Comm, members: Sequence[Member], job: _Job) -> Group:
     """Name the communicator's ranks of the job where all are known."""
-    size = min(comm.size or 0, MAX_RANKS)
+    size = comm.size or 0
     if comm.hash in job.world:
         return Group(name=comm.name, ranks=tuple(range(size)))
     found = {member.rank: job.who(comm, member.rank, member.peer).rank for member in members}
@@ -280,7 +280,7 @@ def _present(
     comm: Comm, members: Sequence[Member], by_op: Mapping[str, Sequence[Counted]]
 ) -> list[int] | None:
     """List the ranks that the counts are of; None where that cannot be told."""
-    size = min(comm.size or 0, MAX_RANKS)
+    size = comm.size or 0
     away = {m.rank for m in members if m.state}
     for groups in by_op.values():
         number = sum(group.size for group in groups)

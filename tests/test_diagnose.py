@@ -150,6 +150,23 @@ def test_waiting_ranks_that_woke_up_are_progress() -> None:
     assert report.findings[0].category == "slow-not-hung"
 
 
+@pytest.mark.parametrize(
+    ("late", "verdict"),
+    [("00000", "slow"), ("00100", "slow"), ("01020", "healthy"), ("0000000100", "slow")],
+)
+def test_slow_is_who_is_late_at_nearly_all_looks(late: str, verdict: str) -> None:
+    """In a job that moves someone is always last: only the same one, again and again, is slow."""
+    environ = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1"}
+    facts: list[Fact] = []
+    for look, behind in enumerate(late):
+        for rank in range(3):
+            stack = ELSEWHERE if rank == int(behind) else ALL_REDUCE
+            facts.append(process(rank, look=look, environ=environ, woke=5 * look))
+            facts.append(dump(rank, stack, look=look))
+
+    assert report_of(facts).verdict == verdict
+
+
 def test_one_rank_alone_is_inconclusive_or_local() -> None:
     """One rank in a collective proves no cause; nobody is blamed."""
     report = report_of([dump(5, ALL_REDUCE)])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NATIVE = ("auto", "always", "never")
 MORE_LOOKS = 3
+SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow
 
 # What the analysis imports, the small first: a long import keeps py-spy waiting.
 _WARM = (
@@ -163,6 +164,10 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = _aligned(read)
+        if unclear.one_seems_slow(case):
+            taken.look_more(SURE_LOOKS)
+            read = _read(taken.bundle(), cards)
+            case = _aligned(read)
     speaking = unclear.with_a_peer(case)
     if speaking:
         taken.peers(speaking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import busy_worker
+from whyhang.analyzer.match.moving import moving
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.waits import WaitKind, undecided
 from whyhang.collectors.stacks.peers import ROOTED
@@ -61,6 +62,15 @@ def all_run(case: Case) -> bool:
     """Tell whether all ranks compute and none waits, so that a step may take longer than a look."""
     runs = {Standing.RUNNING, Standing.MOVING}
     return bool(case.stands) and all(stand.standing in runs for stand in case.stands)
+
+
+def one_seems_slow(case: Case) -> bool:
+    """Tell whether the job moves and the same ranks were behind at nearly all looks.
+
+    On a busy machine that happens by chance: of three ranks, one is last at four looks of five
+    in one case of seven, at eight of ten in one of a hundred.
+    """
+    return bool(moving()(case))
 
 
 def undecided_pids(case: Case) -> list[int]:

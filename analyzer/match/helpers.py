@@ -66,4 +66,6 @@ def _stopped(case: Case, stand: Stand) -> Child | None:
 
 
 def _short(command: str) -> str:
-    return command if len(command) <= 40 else f"{command[:39]}…"
+    """Give a command line without the folders in it, and not all of a long one."""
+    short = " ".join(word.rpartition("/")[2] or word for word in command.split())
+    return short if len(short) <= 60 else f"{short[:59]}…"

@@ -18,6 +18,9 @@ _CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timed
 INNERMOST = 4
 """Native frames from the innermost among which the sleep stands."""
 
+FED = 4
+"""Times in a second that a thread goes to sleep which is given batches by its workers."""
+
 STEPS = 1
 """Times that a thread must have gone to sleep between two looks to be seen to come and go.
 
@@ -54,6 +57,9 @@ def progress(job: Job, stands: tuple[Stand, ...]) -> bool | None:
     waiting = [s for s in stands if s.standing in IN_STEP and s.place is not None]
     if any(_answered(s, job.members[s.member]) for s in waiting):
         return True
+    still = any(s.motion.moved is Moved.STILL for s in waiting)
+    if not still and any(_is_fed(s, job.members[s.member]) for s in stands):
+        return True
     unseen = any(s.motion.moved is Moved.UNKNOWN for s in stands)
     return None if unseen or not stands else False
 
@@ -83,6 +89,18 @@ def _answered(stand: Stand, member: Member) -> bool:
     last = (processes[-1].wchan or "").lstrip("_") if processes else ""
     comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
     return comes_and_goes or _sleeps_now(member)
+
+
+def _is_fed(stand: Stand, member: Member) -> bool:
+    """Tell whether a wait for the DataLoader's workers has ended time and again between the looks.
+
+    Without a batch such a wait looks after its workers every 5 s (torch/utils/data/_utils:
+    MP_STATUS_CHECK_INTERVAL) and sleeps in between.
+    """
+    place, times = stand.place, [p.taken_at for p in member.processes if p.taken_at is not None]
+    if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
+        return False
+    return (stand.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * FED
 
 
 def _sleeps_now(member: Member) -> bool:

@@ -406,6 +406,26 @@ worker (multiprocessing/pool.py:125)
 """
 
 
+@pytest.mark.parametrize(
+    ("woke", "other", "verdict"),
+    [(33, LOADER, "healthy"), (2, LOADER, "hung"), (33, ALL_REDUCE, "hung")],
+)
+def test_ranks_that_wait_for_data_and_are_given_it(woke: int, other: str, verdict: str) -> None:
+    """Both looks may find them in the wait; where it ended in between they go on.
+
+    Not where another rank has waited for them all the time.
+    """
+    environ = {"WORLD_SIZE": "2"}
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank, stack in ((0, LOADER), (1, other)):
+            times = woke if look and stack is LOADER else 0
+            facts += [process(rank, look=look, environ=environ, woke=times)]
+            facts += [dump(rank, stack, look=look)]
+
+    assert report_of(facts).verdict == verdict
+
+
 MANAGER = """
 wait (threading.py:331)
 wait (threading.py:629)

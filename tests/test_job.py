@@ -11,6 +11,7 @@ from fake_proc import FakeProc, elastic
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust
 from whyhang.collectors.live import alike
+from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.members import Job
 from whyhang.collectors.live.spawned import Numbers, number, read_numbers, settle
@@ -497,6 +498,28 @@ def test_spawned_ranks_without_variables_go_by_their_order(fake: FakeProc) -> No
     host = fake.host()
     job = settle(find_job(host, 100), host, {110: SPAWNED, 111: SPAWNED, 112: SPAWNED})
     assert ranks(number(job, host, {})) == {110: 0, 111: 1, 112: 2}
+
+
+@pytest.mark.parametrize("ended", [1, 2])
+def test_a_spawned_rank_that_ended_is_the_one_that_nobody_else_is(
+    fake: FakeProc, ended: int
+) -> None:
+    """A zombie fills the hole in the numbers; with one more of them, nobody knows which it was."""
+    job, host = spawned_with_zombies(fake, ended)
+    told = number(job, host, {101: Numbers(local_rank=0), 103: Numbers(local_rank=2)})
+    assert ranks(told) == {101: 0, 103: 2} | ({102: 1} if ended == 1 else {})
+
+
+def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[Job, Host]:
+    """Make a program with two living spawned ranks and children that have ended."""
+    fake.add(100, 10, f"{PY} train.py", {})
+    for pid in (101, 103):
+        fake.add(pid, 100, SPAWN, {})
+    for pid in (102, 104)[:ended]:
+        fake.add(pid, 100, (), b"", comm="python3", state="Z")
+    host = fake.host()
+    job = find_job(host, 100)
+    return settle(job, host, dict.fromkeys((101, 103), b"torch/multiprocessing/spawn.py")), host
 
 
 def test_workers_of_a_single_program_stay_workers(fake: FakeProc) -> None:

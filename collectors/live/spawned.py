@@ -9,7 +9,7 @@ local variables is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -182,5 +182,35 @@ def number(job: Job, host: Host, said: Mapping[int, Numbers]) -> Job:
             rank = local
         trust = Trust.NONE if rank is None else Trust.INFERRED
         fixed[member.pid] = replace(member, rank=rank, local_rank=local, trust=trust)
-    members = sorted((fixed.get(m.pid, m) for m in job.members), key=by_rank)
-    return replace(job, members=tuple(members), world_size=max(sizes, default=None))
+    size = max(sizes, default=None)
+    numbers = [value for value in known.values() if value is not None]
+    ended = _ended(host, job.family, numbers, size) if complete else []
+    members = sorted((*(fixed.get(m.pid, m) for m in job.members), *ended), key=by_rank)
+    return replace(job, members=tuple(members), world_size=size)
+
+
+def _ended(host: Host, root: int | None, numbers: Sequence[int], size: int | None) -> list[Member]:
+    """Count children of the program that have ended as the ranks that nobody else is.
+
+    Said only where there are as many of the one as of the other: a helper that is done and was
+    not collected looks the same.
+    """
+    dead = [
+        pid
+        for pid in host.children.get(root or 0, ())
+        if host.stats[pid].state == "Z" and host.stats[pid].comm.startswith("python")
+    ]
+    missing = sorted(set(range(size or max(numbers, default=-1) + 1)) - set(numbers))
+    if len(dead) != len(missing) or host.environ(root or 0).get("NODE_RANK", "0") != "0":
+        return []
+    return [
+        Member(
+            pid=pid,
+            ppid=host.stats[pid].ppid,
+            role=Role.RANK,
+            rank=number,
+            trust=Trust.INFERRED,
+            local_rank=number,
+        )
+        for pid, number in zip(dead, missing, strict=True)
+    ]

@@ -280,6 +280,11 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "launcher-saw-abort",
         (1,),
     ),
+    "that a communicator was aborted, and no error of its own, up to torch 1.6": (
+        {None: raised("RuntimeError: NCCL communicator was aborted.")},
+        "communicator-aborted",
+        None,
+    ),
     "the same, where the others only echo it": (
         {0: MISSED, 2: ECHO.format(2), 3: ECHO.format(3)},
         "monitored-barrier-missing-rank",
@@ -557,3 +562,11 @@ def test_an_exception_that_ended_a_thread_did_not_end_the_program() -> None:
     assert report.verdict == "inconclusive"
     assert report.findings[0].signature == "thread-raised"
     assert report.findings[0].culprit_ranks is None
+
+
+def test_a_log_whose_reader_says_that_the_job_hangs_is_not_healthy() -> None:
+    """Nothing is known then, but that nothing is wrong is known least."""
+    log = "rank 0: epoch 1 step 3 loss 0.5\nrank 1: epoch 1 step 3 loss 0.5\n"
+
+    assert diagnosed({None: log}).verdict == "healthy"
+    assert diagnosed({None: f"In my two-node test it gets stuck:\n{log}"}).findings == ()

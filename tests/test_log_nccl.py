@@ -214,3 +214,22 @@ def test_the_device_tells_ranks_apart_where_all_are_on_one_host() -> None:
 
     assert {track.who.rank for track in of(numbered(facts(4)), Track)} == {0, 1, 2, 3}
     assert {track.who.rank for track in of(numbered(facts(8)), Track)} == {None}
+
+
+def test_who_set_its_affinity_has_seen_all_ranks() -> None:
+    """What NCCL prints after its first exchange with all ranks stands behind the bootstrap."""
+    head = "node1:{0}:{0} [{0}] NCCL INFO "
+    text = "".join(
+        f"{head}ncclCommInitRank comm 0x1 rank {{0}} nranks 2 cudaDev {{0}} - Init START\n"
+        f"{head}{after}\n".format(rank)
+        for rank, after in enumerate(
+            (
+                "Setting affinity for GPU 0 to ffff",
+                "comm 0x1 rank 1 nRanks 2 nNodes 1 localRanks 2 ",
+            )
+        )
+    )
+
+    phases = [value.partition("\n")[0] for value in claims(read_log(text), "nccl-phase")]
+
+    assert phases == ["topology", "topology"]

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
 NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
 STARTED = r"NCCL INFO .{0,200}- Init START"
-ARRIVED = r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion)"
+ARRIVED = (
+    r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"
+    r"|Setting affinity for GPU|comm \S+ rank \d+ n[Rr]anks \d+ nNodes \d+ )"
+)
 PLANNED = r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)"
 CONNECTING = (
     r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"

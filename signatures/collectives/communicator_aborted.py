@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     kind=Kind.CONSEQUENCE,
     title="A NCCL communicator was aborted because of an error elsewhere",
     when=log(
-        r"NCCL communicator was aborted on rank \d+",
+        r"NCCL communicator was aborted(?: on rank \d+|\.)",
         r"NCCL communicator encountered error set by ProcessGroupNCCL",
         r" remote error detected from rank: \d+",
         (
@@ -34,6 +34,7 @@ SIGNATURE = Signature(
         "dmesg -T; ip -s link  # on both hosts, if no process died",
     ),
     matches=(
+        "RuntimeError: NCCL communicator was aborted.",
         (
             "NCCL communicator encountered error set by ProcessGroupNCCL: [Rank 0] Watchdog "
             "caught collective operation timeout"

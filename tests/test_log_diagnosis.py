@@ -35,6 +35,11 @@ NCCL_ID = (
     "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: "
     "wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
 )
+OLD_ID = (
+    "[rank{}]: torch.distributed.DistBackendError: [{}] is setting up NCCL communicator and "
+    "retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got "
+    "error: Socket Timeout\n"
+)
 REMOTE = (
     "[rank0]:[E722 08:55:15.724116323 ProcessGroupNCCL.cpp:1605] [PG ID 0 PG GUID 0(default_pg) "
     "Rank 0] Process group watchdog thread terminated with exception: NCCL error: remote process "
@@ -313,6 +318,26 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
     "rank 0, if it never published the NCCL id of the default group": (
         {1: NCCL_ID},
         "nccl-id-of-rank-zero-missing",
+        (0,),
+    ),
+    "the same by torch 2.2, if the waiter counts alike in its group and in the job": (
+        {None: OLD_ID.format(3, 3)},
+        "nccl-id-of-rank-zero-missing",
+        (0,),
+    ),
+    "nobody, if it counts otherwise in its group": (
+        {None: OLD_ID.format(3, 1)},
+        "nccl-id-never-came",
+        None,
+    ),
+    "rank 0, whose seed a DataLoader waited for": (
+        {
+            None: raised(
+                "RuntimeError: Timed out receiving the shared seed from the distribtued store on "
+                "Rank 2. (world_size=4, timeout=1800)"
+            )
+        },
+        "shared-seed-never-came",
         (0,),
     ),
     "nobody, if a rank crashed only after its peer had gone": (

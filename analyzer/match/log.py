@@ -30,6 +30,7 @@ class Blames(enum.Enum):
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
     HOST = "host"  # all ranks on the host that the line names (group node)
     ENDED = "ended"  # the one rank whose end the lines report; nobody where it is several
+    ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
@@ -65,7 +66,7 @@ class Log(Record):
             blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
         if self.blames is Blames.ENDED:
             blamed = _whose_end(case, lines)
-        if self.blames is Blames.ROOT and _names_root(lines):
+        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
             blamed = [Who(rank=0)]
         if self.ends_process and (ranks := raised_by(case, lines)):
             blamed = [Who(rank=rank) for rank in ranks]

@@ -15,20 +15,26 @@ SIGNATURE = Signature(
     title="The first rank of a group never published the NCCL id that others wait for",
     when=log(
         (
-            r"setting up NCCL communicators? and retrieving ncclUniqueId(?:\(s\))? from "
+            r"setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId(?:\(s\))? from "
             r"(?:\[0\]|roots?) via .*, but store->get\('[^']*'\) got error: (?:Socket "
-            r"Timeout|wait timeout)"
+            r"Timeout|wait timeout|Timeout waiting for key)"
         ),
         (
-            r"setting up NCCL communicators and retrieving ncclUniqueId\(s\) from roots via "
+            r"setting up NCCL communicators and retr(?:ie|ei)ving ncclUniqueId\(s\) from roots via "
             r"TCPStore by key '[^']*'.* wait timeout after"
         ),
     ),
     unless=log(
         (
-            r"setting up NCCL communicators? and retrieving ncclUniqueId(?:\(s\))? from "
-            r"(?:\[(?P<rank>0)\]|roots?) via .* by key '\d+'.* wait timeout after \d+ms, keys: "
-            r"\S*/default_pg/0//cuda//\d+"
+            r"setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId(?:\(s\))? from "
+            r"(?:\[(?P<rank>0)\]|roots?) via .* by key '\d+'.* (?:wait timeout after \d+ms, keys: "
+            r"\S*/default_pg/0//cuda//\d+|Timeout waiting for key: \S*default_pg/0/\d+ )"
+        ),
+        (
+            r"\[rank(?P<waiter>[1-9]\d*)\]:?.{0,80}\[(?P=waiter)\] is setting up NCCL "
+            r"communicators? and retr(?:ie|ei)ving ncclUniqueId(?:\(s\))? from \[(?P<rank>0)\] "
+            r"via .* by key '\d+', but store->get\('[^']*'\) got error: (?:Socket "
+            r"Timeout|wait timeout)"
         ),
     ),
     means=(
@@ -46,6 +52,16 @@ SIGNATURE = Signature(
     next_steps=("py-spy dump --pid PID  # of the group's first rank",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
     matches=(
+        (
+            "[rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicator and "
+            "retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but "
+            "store->get('0') got error: Socket Timeout"
+        ),
+        (
+            "RuntimeError: [1] is setting up NCCL communicator and retreiving ncclUniqueId from "
+            "[0] via c10d key-value store by key '0', but store->get('0') got error: Timeout "
+            "waiting for key: default_pg/0/0 after 1800000 ms"
+        ),
         (
             "RuntimeError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from "
             "[0] via c10d key-value store by key '0', but store->get('0') got error: Socket "

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     title="Ranks lost the store while they waited for rank 0's NCCL id",
     when=log(
         (
-            r"retrieving ncclUniqueId(?:\(s\))? from .* got error: (?:Connection reset by "
+            r"retr(?:ie|ei)ving ncclUniqueId(?:\(s\))? from .* got error: (?:Connection reset by "
             r"peer|Broken pipe|Failed to recv|Connection was likely closed)"
         ),
     ),

@@ -5,7 +5,7 @@ store and all others read it. Rank 0 has not begun this epoch: it has more batch
 others, evaluates or saves, or has ended.
 """
 
-from whyhang.analyzer.match.log import log
+from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
@@ -14,7 +14,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="Rank 0 did not share the DataLoader's seed that rank {waiter} waited for",
     when=log(
-        r"Timed out receiving the shared seed from the distr\w+ store on Rank (?P<waiter>\d+)"
+        r"Timed out receiving the shared seed from the distr\w+ store on Rank (?P<waiter>\d+)",
+        blames=Blames.ZERO,
     ),
     means=(
         "A DataLoader begins an epoch on all ranks together, with a seed from rank 0. Rank 0 had "

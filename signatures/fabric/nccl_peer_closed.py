@@ -19,6 +19,7 @@ SIGNATURE = Signature(
     when=log(
         r"[Ss]ocketProgress: Connection closed by remote peer (?P<peer>[^\s<]+)<",
         r"Connection closed by remote peer (?P<peer>[^\s<]+)<",
+        r"\] \S+:\d+ (?:NCCL )?WARN (?:Net : )?Connection closed by (?P<peer>remote peer) *$",
     ),
     means=(
         "A rank on the other side has gone away; this rank's error follows from it. Look for "
@@ -42,6 +43,7 @@ SIGNATURE = Signature(
             "node3:99:140 [1] os/linux.cc:511 NCCL WARN ncclOsSocketProgress: Connection "
             "closed by remote peer 10.1.0.4<43210>"
         ),
+        "node3:99:140 [0] include/socket.h:416 NCCL WARN Net : Connection closed by remote peer",
     ),
     misses=("node3:99:140 [1] NCCL INFO socketProgressOpt: abort called",),
 )

@@ -46,3 +46,46 @@ def test_a_skipped_call_is_named_with_its_line(capsys: pytest.CaptureFixture[str
     headline = json.loads(capsys.readouterr().out)["headline"]
     assert "rank 1 skipped broadcast #17 of default_pg at" in headline
     assert "train.py:28 (share_threshold); ranks 0,2-3 broadcast" in headline
+
+
+def absences(folder: Path, capsys: pytest.CaptureFixture[str], *, of: int, absent: int) -> object:
+    """Report a job in which all ranks that left a dump stand in one call."""
+    top = header(("0", "default_pg", range(of)))
+    for rank in range(of - absent):
+        calls = [entry(n) for n in range(80, 90)] + [open_entry(90)]
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickled(top, calls))
+    assert main([str(folder), "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "inconclusive"
+    (finding,) = report["findings"]
+    assert finding["confidence"] < 0.5
+    return finding["culprit_ranks"]
+
+
+def test_the_only_rank_without_a_dump_is_a_possibility(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rank that died writes none; nothing proves it."""
+    assert absences(tmp_path, capsys, of=8, absent=1) == [7]
+
+
+def test_several_ranks_without_a_dump_are_not_blamed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then dumps were rather not collected."""
+    assert absences(tmp_path, capsys, of=8, absent=2) is None
+
+
+def test_a_dump_is_no_log_in_which_a_rank_is_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every rank writes one of its own, and a single one tells nothing of others."""
+    top = header(("0", "default_pg", range(8)), ("1", "tp", (0, 1)))
+    mine = {"process_group": ("1", "tp"), "pg_id": 1}
+    calls = [entry(n, **mine) for n in range(80, 90)] + [open_entry(90, **mine)]
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickled(top, calls))
+
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+
+    assert (finding["signature"], finding["culprit_ranks"]) == ("waits-for-unrecorded", None)

@@ -7,7 +7,7 @@ from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_locatio
 from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.heard import heard, snapshot
 from whyhang.analyzer.ledger import Finding, Verdict
-from whyhang.analyzer.ledger.book import COUNTERS
+from whyhang.analyzer.ledger.book import COUNTERS, OVERTAKEN
 from whyhang.analyzer.ledger.moments import RECORDER
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import Frame, Record, Who, replace
@@ -51,6 +51,8 @@ class SilentInLog(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per call that waits for few silent ranks of a shared log."""
+        if any(track.kind in {RECORDER, OVERTAKEN} for track in case.job.tracks):
+            return ()  # every rank has a file of its own
         files = {track.source.file for track in case.job.tracks}
         hits = []
         for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT):
@@ -73,16 +75,37 @@ def silent_in_log() -> SilentInLog:
 
 
 class AwaitsUnrecorded(Record):
-    """By the recorders there are, ranks wait for such as left no record, or an old one."""
+    """By the recorders there are, ranks wait for such as left no record, or an old one.
+
+    Where all but very few ranks left a dump, those few are a possibility: a rank that died or
+    was stopped writes none. Not so where a dump is there and cannot be read.
+    """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit per call, which blames nobody."""
+        """Give one hit per call."""
         recorders = {t.source.file for t in case.job.tracks if t.kind == RECORDER}
+        found = case.ledger.of(Verdict.WAITS_FOR_ABSENT)
+        few = _very_few(case, {rank for finding in found for rank in finding.absent})
         return tuple(
-            _with_absent(_hit(case, finding), finding)
-            for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT)
+            _with_absent(
+                _hit(case, replace(finding, culprits=finding.absent) if few else finding), finding
+            )
+            for finding in found
             if any(source.file in recorders for source in finding.sources)
         )
+
+
+def _very_few(case: Case, absent: set[int]) -> bool:
+    """Tell whether these are almost the only ranks of which there is no dump."""
+    ranks = {track.who.rank for track in case.job.tracks if track.kind in {RECORDER, OVERTAKEN}}
+    known = ranks | {gap.who.rank for gap in case.job.gaps}
+    few = 0 < len(absent) <= max(1, len(ranks) // ALL_BUT)
+    return few and len(ranks) >= FEWEST and not known & absent
+
+
+ALL_BUT = 8
+FEWEST = 3
+"""With fewer dumps than these, one that is missing tells nothing."""
 
 
 def _with_absent(hit: Hit, finding: Finding) -> Hit:

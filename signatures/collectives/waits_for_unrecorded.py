@@ -2,6 +2,7 @@
 
 All dumps there are show ranks that have reached a call; who is missing in it left no dump, or
 one from before. Nothing can be said of those: they may be late, dead, or in that call as well.
+Where all but very few ranks left a dump, those few are the possibility to look at first.
 """
 
 from whyhang.analyzer.match import Kind, Signature, awaits_unrecorded
@@ -12,7 +13,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{says}",
     when=awaits_unrecorded(),
-    means="{says}. Whether {absent} have come to {call} is what decides.",
+    means="{says}. Whether {absent} came to {call} is what decides.",
     confidence=0.45,
     remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
     next_steps=("whyhang PID  # on the hosts of {absent}",),

@@ -37,9 +37,6 @@ Say which rank, which line and which collective holds a hung PyTorch job up.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; never raises for what a user did."""
-    gc.set_threshold(
-        100_000, 50, 50
-    )  # what is read stays; looking for garbage in it is for nothing
     if hasattr(sys, "set_int_max_str_digits"):
         # Lines are cut to some kilobytes: their longest number is quickly read, and no error.
         sys.set_int_max_str_digits(0)

@@ -407,3 +407,12 @@ def test_runbooks_come_from_the_configuration(
     assert (first, other) == ("https://w/oom", "https://w#gpu-oom")
     assert wrong["findings"][0]["runbook_url"] is None  # type: ignore[index]
     assert [gap for gap in wrong["gaps"] if "config.toml" in gap]  # type: ignore[attr-defined]
+
+
+def test_a_configuration_that_cannot_be_seen_is_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of somebody else's, or a name that no file can have, keeps nothing from working."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 300)
+
+    found = known()
+    assert len(found.signatures) == len(signatures.load())
+    assert found.gaps == ()

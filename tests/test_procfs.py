@@ -135,6 +135,24 @@ def test_sockets_are_named_by_their_ends() -> None:
     assert socket_line("tcp", own, "0" * 32 + ":0000", "0A") == "tcp [::1]:80 listen"
 
 
+def test_who_listens_is_told_by_any_process_of_the_network(tmp_path: Path) -> None:
+    """The tables are read once, but not remembered of a process that has just ended."""
+    line = "  0: 0100007F:7345 00000000:0000 0A 0 0 0 0 0 {} 1\n"
+    folder = tmp_path / "7" / "net"
+    folder.mkdir(parents=True)
+    (folder / "tcp").write_text(
+        "head\n" + line.format(11) + line.replace(" 0A ", " 01 ").format(12)
+    )
+    (folder / "tcp6").write_text("head\n" + line.replace("0100007F", "0" * 32).format(13))
+    sockets = Sockets(Proc(str(tmp_path)))
+
+    assert sockets.listening(5, 29509) == {}
+    assert sockets.listening(7, 29509) == {"11": "127.0.0.1:29509", "13": "[::]:29509"}
+    assert sockets.listening(7, 29510) == {}
+    (folder / "tcp").write_text("head\n")
+    assert sockets.listening(5, 29509).keys() == {"11", "13"}
+
+
 def test_descriptors_are_folded_with_the_telling_ones_first() -> None:
     """Equal descriptors are counted; sockets and devices come before files, never all of them."""
     names = ["pipe", "pipe", "/data/a.bin", "tcp 1.1.1.1:1 listen", "/dev/nvidia0", "/dev/nvidia0"]

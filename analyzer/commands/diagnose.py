@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import archived, cards, live, output
+from whyhang.analyzer.commands.aligned import aligned
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.errors import TargetError
 
@@ -137,10 +138,6 @@ def _store() -> Store:
 
 
 def _diagnosed(facts: list[Fact], knowledge: Known) -> Report:
-    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415
-    from whyhang.analyzer.identify import identify  # noqa: PLC0415
-    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
+    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415 - not for `--help`
 
-    case = align(identify([*facts, *knowledge.gaps]), TABLE)
-    return diagnose(case, knowledge.signatures)
+    return diagnose(aligned([*facts, *knowledge.gaps]), knowledge.signatures)

@@ -6,12 +6,12 @@ import argparse
 import functools
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.commands.aligned import aligned
 from whyhang.analyzer.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from whyhang.analyzer.case import Case
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
     from whyhang.collectors.files.bundle import Bundle
@@ -158,16 +158,16 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
 
     cards = tuple(getattr(options, "cards", ()))
     read = _read(taken.bundle(), cards)
-    case = _aligned(read)
+    case = aligned(read)
     may_come = case.picture.progress or unclear.late_one_may_come(case)
     if options.looks > 1 and ((may_come and case.picture.roots) or unclear.all_run(case)):
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
-        case = _aligned(read)
+        case = aligned(read)
         if unclear.one_seems_slow(case):
             taken.look_more(SURE_LOOKS)
             read = _read(taken.bundle(), cards)
-            case = _aligned(read)
+            case = aligned(read)
     speaking = unclear.with_a_peer(case)
     if speaking:
         taken.peers(speaking)
@@ -200,14 +200,6 @@ def _warm_up() -> Iterator[object]:
         yield more
     yield signatures.load()
     yield _read(Bundle(manifest=Manifest(files=(Entry(path="x.json", kind=""),)), files=_SAMPLE))
-
-
-def _aligned(read: list[Fact]) -> Case:
-    from whyhang.analyzer.align import align  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.identify import identify  # noqa: PLC0415
-    from whyhang.signatures.frames import TABLE  # noqa: PLC0415
-
-    return align(identify(read), TABLE)
 
 
 def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:

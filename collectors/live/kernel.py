@@ -175,14 +175,14 @@ def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
 
 def _parsed(record: bytes, offset: float, since: float) -> tuple[float, str] | None:
     """Take ``priority,number,microseconds,flags;text`` apart; lines that follow are details."""
-    head, _, text = record.partition(b";")
-    fields = head.split(b",", 3)
-    if len(fields) < 3 or not fields[2].isdigit():
+    fields = record.split(b",", 3)
+    if len(fields) < 3:
         return None
-    moment = offset + int(fields[2]) / 1e6
-    if moment < since:
+    told = fields[2].partition(b";")[0]
+    if not told.isdigit() or (moment := offset + int(told) / 1e6) < since:
         return None
-    return moment, text.split(b"\n", 1)[0].decode("utf-8", "replace")
+    line = record.partition(b";")[2].partition(b"\n")[0]
+    return moment, line.decode("utf-8", "replace")
 
 
 class _Journal(Plan):

@@ -10,6 +10,7 @@ lose the rest.
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Iterable, Iterator
 
@@ -105,8 +106,9 @@ class Look(Plan):
         self._members = {member.pid: member for member in members}
         self._known = known
         self._read = read
-        self._locks = locks.waits(self._host)
-        self._held = locks.held(self._host, self._members)
+        # The kernel lets all processors come to rest before it prints its locks: 15 ms.
+        locking = threading.Thread(target=self._read_locks, daemon=True)
+        locking.start()
         beside = itertools.chain(beside, map(self._describe, self._members))
         aside = itertools.chain(beside, meanwhile or ())
         outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
@@ -114,10 +116,15 @@ class Look(Plan):
         outcomes |= {o.command.pid: o for o in run_all(again, self)}
         for _ in beside:  # what there was no time for
             pass
+        locking.join()
         self.processes = {pid: self._whole(pid) for pid in self.processes}
         for outcome in outcomes.values():
             self._keep(outcome)
         self._tell_touched(outcomes.values())
+
+    def _read_locks(self) -> None:
+        self._locks = locks.waits(self._host)
+        self._held = locks.held(self._host, self._members)
 
     def begin(self, pid: int) -> Command | None:
         """Read what /proc tells of a process, and decide how to take its stacks."""

@@ -8,7 +8,6 @@ woven together line by line, each line with its launcher's prefix.
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import lazy_re
@@ -148,6 +147,8 @@ def _decoded(data: bytes) -> str:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "<pre" in text and "&lt;" in text:  # a page of torch's debug server
+        import html  # noqa: PLC0415 - a live look must not wait for it
+
         text = html.unescape(_TAG.sub("", text))
     return text
 

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
             r"(?:^|[\s\[\]:])[EF]\d{0,4}(?: [\d:.]+)?(?: +\d+)? "
             r"(?:ProcessGroup\w+|TCPStore)\.cpp:\d+\]"
         ),
+        r"Traceback \(most recent call last\)",  # cut off before it says of what
         # the words of somebody who pasted the log
         (
             r"(?i)\b(?:it|job|model|training|run|program|script|process(?:es)?|code|server|gets?"
@@ -37,6 +38,7 @@ SIGNATURE = Signature(
     last_resort=True,
     misses=(
         "[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg)",
+        "Traceback (most recent call last):",
         "And the model just hangs there forever; with two nodes it gets stuck, too.",
     ),
 )

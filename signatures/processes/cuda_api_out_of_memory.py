@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="A CUDA call of {who} found no memory on the GPU",
     when=log(
-        r"CUDA error: out of memory",
+        r"(?i)\bcuda error: out of memory",
         r"cudaErrorMemoryAllocation",
         blames=Blames.SPEAKER,
         ends_process=True,
@@ -42,6 +42,7 @@ SIGNATURE = Signature(
     ),
     links=("https://pytorch.org/docs/stable/notes/cuda.html",),
     matches=(
+        "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
         "RuntimeError: CUDA error: out of memory",
         "torch.AcceleratorError: CUDA error: out of memory",
         "Search for `cudaErrorMemoryAllocation' in the CUDA documentation for more information.",

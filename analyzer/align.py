@@ -21,8 +21,8 @@ from whyhang.analyzer.case import (
     Standing,
     lock_holder,
 )
-from whyhang.analyzer.deaths import since_the_last_death
 from whyhang.analyzer.graph import CallRef, Wait
+from whyhang.analyzer.lately import since_it_stands, since_the_last_death
 from whyhang.analyzer.launch import agents_of
 from whyhang.analyzer.ledger import judge
 from whyhang.analyzer.ledger.book import COUNTERS
@@ -50,6 +50,10 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     each = [_stand(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     each = place_backstage(job, each, rules, line_text)
     stands = for_a_key(set_aside(job, each))
+    if not job.absent and all(stand.standing is Standing.WAITING for stand in stands):
+        now = since_it_stands(job)  # nobody is left who could end the wait of the others
+        if now is not None:
+            return align(now, rules)
     tracks = ranked_tracks(job)
     waits = _waits_of_stacks(job, stands, tracks)
     ledger = judge(tracks, job.groups, job.world_size, waits=waits)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, BROADCAST, INIT, dump, process, report_of, still
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    BROADCAST,
+    INIT,
+    LOADER,
+    dump,
+    process,
+    report_of,
+    still,
+)
 
 from whyhang.analyzer.model import Fact, Role, Trust, Who, replace
 
@@ -126,3 +136,25 @@ def test_a_key_that_nobody_sets_may_be_that_of_a_rank_that_died() -> None:
     facts = [*still({0: KEY, 1: KEY}, world=3), process(2, state="Z")]
     first = report_of(facts).findings[0]
     assert (first.signature, first.culprit_ranks) == ("rank-died", (2,))
+
+
+@pytest.mark.parametrize(
+    ("woke", "late", "verdict"),
+    [(0, BARRIER, "hung"), (1, BARRIER, "healthy"), (0, LOADER, "healthy")],
+)
+def test_a_job_that_comes_to_a_stand_while_it_is_watched(
+    woke: int, late: str, verdict: str
+) -> None:
+    """Three looks at which no rank ran and all wait for each other outweigh what was before.
+
+    Not where one ran in between, nor where one waits for something else, that may come.
+    """
+    facts: list[Fact] = []
+    for rank, stack in ((0, ALL_REDUCE), (1, late)):
+        for look in range(5):
+            ran = min(look, 2) + (woke if look == 4 else 0)
+            facts += [
+                process(rank, look=look, environ={"WORLD_SIZE": "2"}, woke=ran),
+                dump(rank, INIT if look < 2 else stack, look=look),
+            ]
+    assert report_of(facts).verdict == verdict

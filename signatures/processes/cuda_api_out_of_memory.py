@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     when=log(
         r"(?i)\bcuda error: out of memory",
         r"cudaErrorMemoryAllocation",
+        r"CUDA_ERROR_OUT_OF_MEMORY",
         blames=Blames.SPEAKER,
         ends_process=True,
     ),
@@ -45,6 +46,7 @@ SIGNATURE = Signature(
         "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
         "RuntimeError: CUDA error: out of memory",
         "torch.AcceleratorError: CUDA error: out of memory",
+        "cuda_driver.cc:924] failed to allocate 13.83G from device: CUDA_ERROR_OUT_OF_MEMORY",
         "Search for `cudaErrorMemoryAllocation' in the CUDA documentation for more information.",
     ),
     misses=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",),

@@ -551,9 +551,16 @@ def test_a_chain_of_groups_ends_at_its_root() -> None:
     assert finding.affected == (0, 1, 3)
 
 
-def opposite(first: Iterable[int], second: Iterable[int], *, both: bool) -> LedgerReport:
-    """Let some ranks take group a before b, and some b before a; ``both``: asynchronously."""
+def opposite(
+    first: Iterable[int], second: Iterable[int], *, both: bool, told: bool = True
+) -> LedgerReport:
+    """Let some ranks take group a before b, and some b before a; ``both``: asynchronously.
+
+    ``told``: the dumps name the members of their groups.
+    """
     a, b = mesh(0, 1, 2, 3, name="a"), mesh(0, 1, 2, 3, name="b")
+    if not told:
+        a, b = replace(a, ranks=None), replace(b, ranks=None)
     tracks = []
     for ranks, groups, lines in ((first, (a, b), (11, 12)), (second, (b, a), (21, 22))):
         for rank in ranks:
@@ -581,6 +588,12 @@ def test_groups_in_opposite_order_are_a_cycle_with_both_lines(*, both: bool) -> 
 def test_the_rarer_order_is_where_to_look(*, both: bool) -> None:
     """Three ranks take a before b; the one that does not is named."""
     assert only(opposite((0, 1, 2), (3,), both=both)).culprits == (3,)
+
+
+def test_of_groups_without_members_the_rank_that_is_not_heard_may_turn_the_vote() -> None:
+    """Gloo's dumps name no members: where rank 0 wrote none, two against one is no majority."""
+    assert only(opposite((0, 1), (2,), both=False, told=False)).culprits == (2,)
+    assert only(opposite((1, 3), (2,), both=False, told=False)).culprits == ()
 
 
 def test_waits_from_stacks_move_the_root() -> None:

@@ -81,7 +81,11 @@ class Standing(Record):
 
 
 class Table(Record):
-    """One group in one space. ``name`` is the one to show, unique within the book."""
+    """One group in one space. ``name`` is the one to show, unique within the book.
+
+    ``silent`` counts ranks that nothing speaks of and that may be members, too, where the
+    membership was concluded from those that spoke.
+    """
 
     group: Group
     name: str
@@ -89,6 +93,7 @@ class Table(Record):
     members: tuple[int, ...]
     standings: dict[int, Standing]
     absent: frozenset[int]
+    silent: int = 0
 
     @property
     def inferred(self) -> bool:
@@ -121,11 +126,13 @@ def open_book(tracks: Iterable[Track], groups: Iterable[Group], world_size: int 
     recorded = frozenset(_rank(track) for track in counted if track.kind == "flight-recorder")
     by_key = _by_group(counted, groups, world_size, present)
     names = _names(by_key)
+    everyone = frozenset(range(world_size or 1 + max(present, default=-1)))
     disagreements = list(doubles)
     tables = []
     for key, (group, own) in by_key.items():
         table, doubts = _table(group, names[key], key[0], own, recorded)
-        tables.append(table)
+        unheard = everyone.difference(present, table.members) if group.inferred else ()
+        tables.append(replace(table, silent=len(unheard)))
         disagreements += doubts
     return Book(
         tables=tuple(tables),

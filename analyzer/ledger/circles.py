@@ -94,7 +94,8 @@ def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:
     for (one, other), ranks in entered.items():
         opposite = entered.get((other, one), set())
         absent = scene.book.tables[one].absent & scene.book.tables[other].absent
-        if opposite and len(ranks) + len(absent) < len(opposite):
+        silent = max(scene.book.tables[one].silent, scene.book.tables[other].silent)
+        if opposite and len(ranks) + len(absent) + silent < len(opposite):
             culprits |= ranks
     return tuple(sorted(culprits))
 

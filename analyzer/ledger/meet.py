@@ -119,7 +119,7 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
         else:
             queued.add(rank)
     unknown = table.absent | _untold(table, seq)
-    agreed = split(calls, table.members, len(missing | unknown))
+    agreed = split(calls, table.members, len(missing | unknown) + table.silent)
     return Meeting(
         table=table,
         number=number,

@@ -21,11 +21,11 @@ from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Call, Claim, Fact, Gap, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import torch_dump, unpickle
+from whyhang.collectors.flight_recorder.groups import default_group_size
 from whyhang.collectors.flight_recorder.torch_dump import Dump
 from whyhang.collectors.flight_recorder.tracks import (
     Place,
     calls_of_group,
-    default_group_size,
     facts,
 )
 

@@ -10,7 +10,6 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     Call,
     CallState,
@@ -36,32 +35,23 @@ from whyhang.collectors.flight_recorder.entries import (
     rows,
     worth_keeping,
 )
+from whyhang.collectors.flight_recorder.groups import (
+    Status,
+    by_number,
+    count,
+    groups_of,
+    numbered,
+    statuses_of,
+)
 from whyhang.collectors.flight_recorder.pace import GLOO, moves
 from whyhang.collectors.flight_recorder.torch_dump import Dump
-from whyhang.collectors.flight_recorder.values import number, text
+from whyhang.collectors.flight_recorder.values import text
 
 KIND = "flight-recorder"
 
-_DIGITS = lazy_re.compile(r"\d{1,9}")
-
-
-MAX_RANK = 1 << 20
-"""No job has as many ranks."""
 
 SMALLEST_RING = 10
 """Fewer records than these are no ring that was too small, but a file made by hand."""
-
-
-class Status(Record):
-    """What ``pg_status`` says of one group: the last calls enqueued, started and completed.
-
-    On a group with sends and receives the numbers may be of those. -1 means none, or for
-    ``started`` that timing is off.
-    """
-
-    enqueued: int | None
-    started: int | None
-    completed: int | None
 
 
 class Place(Record):
@@ -81,7 +71,7 @@ class Place(Record):
 def facts(dump: Dump, place: Place) -> Iterator[Fact]:
     """Say all that a dump says."""
     known = _rows(dump)
-    groups = _groups(dump.top, known)
+    groups = groups_of(dump.top, known)
     who, doubts = _whose(place, groups, known)
     place = replace(place, who=who)
     yield from doubts
@@ -123,23 +113,23 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     """Give every call of one group that the dump holds."""
-    if only_active(dump.entries) or _numbered(dump.entries):
+    if only_active(dump.entries) or numbered(dump.entries):
         every = _rows(dump)
     else:
         every = rows(e for e in dump.entries if isinstance(e, dict) and name in named(e))
     known = [row for row in every if row.group[0] == name]
-    group = _groups(dump.top, known).get(name)
+    group = groups_of(dump.top, known).get(name)
     return tuple(calls(known, group.ranks if group else None))
 
 
 def _rows(dump: Dump) -> list[Row]:
     known = rows(dump.entries)
-    if _numbered(dump.entries):
-        groups = _by_number(dump.top, known)
+    if numbered(dump.entries):
+        groups = by_number(dump.top, known)
         known = [replace(row, group=groups.get(row.pg_id, row.group)) for row in known]
     if not only_active(dump.entries):
         return known
-    statuses = _statuses(dump.top, known, _groups(dump.top, known))
+    statuses = statuses_of(dump.top, known, groups_of(dump.top, known))
     return with_ends(known, {name: status.enqueued for name, status in statuses.items()})
 
 
@@ -149,7 +139,7 @@ def _tracks(
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in known:
         by_group[row.group[0]].append(row)
-    statuses = _statuses(dump.top, known, groups)
+    statuses = statuses_of(dump.top, known, groups)
     lost = _lost(dump)
     over_gloo = bool(known) and all(row.name.library == GLOO for row in known)
     unrecorded = over_gloo and _more_than_recorded(known, statuses)
@@ -225,7 +215,7 @@ def _overwritten(dump: Dump, known: Sequence[Row], groups: Mapping[str, Group]) 
             waiting[name].discard(number_)  # the end of a batch
         else:
             waiting[name].add(number_)
-    for name, status in _statuses(dump.top, known, groups).items():
+    for name, status in statuses_of(dump.top, known, groups).items():
         oldest = min((n for n in waiting[name] if n is not None), default=None)
         if len(kinds[name]) != 1 or oldest is None or status.completed is None:
             continue
@@ -245,8 +235,8 @@ def _of_active_calls(dump: Dump, known: Sequence[Row]) -> bool:
         if isinstance(status, dict)
         else []
     )
-    done = [_count(own.get("last_completed_collective"), none=0) or 0 for own in counts]
-    launched = [_count(own.get("last_enqueued_collective"), none=0) or 0 for own in counts]
+    done = [count(own.get("last_completed_collective"), none=0) or 0 for own in counts]
+    launched = [count(own.get("last_enqueued_collective"), none=0) or 0 for own in counts]
     if not any(done) or not only_active(dump.entries) or not dump.whole:
         return False
     if any(row.name.library == GLOO for row in known):
@@ -277,113 +267,6 @@ def _with_status(track: Track, status: Status | None) -> Track:
     return replace(
         track, enqueued=status.enqueued, started=status.started, completed=status.completed
     )
-
-
-def _groups(top: Mapping[object, object], known: Sequence[Row]) -> dict[str, Group]:
-    """Collect the groups by name: from ``pg_config``, and those that only entries name."""
-    found: dict[str, Group] = {}
-    unnamed: tuple[int, ...] | None = None
-    config = top.get("pg_config")
-    for name, about in config.items() if isinstance(config, dict) else ():
-        if not isinstance(about, dict):
-            continue
-        ranks = _ranks(_listed(about.get("ranks")))
-        if not text(name):
-            unnamed = ranks  # gloo: one nameless group, with no ranks once there is a second
-            continue
-        found[text(name)] = _group(text(name), text(about.get("desc")), ranks)
-    named = dict.fromkeys(row.group for row in known)
-    for name, description in named:
-        if name not in found:
-            alone = len(named) == 1 and not found
-            found[name] = _group(name, description, unnamed if alone else None)
-    return found
-
-
-def default_group_size(top: Mapping[object, object]) -> int | None:
-    """Tell how many ranks the default group has, where the header lists them."""
-    for group in _groups(top, ()).values():
-        if group.description == "default_pg" and group.ranks is not None:
-            return len(group.ranks)
-    return None
-
-
-@functools.lru_cache(maxsize=65536)
-def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
-    """Make a group, once for all dumps that name it."""
-    said = description if description not in {"", "undefined"} else None
-    return Group(name=name, ranks=ranks, description=said)
-
-
-def _listed(ranks: object) -> str:
-    """Give the list of ranks as torch writes it, as text; a tool may have made it a list."""
-    return ranks if isinstance(ranks, str) else str(ranks) if isinstance(ranks, list) else ""
-
-
-@functools.lru_cache(maxsize=4096)
-def _ranks(listed: str) -> tuple[int, ...] | None:
-    """Read "[0, 1, 2]"; an empty list means not known, as does one with an impossible rank."""
-    ranks = tuple(int(digits) for digits in _DIGITS.findall(listed))
-    return ranks if ranks and max(ranks) < MAX_RANK else None
-
-
-def _statuses(
-    top: Mapping[object, object], known: Sequence[Row], groups: Mapping[str, Group]
-) -> dict[str, Status]:
-    """Read ``pg_status``, whose keys are numbers within the process, by the groups' names."""
-    status = top.get("pg_status")
-    if not isinstance(status, dict):
-        return {}
-    shown = {row.pg_id: row.group[0] for row in known if row.pg_id is not None}
-    ids = sorted(key for key in map(number, status) if key is not None)
-    names = _by_order(ids, list(groups), shown)
-    found: dict[str, Status] = {}
-    for key, about in status.items():
-        own_number = number(key)
-        name = names.get(own_number) if own_number is not None else None
-        if name is not None and isinstance(about, dict):
-            found[name] = Status(
-                enqueued=_count(about.get("last_enqueued_collective"), none=0),
-                started=_count(about.get("last_started_collective"), none=None),
-                completed=_count(about.get("last_completed_collective"), none=0),
-            )
-    return found
-
-
-def _by_order(ids: Sequence[int], names: Sequence[str], known: Mapping[int, str]) -> dict[int, str]:
-    """Match numbers with names for groups without an entry.
-
-    Both count the groups in the order of their creation, so if there are as many of the one
-    as of the other, they match in order. What entries say must agree with that.
-    """
-    if len(ids) != len(names) or not all(name.isdecimal() for name in names):
-        return dict(known)
-    matched = dict(zip(ids, sorted(names, key=int), strict=True))
-    if any(matched.get(key) != name for key, name in known.items()):
-        return dict(known)
-    return {**matched, **known}
-
-
-def _numbered(entries: Sequence[object]) -> bool:
-    """Tell whether entries name their group by its number within the process (torch 2.3)."""
-    return any(isinstance(entry, dict) and "process_group" not in entry for entry in entries[:1])
-
-
-def _by_number(
-    top: Mapping[object, object], known: Sequence[Row]
-) -> dict[int | None, tuple[str, str]]:
-    """Match those numbers with the groups of ``pg_config``, whose names all ranks share."""
-    config = top.get("pg_config")
-    groups = list(_groups(top, ()).values()) if isinstance(config, dict) else []
-    ids = sorted({row.pg_id for row in known if row.pg_id is not None})
-    names = _by_order(ids, [group.name for group in groups], {})
-    said = {group.name: group.description or "" for group in groups}
-    return {number_: (name, said[name]) for number_, name in names.items()}
-
-
-def _count(value: object, *, none: int | None) -> int | None:
-    counted = number(value)
-    return none if counted is None or counted < 0 else counted
 
 
 def _lost(dump: Dump) -> int:

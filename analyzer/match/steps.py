@@ -100,7 +100,7 @@ def _words(differing: list[str], values: tuple[int, ...]) -> str:
     named = [
         f"{what.partition(' ')[0]}={value}" for what, value in zip(differing, values, strict=True)
     ]
-    return ", ".join(reversed(named[:3]))
+    return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
 
 
 def _quote(case: Case, number: int) -> Evidence:

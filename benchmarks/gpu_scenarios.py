@@ -30,6 +30,7 @@ from pathlib import Path
 
 JOB = Path(__file__).with_name("gpu_job.py")
 START = 180.0  # seconds that ranks get to come to their hang
+DUMPS = 12.0  # seconds in which ranks write their dumps, on a loaded machine too
 RECIPE = {
     "NCCL_NET": "Socket",
     "NCCL_IB_DISABLE": "1",
@@ -134,6 +135,16 @@ class Job:
             time.sleep(0.2)
         return f"the ranks did not come to their hang within {START:g} s"
 
+    def wait_for_dumps(self) -> None:
+        """Wait until each living rank has written its dump; one that is stopped never does."""
+        until = time.monotonic() + DUMPS
+        while time.monotonic() < until:
+            dumps = self.folder.glob("comm_lib_trace_rank_*")
+            if sum(dump.stat().st_size > 0 for dump in dumps) >= len(self.alive()):
+                break
+            time.sleep(0.2)
+        time.sleep(1.0)  # the last one is written to its end
+
     def alive(self) -> list[int]:
         """List the ranks' processes that still run; the dead ones are collected."""
         return [process.pid for process in self.processes if process.poll() is None]
@@ -203,7 +214,7 @@ def run(scenario: Scenario, backend: str, ranks: int, out: Path) -> bool:
         if trouble is None:
             time.sleep(4.0)
             (folder / "dump").touch()  # each rank that can then writes its recorder's dump
-            time.sleep(2.0)
+            started.wait_for_dumps()
             if backend == "nccl":
                 (folder / "ras.txt").write_bytes(ask_ras(started.ras, "text"))
                 (folder / "ras.json").write_bytes(ask_ras(started.ras, "json"))

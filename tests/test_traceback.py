@@ -98,6 +98,13 @@ def test_loops_over_current_frames() -> None:
     assert not dump.main_only
 
 
+def test_a_number_that_begins_with_zeros() -> None:
+    """It is a decimal one all the same."""
+    (dump,) = dumps(READER, THREADS.replace("140111", "00140111"))
+
+    assert [thread.tid for thread in dump.threads] == [140111, 140222]
+
+
 def test_the_same_threads_again() -> None:
     """Threads seen again are another dump."""
     assert len(dumps(READER, THREADS * 2)) == 2

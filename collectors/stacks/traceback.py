@@ -159,8 +159,13 @@ def _named_thread(frames: tuple[Frame, ...], words: str) -> Thread:
     return Thread(
         frames=frames,
         name=name[0] if name else None,
-        tid=int(digits[0], 0) if digits else None,
+        tid=_id(digits[0]) if digits else None,
     )
+
+
+def _id(digits: str) -> int:
+    """Read a thread's number; a decimal one may begin with zeros."""
+    return int(digits, 16 if digits.startswith("0x") else 10)
 
 
 class _Gathering:

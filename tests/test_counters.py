@@ -13,15 +13,16 @@ from whyhang.collectors.live.counters import claim_of, read_counters
 
 
 def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:
-    """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0"."""
+    """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0 step@fit=3"."""
     facts: list[Fact] = still(stacks or dict.fromkeys(steps, ALL_REDUCE))
     for rank, text in steps.items():
         for pair in text.split():
-            name, _, value = pair.partition("=")
+            counted, _, value = pair.partition("=")
+            name, _, function = counted.partition("@")
             facts.append(
                 Claim(
                     about=STEP_CLAIM,
-                    value=f"{value} {name} in train (train.py)",
+                    value=f"{value} {name} in {function or 'train'} (train.py)",
                     who=Who(rank=rank),
                     source=Source(file="claims.json"),
                 )
@@ -117,3 +118,10 @@ def test_only_steps_are_kept_of_the_variables() -> None:
 def test_what_cannot_be_read_counts_nothing(data: bytes) -> None:
     """Whatever py-spy prints, nothing is lost but the counters."""
     assert read_counters(7, data) == []
+
+
+def test_a_step_that_is_handed_on_to_a_function_is_told_once() -> None:
+    """The loop and what it calls both know the step, by one name."""
+    report = _job({0: "step=4 step@fit=4", 1: "step=5 step@fit=5"})
+
+    assert "rank 0 at step=4, rank 1 at step=5" in report.headline

@@ -275,7 +275,8 @@ class Track(Record):
     this rank than it records (over gloo: sends and receives), so it may stand in one of those.
     ``in_motion``: the source was written sooner after the last call than this rank takes
     between two calls, so nothing shows that it stands still. ``idle``: no call of this rank on
-    this group is open, though nothing tells how far it came.
+    this group is open, though nothing tells how far it came. ``cut``: the source ends in the
+    middle, and later calls may be missing.
     """
 
     who: Who
@@ -294,6 +295,7 @@ class Track(Record):
     unrecorded: bool = False
     in_motion: bool = False
     idle: bool = False
+    cut: bool = False
 
 
 class LogLine(Record):

@@ -174,3 +174,15 @@ def test_numbers_of_groups_within_a_process_are_not_their_names() -> None:
     found = {t.group.name: t for t in tracks(pickled(header(*groups), entries))}
 
     assert {name: t.calls[0].order for name, t in found.items()} == {"0": 0, "2": 1, "11": 2}
+
+
+def test_a_dump_that_is_cut_off_blames_nobody() -> None:
+    """The calls that its rank seems not to have made may stand in the lost part."""
+    top = header(("0", "default_pg", range(3)))
+    whole = pickled(top, [entry(n) for n in range(20)] + [open_entry(20)])
+    dumps = [whole, whole, whole[: len(whole) * 2 // 3]]
+
+    found = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
+
+    assert {t.who.rank for t in found} == {0, 1, 2}
+    assert [finding.culprits for finding in judge(found).findings] == [()]

@@ -52,7 +52,8 @@ class Standing(Record):
     """How far one rank came on one group. ``calls`` are its collectives by number.
 
     ``known`` is False where only its absence from a group of others says that it never used it.
-    ``exact`` is False where the numbers may count sends and receives as well.
+    ``exact`` is False where the numbers may count sends and receives as well, or the last
+    calls are not known.
     """
 
     rank: int
@@ -358,6 +359,7 @@ def _standing(rank: int, tracks: Sequence[Track]) -> Standing:
         calls=calls,
         p2p=p2p,
         tracks=tuple(tracks),
+        exact=not any(track.cut for track in tracks),
     )
 
 

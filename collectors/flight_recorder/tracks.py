@@ -163,6 +163,7 @@ def _tracks(
             unrecorded=unrecorded,
             in_motion=in_motion,
             idle=not own and status is None,
+            cut=dump.cut,
         )
         yield _with_calls(track, own, group) if own else _with_status(track, status)
 

@@ -180,7 +180,7 @@ def test_a_dump_that_is_cut_off_blames_nobody() -> None:
     """The calls that its rank seems not to have made may stand in the lost part."""
     top = header(("0", "default_pg", range(3)))
     whole = pickled(top, [entry(n) for n in range(20)] + [open_entry(20)])
-    dumps = [whole, whole, whole[: len(whole) * 2 // 3]]
+    dumps = [whole, whole, whole[:-40]]
 
     found = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
 

@@ -45,7 +45,7 @@ def train(model: torch.nn.Module, steps: int) -> None:
 
 def main() -> None:
     dist.init_process_group("gloo")
-    threading.Thread(target=keep_record, args=(4,), daemon=True).start()
+    threading.Thread(target=keep_record, args=(10,), daemon=True).start()
     train(torch.nn.Linear(16, 4), 1000)
 
 

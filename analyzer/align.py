@@ -6,7 +6,7 @@ ledger alike; nothing here knows what any particular hang is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.at_the_end import gaps_beside, place_at_the_end, without_interpreter
 from whyhang.analyzer.backstage import place_backstage
@@ -214,7 +214,11 @@ def _stand(
         member, {look: _place_at(member, look, rules, line_text) for look in looks}
     )
     moves = motion(member.dumps, member.processes)
-    in_step = {standing_by_place(place) in IN_STEP for place in places.values()}
+    passed = [places[look] for look in looks[:-1]]
+    passed += _before_the_native(member, looks, rules, line_text)
+    earlier = tuple(standing_by_place(place) for place in passed)
+    in_step = {was in IN_STEP for was in earlier}
+    in_step |= {standing_by_place(places[look]) in IN_STEP for look in looks[-1:]}
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
@@ -230,7 +234,7 @@ def _stand(
         place=place,
         motion=moves,
         standing=standing,
-        earlier=tuple(standing_by_place(places[look]) for look in looks[:-1]),
+        earlier=earlier,
         children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
 
@@ -257,6 +261,16 @@ def _place_at(member: Member, look: int, rules: tuple[WaitRule, ...], line_text:
     native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
     process = next((p for p in reversed(member.processes) if p.look == look), None)
     return place_of((native or dumps)[-1], process, rules, line_text)
+
+
+def _before_the_native(
+    member: Member, looks: Sequence[int], rules: tuple[WaitRule, ...], line_text: LineText
+) -> Iterator[Place]:
+    """Place a plain stack of the last look that the native one, a moment later, has left."""
+    dumps = [dump for dump in member.dumps if looks and dump.look == looks[-1]]
+    if len(dumps) > 1 and python_frames(dumps[0]) != python_frames(dumps[-1]):
+        process = member.processes[-1] if member.processes else None
+        yield place_of(dumps[0], process, rules, line_text)
 
 
 def _child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) -> Place | None:

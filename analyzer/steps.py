@@ -74,19 +74,23 @@ def _answered(stand: Stand, member: Member) -> bool:
     """Tell whether a wait for others has ended and begun anew between the looks.
 
     Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
-    some spin: who used a CPU and yet went to sleep time and again computes in between.
+    some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
+    thread sleeps is read a moment before its stack: a nap may be one that the program takes
+    elsewhere in its step, and is none of a wait that was seen to sleep otherwise.
     """
     processes = member.processes
     if stand.place is None or stand.place.kind not in ANSWERED or stand.standing not in IN_STEP:
         return False
-    if any((process.wchan or "").lstrip("_").startswith(NAPS) for process in processes):
+    places = [(process.wchan or "").lstrip("_") for process in processes]
+    naps = any(place.startswith(NAPS) for place in places)
+    if naps and not any(p.startswith(ASLEEP) for p in places) and not _sleeps_now(member):
         return False
     motion = stand.motion
     if motion.cpu is None or motion.cpu <= SPINNING:
         return motion.moved is Moved.STIRRED
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
-    last = (processes[-1].wchan or "").lstrip("_") if processes else ""
+    last = places[-1] if places else ""
     comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
     return comes_and_goes or _sleeps_now(member)
 

@@ -21,9 +21,10 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Claim, Excerpt, Fact, Gap, Process, Role
 from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
 from whyhang.collectors.live import commands, release
-from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.collectors.live.capture import Capture, Options, capture, spread
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.excerpts import excerpts, places
+from whyhang.collectors.live.look import in_turn
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.stacks import pyspy
 
@@ -420,3 +421,12 @@ def test_claims_and_excerpts_come_back_as_facts() -> None:
     claims = {c.about: c.value for c in only(bundle, Claim) if isinstance(c, Claim)}
     assert claims["world_size"] == "4"
     assert only(bundle, Excerpt) == []  # its code is a string
+
+
+def test_looks_are_not_in_step_with_the_job() -> None:
+    """Each process is once the first to be paused, and no two further looks wait equally long."""
+    assert {in_turn([7, 8, 9], look)[0] for look in range(3)} == {7, 8, 9}
+    assert sorted(in_turn([7, 8, 9], 2)) == [7, 8, 9]
+    assert spread(-1) == 1.0
+    assert len({round(spread(further), 3) for further in range(8)}) == 8
+    assert all(0.6 <= spread(further) <= 1.4 for further in range(8))

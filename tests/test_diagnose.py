@@ -168,6 +168,35 @@ def test_slow_is_who_is_late_at_nearly_all_looks(late: str, verdict: str) -> Non
     assert report_of(facts).verdict == verdict
 
 
+@pytest.mark.parametrize(("second", "moves"), [("futex_do_wait", True), ("do_nanosleep", False)])
+def test_a_nap_elsewhere_in_the_step_is_no_polling(second: str, *, moves: bool) -> None:
+    """Who was seen to sleep until answered, and woke up, goes on; who only naps polls."""
+    facts: list[Fact] = []
+    for look, place in enumerate(["hrtimer_nanosleep", second]):
+        for rank in range(3):
+            own = process(rank, look=look, woke=40 * look)
+            facts.append(replace(own, wchan=place if rank != 1 else "hrtimer_nanosleep"))
+            facts.append(dump(rank, ELSEWHERE if rank == 1 else ALL_REDUCE, look=look))
+
+    assert (report_of(facts).verdict != "hung") == moves
+
+
+def test_a_native_stack_of_a_later_moment_shows_a_step() -> None:
+    """A rank that left its wait between its plain and its native stack took part in a step."""
+    plain = "_engine_run_backward (torch/autograd/graph.py:979)\nmain (train.py:36)\n"
+    native = Frame(function="clock_nanosleep", file="libc.so.6", line=None, native=True)
+    facts: list[Fact] = []
+    for rank in range(3):
+        for look, stack in enumerate(["main (train.py:41)\n", plain]):
+            facts.append(process(rank, look=look, woke=40 * look))
+            facts.append(dump(rank, stack, look=look))
+        last = dump(rank, "main (train.py:41)\n", look=1)
+        frames = (native, *last.threads[0].frames)
+        facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    assert report_of(facts).verdict == "healthy"
+
+
 def test_one_rank_alone_is_inconclusive_or_local() -> None:
     """One rank in a collective proves no cause; nobody is blamed."""
     report = report_of([dump(5, ALL_REDUCE)])

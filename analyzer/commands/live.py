@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NATIVE = ("auto", "always", "never")
 MORE_LOOKS = 3
-SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow
+SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 # What the analysis imports, the small first: a long import keeps py-spy waiting.
 _WARM = (
@@ -160,11 +160,12 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
     read = _read(taken.bundle(), cards)
     case = aligned(read)
     may_come = case.picture.progress or unclear.late_one_may_come(case)
-    if options.looks > 1 and ((may_come and case.picture.roots) or unclear.all_run(case)):
+    late = may_come and bool(case.picture.roots)
+    if options.looks > 1 and (late or unclear.all_run(case) or unclear.all_nap(case)):
         taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
         read = _read(taken.bundle(), cards)
         case = aligned(read)
-        if unclear.one_seems_slow(case):
+        if unclear.all_nap(case):
             taken.look_more(SURE_LOOKS)
             read = _read(taken.bundle(), cards)
             case = aligned(read)
@@ -180,6 +181,9 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
         if open_questions:
             taken.native_stacks(open_questions)
             read = _read(taken.bundle(), cards)
+    if options.looks > 1 and unclear.one_seems_slow(aligned(read)):
+        taken.look_more(SURE_LOOKS)
+        read = _read(taken.bundle(), cards)
     return read
 
 

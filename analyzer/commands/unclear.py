@@ -64,6 +64,15 @@ def all_run(case: Case) -> bool:
     return bool(case.stands) and all(stand.standing in runs for stand in case.stands)
 
 
+def all_nap(case: Case) -> bool:
+    """Tell whether all ranks sleep a while and ran in between, as in a step that paces itself."""
+    ran = {Moved.IN_PLACE, Moved.STIRRED}
+    return bool(case.stands) and all(
+        stand.place is not None and stand.place.kind is WaitKind.SLEEP and stand.motion.moved in ran
+        for stand in case.stands
+    )
+
+
 def one_seems_slow(case: Case) -> bool:
     """Tell whether the job moves and the same ranks were behind at nearly all looks.
 

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from whyhang.collectors.live.variables import Variables
 
 
+GOLDEN = 0.618034  # its multiples keep away from each other
+
+
 class Options(Record):
     """How to look: how often, how many seconds apart, how many seconds each grab may take.
 
@@ -147,7 +150,8 @@ class Capture:
         if number:
             began = time.monotonic()
             self._read_aside()
-            self._gpus.pause(max(0.0, self.options.interval - (time.monotonic() - began)))
+            interval = self.options.interval * spread(number - self.options.looks)
+            self._gpus.pause(max(0.0, interval - (time.monotonic() - began)))
         self._tell(f"look {number + 1}: {_count(self.job)}")
         look = self._new_look(number, native=self.options.native)
         self._looks.append(look)
@@ -433,3 +437,11 @@ def _count(job: Job) -> str:
     if workers:
         parts.append(f"{workers} DataLoader worker{'' if workers == 1 else 's'}")
     return ", ".join([*parts, job.launcher] if job.launcher else parts)
+
+
+def spread(further: int) -> float:
+    """Give the part of the interval to wait before a further look; those asked for keep to it.
+
+    Looks in step with the steps of a job would catch its ranks at one and the same place.
+    """
+    return 1.0 if further < 0 else 0.6 + 0.8 * (further * GOLDEN % 1.0)

@@ -111,7 +111,8 @@ class Look(Plan):
         locking.start()
         beside = itertools.chain(beside, map(self._describe, self._members))
         aside = itertools.chain(beside, meanwhile or ())
-        outcomes = {o.command.pid: o for o in run_all(self._members, self, meanwhile=aside)}
+        turn = in_turn(list(self._members), self.number)
+        outcomes = {o.command.pid: o for o in run_all(turn, self, meanwhile=aside)}
         again = [pid for pid, outcome in outcomes.items() if self._try_again(outcome)]
         outcomes |= {o.command.pid: o for o in run_all(again, self)}
         for _ in beside:  # what there was no time for
@@ -321,6 +322,15 @@ class Look(Plan):
             self.touched.append(
                 f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
             )
+
+
+def in_turn(pids: list[int], look: int) -> list[int]:
+    """Let each look begin with another process.
+
+    Whoever is paused first is late for its step, and the others are then seen to wait for it.
+    """
+    first = look % max(1, len(pids))
+    return [*pids[first:], *pids[:first]]
 
 
 def _writes(threads: tuple[ThreadState, ...]) -> bool:

@@ -51,13 +51,15 @@ def test_ranks_of_processes() -> None:
     assert of(facts, Group)[0].ranks == (0, 1, 2, 3)
 
 
-def test_ranks_by_their_places_in_rings_and_trees() -> None:
-    """Where no line gives a communicator, a tree, a channel and a proxy tell who speaks."""
+def test_ranks_by_their_places_in_trees() -> None:
+    """Where no line gives a communicator, a tree and a proxy tell who speaks."""
     line = "node{}:{}:9 [{}] {}\n".format
     told = [
         line(0, 100, 0, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1"),
-        line(0, 101, 1, "NCCL INFO Channel 00 : 1[1e] -> 2[1f] via SHM/direct/direct"),
-        line(1, 102, 0, "NCCL INFO Channel 00/0 : 1[1] -> 2[0] [receive] via NET/Socket/0"),
+        line(0, 101, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0"),
+        line(
+            1, 102, 0, "[0] proxy.cc:1519 NCCL WARN [Proxy Service 2] Failed to execute operation"
+        ),
         line(1, 103, 1, "proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation"),
     ]
     facts = read_log("".join(told))

@@ -43,13 +43,9 @@ SPLIT = (
 VERSION = r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"
 PLACE = r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+"
 SETTING = r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})"
-# Who speaks, by the rings and trees of "graph/connect.cc" and "transport/*.cc": the middle of a
-# tree, the sender of a channel, or its receiver where the line says so; or by "proxy.cc".
-PLACED = (
-    r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] "
-    r"|(?:Channel|Ring) 00(?:/\d+)? : (?P<sender>\d+)(?:\[[0-9a-f]+\])? -> "
-    r"(?P<receiver>\d+)(?:\[[0-9a-f]+\])? (?:\[(?P<way>send|receive)\] )?via )"
-)
+# Who speaks, by "graph/connect.cc": the middle of a tree; or by "proxy.cc". Lines of channels tell
+# as much, but a log may hold nothing else: to take each apart would double the time of a search.
+PLACED = r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] )"
 MAX_COMMS = 200_000
 
 
@@ -158,13 +154,10 @@ class NcclReader:
         del found
 
     def on_placed(self, found: Found, match: regex.Match[str]) -> None:
-        """Note the rank that a process has in a ring or tree."""
-        speaker = "receiver" if match["way"] == "receive" else "sender"
+        """Note the rank that a process has in a tree, or as a proxy."""
         if found.who.pid is not None and len(self._placed) < MAX_COMMS:
             ranks = self._placed.setdefault((found.who.host, found.who.pid), {})
-            ranks.setdefault(
-                int(match["middle"] or match["service"] or match[speaker]), found.source
-            )
+            ranks.setdefault(int(match["middle"] or match["service"]), found.source)
 
     def facts(self) -> Iterator[Fact]:
         """Give ranks of processes, the groups, and how far each rank came in setting them up."""
@@ -210,7 +203,7 @@ class NcclReader:
             yield Claim(about="rank", value=str(comm.rank), who=who, source=comm.source)
 
     def _ranks_by_place(self) -> Iterator[Fact]:
-        """Claim the ranks in rings and trees, where there is but one communicator.
+        """Claim the ranks in trees, where there is but one communicator.
 
         With several of them a process has several ranks, or a rank several processes.
         """

@@ -14,7 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import atheris
+try:
+    import atheris
+except ImportError:
+    sys.exit("The fuzzer needs atheris: pip install atheris")
 
 with atheris.instrument_imports(include=["whyhang"]):
     from whyhang import signatures

@@ -1,10 +1,14 @@
-"""The table at the end of a run of live samples: the truth, and what was said of it."""
+"""Golden reports, and the table at the end of a run of live samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 
+import golden
 import pytest
+
+from whyhang.analyzer import diagnose as _diagnosis
 
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
 
@@ -34,3 +38,59 @@ def _rows(reporter: pytest.TerminalReporter) -> Iterator[tuple[str, ...]]:
             if getattr(report, "when", "") == "call" and "truth" in told:
                 names = ("sample", "truth", "live", "live_right", "logs", "logs_right")
                 yield tuple(str(told.get(name, "")) for name in names)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare how golden reports are taken anew."""
+    parser.addoption("--golden-update", action="store_true", help="keep this run's reports")
+
+
+_made: list[object] = []
+
+
+def _watched(diagnose: Callable[..., object]) -> Callable[..., object]:
+    """Keep each report that is made."""
+
+    @functools.wraps(diagnose)
+    def watching(*arguments: object, **options: object) -> object:
+        report = diagnose(*arguments, **options)
+        _made.append(report)
+        return report
+
+    return watching
+
+
+_diagnosis.diagnose = _watched(_diagnosis.diagnose)  # type: ignore[assignment]  # before tests import it
+
+
+@pytest.fixture(autouse=True)
+def golden_reports(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compare every report made by a test with the one kept for it."""
+    _made.clear()
+    yield
+    if not _made or not _repeats(request):
+        return
+    module, test = request.path.stem, request.node.name
+    folder = request.node.funcargs.get("tmp_path")
+    made = [golden.plain(report, [str(folder)] if folder else []) for report in _made]
+    if request.config.getoption("--golden-update"):
+        golden.kept(module)[test] = made
+        request.config.stash.setdefault(_TAKEN, set()).add(module)
+    elif test in golden.kept(module):
+        before = golden.kept(module)[test]
+        assert made == before, golden.differences(before, made)
+
+
+def _repeats(request: pytest.FixtureRequest) -> bool:
+    """Tell whether a test makes the same reports at every run: not of processes, nor at random."""
+    live = request.node.get_closest_marker("live") is not None
+    return not (live or hasattr(request.function, "hypothesis") or request.path.stem == "test_cli")
+
+
+_TAKEN = pytest.StashKey[set[str]]()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was taken anew."""
+    for module in session.config.stash.get(_TAKEN, set()):
+        golden.keep(module, golden.kept(module))

@@ -21,6 +21,7 @@ from whyhang.analyzer.case import (
     Standing,
     lock_holder,
 )
+from whyhang.analyzer.ends import ends_of
 from whyhang.analyzer.graph import CallRef, Wait
 from whyhang.analyzer.lately import since_it_stands, since_the_last_death
 from whyhang.analyzer.launch import agents_of
@@ -29,6 +30,7 @@ from whyhang.analyzer.ledger.book import COUNTERS
 from whyhang.analyzer.model import Excerpt, Frame, Track, replace
 from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion, python_frames
 from whyhang.analyzer.polled_locks import with_polled_locks
+from whyhang.analyzer.rank_state import completed, records_of
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.steps import IN_STEP, progress, standing_by_place
 from whyhang.analyzer.waits import LineText, Place, WaitKind, WaitRule, place_of
@@ -54,9 +56,12 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
         now = since_it_stands(job)  # nobody is left who could end the wait of the others
         if now is not None:
             return align(now, rules)
+    ends = ends_of(job)
     tracks = ranked_tracks(job)
+    tracks = (*tracks, *records_of(job, stands, tracks, ends))
     waits = _waits_of_stacks(job, stands, tracks)
     ledger = judge(tracks, job.groups, job.world_size, waits=waits)
+    stands = completed(job, stands, ledger.spots, ends)
     meeting = [_in_rendezvous(_child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+from whyhang.analyzer.ends import End
 from whyhang.analyzer.gpus import Devices
-from whyhang.analyzer.ledger import LedgerReport
+from whyhang.analyzer.ledger import LedgerReport, Spot
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
@@ -154,7 +155,8 @@ class Stand(Record):
     """Where one member stands.
 
     ``place`` is its place at the last look, ``earlier`` how it stood at the looks before, oldest
-    first. ``children`` are the places of its workers, in order.
+    first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
+    is told. ``spot`` is where its records show it, where no stack does.
     """
 
     member: int
@@ -163,6 +165,8 @@ class Stand(Record):
     standing: Standing
     earlier: tuple[Standing, ...] = ()
     children: tuple[Place | None, ...] = ()
+    end: End | None = None
+    spot: Spot | None = None
 
 
 class Meeting(Record):

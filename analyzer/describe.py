@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case, Meeting, Stand, Standing
+from whyhang.analyzer.ends import End
 from whyhang.analyzer.model import Frame, Process, StackDump, few
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence, Location, RankState
@@ -24,6 +25,7 @@ STATES: dict[Standing, RankState] = {
     Standing.UNSEEN: "unreachable",
 }
 CONTEXT_LINES = 4
+MAX_HOW = 80
 POOL = "its process pool"
 
 
@@ -36,7 +38,11 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
 def activity(stand: Stand) -> str:
     """Say in a short phrase what a member does."""
     if stand.standing is Standing.GONE:
-        return "dead"
+        return _ended(stand.end) if stand.end is not None else "dead"
+    if stand.spot is not None:
+        return str(stand.spot)
+    if stand.place is None and stand.end is not None:
+        return _ended(stand.end)
     if stand.place is None:
         return "stopped by a signal" if stand.standing is Standing.STOPPED else "not seen"
     phrase = str(stand.place)
@@ -47,6 +53,19 @@ def activity(stand: Stand) -> str:
     if stand.motion.moved is Moved.IN_PLACE and stand.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
+
+
+def _ended(end: End) -> str:
+    """Say how a rank ended, short enough for a row."""
+    how = end.how if len(end.how) <= MAX_HOW else f"{end.how[:MAX_HOW]}…"
+    return f"ended: {how}"
+
+
+def state_of(stand: Stand) -> RankState:
+    """Give the word of the report for how a rank is."""
+    if stand.standing is Standing.UNSEEN and stand.end is not None:
+        return "exited"
+    return STATES[stand.standing]
 
 
 def location_of(case: Case, stand: Stand) -> Location | None:

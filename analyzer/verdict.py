@@ -51,7 +51,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    if case.stands and all(stand.standing is Standing.GONE for stand in case.stands):
+    if case.stands and all(_seen_dead(case, stand) for stand in case.stands):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -70,6 +70,11 @@ def _seen_alive(case: Case) -> bool:
         or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
         for member in case.job.members
     )
+
+
+def _seen_dead(case: Case, stand: Stand) -> bool:
+    """Return whether a process was looked at and was dead."""
+    return stand.standing is Standing.GONE and bool(case.member(stand.member).processes)
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:

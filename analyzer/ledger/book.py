@@ -33,6 +33,7 @@ SPACES = {
     "ras": "nccl",
     "ras-text": "ras-text",  # counts of the operations in which ranks differ, not of all
     "stack": "stack",
+    "state": "torch",  # see STATE
 }
 """Which numbers of different kinds of evidence count the same thing."""
 
@@ -41,6 +42,9 @@ PREFERENCE = {"flight-recorder": 0, "watchdog": 1, "fingerprint": 2, "nccl-coll"
 
 OVERTAKEN = "overtaken"
 """The kind of a track whose dump is older than others: it tells of nothing but membership."""
+
+STATE = "state"
+"""The kind of a track that says what the stack or the end of a rank proves of its calls."""
 
 COUNTERS = frozenset({"ras", "ras-text"})
 """Counts of launches, read while ranks run: those of a job that moves differ at any moment."""

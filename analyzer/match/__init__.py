@@ -58,6 +58,7 @@ from whyhang.analyzer.match.locks import (
 from whyhang.analyzer.match.log import Blames, Log, log
 from whyhang.analyzer.match.loop import left_loop
 from whyhang.analyzer.match.meeting import cut_off, large_lost, meets_elsewhere, resolves_apart
+from whyhang.analyzer.match.merging import merge, merged
 from whyhang.analyzer.match.moving import at_ease, moving
 from whyhang.analyzer.match.nccl_start import nccl_start
 from whyhang.analyzer.match.port import leftover, port_held
@@ -66,7 +67,7 @@ from whyhang.analyzer.match.roots import roots_differ
 from whyhang.analyzer.match.serving import serves
 from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.steps import in_another_step
-from whyhang.analyzer.match.together import all_together, creates_group, one_way, parted
+from whyhang.analyzer.match.together import all_arrived, creates_group, mismatch, unpaired
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
@@ -108,9 +109,9 @@ __all__ = [
     "absent",
     "agents_differ",
     "agents_meet",
+    "all_arrived",
     "all_idle",
     "all_spin",
-    "all_together",
     "alone_at_work",
     "at_ease",
     "awaits_unrecorded",
@@ -146,13 +147,12 @@ __all__ = [
     "link_errors_grow",
     "log",
     "meets_elsewhere",
+    "mismatch",
     "moving",
     "nccl_start",
     "never_launched",
     "not_connected",
-    "one_way",
     "only_set_up",
-    "parted",
     "port_held",
     "quiet_logs",
     "raised",
@@ -167,6 +167,7 @@ __all__ = [
     "slowed_down",
     "taken_exclusively",
     "unlike",
+    "unpaired",
     "waits_for_lock_of_its_own",
     "wants_shared_lock",
     "went_on",
@@ -181,12 +182,7 @@ class Either(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Ask all, merge by members."""
-        merged: dict[tuple[int, ...], Hit] = {}
-        for part in self.parts:
-            for hit in part(case):
-                seen = merged.get(hit.members)
-                merged[hit.members] = merge(seen, hit) if seen else hit
-        return tuple(merged.values())
+        return merged(part(case) for part in self.parts)
 
 
 class Both(Record):
@@ -216,25 +212,6 @@ def either(*parts: Matcher) -> Either:
 def both(*parts: Matcher) -> Both:
     """Hold where all of the matchers do, on the members of the first."""
     return Both(parts=parts)
-
-
-def merge(a: Hit, b: Hit) -> Hit:
-    """Join two hits about the same thing: kinds of evidence that agree make it surer."""
-    return replace(
-        a,
-        affected=tuple(sorted({*a.affected, *b.affected})),
-        evidence=(*a.evidence, *(piece for piece in b.evidence if piece not in a.evidence)),
-        strength=1 - (1 - min(a.strength, 1)) * (1 - min(b.strength, 1) * 0.5),
-        collective=a.collective or b.collective,
-        location=a.location or b.location,
-        fields={**b.fields, **a.fields},
-        at=_earliest(a.at, b.at),
-        gpus=tuple(dict.fromkeys((*a.gpus, *b.gpus))),
-    )
-
-
-def _earliest(*times: float | None) -> float | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _partner(hit: Hit, others: Iterable[Hit]) -> Hit | None:

@@ -8,14 +8,14 @@ from collections import defaultdict
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.match.ended import LOST_PEER, failed, first_to_fail, raised_by
+from whyhang.analyzer.ends import EXCEPTION, LOST_PEER, is_own_exception
+from whyhang.analyzer.match.ended import failed, first_to_fail, raised_by
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record, Who, replace
 from whyhang.analyzer.report import Evidence, Location
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
 
-EXCEPTION = "python-exception"  # the name under which the log reader gives tracebacks
 MAX_QUOTES = 6
 _NUMBERS = lazy_re.compile(r"0x[0-9a-fA-F]+|\d+")
 
@@ -86,41 +86,13 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
         fields = line.fields
         if (
             EXCEPTION in line.matched
-            and fields.get("launcher") != "yes"
             and ("thread" in fields) is in_thread
-            and not (fields.get("op") and _of_others(fields))
-            and not fields.get("message", "").startswith(NCCL_FAILED)
-            and fields.get("type", "").rpartition(".")[2] not in ASIDE
+            and is_own_exception(fields)
             and (line.source.file, line.source.line) not in explained
         ):
             message = _NUMBERS.sub("N", fields.get("message", ""))
             groups[(fields.get("type", ""), message)].append(line)
     return groups
-
-
-NCCL_FAILED = ("NCCL error", "NCCL Error")
-"""How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
-OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
-_TELLS_OF_OTHERS = lazy_re.compile(
-    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
-    re.IGNORECASE,
-)
-
-
-def _of_others(fields: dict[str, str]) -> bool:
-    """Tell what a collective raises because of other ranks from a mistake in calling it."""
-    kind = fields.get("type", "").rpartition(".")[2]
-    return kind in OF_OTHERS or _TELLS_OF_OTHERS.search(fields.get("message", "")) is not None
-
-
-ASIDE = {
-    "KeyboardInterrupt",
-    "SystemExit",
-    "SignalException",
-    "ChildFailedError",
-    "BrokenPipeError",
-}
-"""Exceptions that end a process on somebody else's word."""
 
 
 def _ranks(lines: list[LogLine]) -> tuple[int, ...]:

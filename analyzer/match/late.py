@@ -9,6 +9,9 @@ from whyhang.analyzer.describe import (
     location_of,
     subject_fields,
 )
+from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.ledger import recorded_hits
+from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.match.stands import count, has_met, kinds_of, waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
@@ -31,7 +34,8 @@ class Late(Record):
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
     ``worker_in`` asks for a worker of the rank that waits for such a thing of its own process.
     ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
-    part of how the thread that decides was reached, where it is not the main thread.
+    part of how the thread that decides was reached, where it is not the main thread. ``recorded``
+    also takes what records say of ranks that have not joined a call.
     """
 
     kinds: tuple[WaitKind, ...] = ()
@@ -44,9 +48,13 @@ class Late(Record):
     worker_in: tuple[WaitKind, ...] = ()
     alone: bool = False
     through: str = ""
+    recorded: tuple[Verdict, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit for all roots that stand at the same place."""
+        """Give one hit for all lagging ranks that stand at the same place, or by their records."""
+        return merged((self._observed(case), recorded_hits(case, *self.recorded)))
+
+    def _observed(self, case: Case) -> tuple[Hit, ...]:
         if case.picture.progress:
             return ()
         waiters = waiters_for(case)
@@ -58,9 +66,15 @@ class Late(Record):
         if self.not_while_in and operations & set(self.not_while_in):
             return ()
         starting = self.while_in == (WaitKind.INIT,)
+        # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
+        recorded = all(case.stands[number].spot is not None for number in waiters)
         groups: dict[tuple[object, ...], list[Stand]] = {}
         for number in case.picture.apart:
             stand = case.stands[number]
+            if stand.spot is not None and recorded:
+                continue
+            if stand.standing is Standing.GONE and stand.end is not None and not waiters:
+                continue  # how it ended is a line's to say; here, that others wait for it
             if self._wants(stand) and not (starting and has_met(case.member(number))):
                 groups.setdefault(_where(stand), []).append(stand)
         return tuple(_late_hit(case, stands, waiters) for stands in groups.values())
@@ -98,6 +112,7 @@ def late(
     moves: tuple[Moved, ...] = (),
     worker_in: tuple[WaitKind, ...] = (),
     alone: bool = False,
+    recorded: tuple[Verdict, ...] = (),
 ) -> Late:
     """Ask for ranks that others wait for; see ``Late``."""
     return Late(
@@ -110,6 +125,7 @@ def late(
         moves=moves,
         worker_in=worker_in,
         alone=alone,
+        recorded=recorded,
     )
 
 

@@ -33,7 +33,12 @@ class Ledger(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per verdict."""
-        return tuple(_hit(case, finding) for finding in case.ledger.of(*self.verdicts))
+        return recorded_hits(case, *self.verdicts)
+
+
+def recorded_hits(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
+    """Give one hit for each of these verdicts on recorded calls."""
+    return tuple(_hit(case, finding) for finding in case.ledger.of(*verdicts))
 
 
 def ledger(*verdicts: Verdict) -> Ledger:

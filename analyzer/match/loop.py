@@ -8,6 +8,9 @@ from whyhang.analyzer import lazy_re
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
+from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.ledger import recorded_hits
+from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.model import Frame, Record, replace
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.signature import Hit
@@ -30,7 +33,10 @@ class LeftLoop(Record):
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit for all ranks past the loop."""
+        """Give one hit for all ranks past the loop, by stacks or by the calls they recorded."""
+        return merged((self._observed(case), recorded_hits(case, Verdict.UNEVEN)))
+
+    def _observed(self, case: Case) -> tuple[Hit, ...]:
         if case.picture.progress:
             return ()
         standing = {Standing.WAITING, Standing.MAYBE, Standing.BLOCKED}

@@ -43,6 +43,11 @@ def all_seen(case: Case) -> bool:
     return all(stand.standing is not Standing.UNSEEN for stand in case.stands)
 
 
+def all_recorded(case: Case) -> bool:
+    """Return whether no stack shows any rank: then the ledger knows more of how they meet."""
+    return all(stand.spot is not None for stand in case.stands)
+
+
 def count(case: Case, members: Iterable[int]) -> int:
     """Count processes: a record may stand for several that are alike."""
     return sum(case.member(number).copies for number in members)

@@ -10,11 +10,17 @@ from whyhang.analyzer.describe import (
     location_of,
     subject_fields,
 )
-from whyhang.analyzer.match.stands import WAITERS, all_seen, count
+from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.match.ledger import recorded_hits
+from whyhang.analyzer.match.merging import merged
+from whyhang.analyzer.match.stands import WAITERS, all_recorded, all_seen, count
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
+
+MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED)
+STANDSTILLS = (Verdict.STUCK_TOGETHER, Verdict.HALF_DONE)
 
 ONE_SIDED = frozenset(
     {"broadcast", "reduce", "scatter", "gather"}
@@ -23,19 +29,24 @@ ONE_SIDED = frozenset(
 """Collectives that a rank may be through with while others still wait in them."""
 
 
-class Parted(Record):
+class Mismatch(Record):
     """Every rank waits for others, but in different operations: they cannot meet.
 
     ``kinds`` are the kinds of operation that take part. The fewest are where to look first; a
     tie names nobody.
     """
 
-    kinds: tuple[WaitKind, ...] = (WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI)
+    kinds: tuple[WaitKind, ...]
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Give the mismatches that records show, and the one that stacks do."""
+        recorded = recorded_hits(case, *MISMATCHES) if WaitKind.COLLECTIVE in self.kinds else ()
+        return merged((self._observed(case), recorded))
+
+    def _observed(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if nobody is elsewhere and two operations stand against each other."""
         picture = case.picture
-        if picture.roots or picture.progress or not all_seen(case):
+        if picture.roots or picture.progress or not all_seen(case) or all_recorded(case):
             return ()
         meetings = [m for m in picture.meetings if m.kind in self.kinds]
         if len(meetings) != len(picture.meetings) or len(meetings) < 2:
@@ -43,9 +54,9 @@ class Parted(Record):
         return (_parted_hit(case, meetings),)
 
 
-def parted(*kinds: WaitKind) -> Parted:
-    """Ask for ranks that wait in different operations; see ``Parted``."""
-    return Parted(kinds=kinds) if kinds else Parted()
+def mismatch(*kinds: WaitKind) -> Mismatch:
+    """Ask for ranks that wait in different operations; see ``Mismatch``."""
+    return Mismatch(kinds=kinds)
 
 
 def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
@@ -123,7 +134,7 @@ def creates_group() -> CreatesGroup:
     return CreatesGroup()
 
 
-class AllTogether(Record):
+class AllArrived(Record):
     """Every rank that should be there is in the same operation: the cause is below it.
 
     ``kinds`` limits it to operations of these kinds.
@@ -132,9 +143,15 @@ class AllTogether(Record):
     kinds: tuple[WaitKind, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit that blames nobody."""
+        """Give hits that blame nobody."""
+        recorded = () if self.kinds else recorded_hits(case, *STANDSTILLS)
+        return merged((self._observed(case), recorded))
+
+    def _observed(self, case: Case) -> tuple[Hit, ...]:
         picture = case.picture
         if picture.roots or picture.progress or len(picture.meetings) != 1 or case.job.gone:
+            return ()
+        if all_recorded(case):
             return ()
         meeting = picture.meetings[0]
         if self.kinds and meeting.kind not in self.kinds:
@@ -187,28 +204,33 @@ def _together(case: Case, meeting: Meeting) -> float:
     return strength * 0.75 if len(meeting.sites) > 1 else strength
 
 
-def all_together(*kinds: WaitKind) -> AllTogether:
+def all_arrived(*kinds: WaitKind) -> AllArrived:
     """Ask whether every rank stands in one and the same operation."""
-    return AllTogether(kinds=kinds)
+    return AllArrived(kinds=kinds)
 
 
-class OneWay(Record):
-    """Ranks wait to receive and none to send, or the other way round; all others are elsewhere.
+class Unpaired(Record):
+    """Sends and receives do not pair, by their records or by stacks.
 
-    ``beside``: the others may stand in collectives, with the partner among them. Otherwise every
-    rank waits so.
+    By stacks: ranks wait to receive and none to send, or the other way round, and all others
+    wait so as well or stand in collectives, with the partner among them.
     """
 
-    beside: bool = False
-
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give one hit that blames nobody: one side left out a call, and which cannot be seen."""
+        """Give hits; those from stacks blame nobody, for it is unseen which side left out a call."""
+        recorded = recorded_hits(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN)
+        return merged(
+            (self._observed(case, beside=False), recorded, self._observed(case, beside=True))
+        )
+
+    def _observed(self, case: Case, *, beside: bool) -> tuple[Hit, ...]:
+        """Look at stacks; ``beside``: others stand in collectives meanwhile."""
         picture = case.picture
         paired = [m for m in picture.meetings if m.kind is WaitKind.P2P]
         rest = [m for m in picture.meetings if m.kind is not WaitKind.P2P]
         if picture.roots or picture.progress or not all_seen(case) or case.job.gone:
             return ()
-        if case.job.absent or not paired or bool(rest) is not self.beside:
+        if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
             return ()
         if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.ledger.findings):
             return ()
@@ -247,9 +269,9 @@ class OneWay(Record):
         )
 
 
-def one_way(*, beside: bool = False) -> OneWay:
-    """Ask whether sends and receives stand open on one side only; see ``OneWay``."""
-    return OneWay(beside=beside)
+def unpaired() -> Unpaired:
+    """Ask for sends and receives that do not pair; see ``Unpaired``."""
+    return Unpaired()
 
 
 def _at_sites(meeting: Meeting) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import (
-    STATES,
     activity,
     location_of,
     ranks_in_words,
     site_location,
+    state_of,
 )
 from whyhang.analyzer.heard import WORDS, heard
 from whyhang.analyzer.hosts import host_of
@@ -97,12 +97,10 @@ def _host_by_slurm(case: Case, rank: int) -> str | None:
 def _row(case: Case, stand: Stand, ras: str | None) -> RankRow:
     member = case.member(stand.member)
     words = activity(stand)
-    state = STATES[stand.standing]
+    state = state_of(stand)
     place = location_of(case, stand)
-    spot = case.ledger.spots.get(member.rank) if member.rank is not None else None
-    if stand.standing is Standing.UNSEEN and spot is not None:
-        words, state = str(spot), "waiting" if spot.inside else "running"
-        place = site_location(spot.site) if spot.inside else None
+    if stand.spot is not None:
+        place = site_location(stand.spot.site) if stand.spot.inside else None
     elif stand.standing is Standing.UNSEEN and ras is not None:
         state, words = WORDS[ras]
     return RankRow(

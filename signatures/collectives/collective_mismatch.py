@@ -6,17 +6,14 @@ look first; if the sides are equal, nobody is blamed. Several operations at once
 where groups are nested (tensor, data and pipeline parallel), so only two sides count.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, WaitKind, either, ledger, parted
+from whyhang.analyzer.match import Kind, Signature, WaitKind, mismatch
 
 SIGNATURE = Signature(
     id="collective-mismatch",
     category="collective-mismatch",
     kind=Kind.CAUSE,
     title="The ranks {differ}: {sides}",
-    when=either(
-        parted(WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC),
-        ledger(Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED),
-    ),
+    when=mismatch(WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC),
     means=("All wait for each other and cannot meet, for they {differ}: {sides}."),
     confidence=0.9,
     remedies=(

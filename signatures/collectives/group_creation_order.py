@@ -4,14 +4,14 @@ All have come to new_group, so nobody is missing; but ranks that create several 
 different orders, or with different members, meet different partners and wait for ever.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, all_together
+from whyhang.analyzer.match import Kind, Signature, WaitKind, all_arrived
 
 SIGNATURE = Signature(
     id="group-creation-order",
     category="group-creation-mismatch",
     kind=Kind.CAUSE,
     title="All ranks are creating a process group and none comes back: not the same group for all",
-    when=all_together(WaitKind.GROUP),
+    when=all_arrived(WaitKind.GROUP),
     means=(
         "Everyone stands inside new_group (or a function that calls it) and waits for the other "
         "members. The ranks create groups in different orders or with different members; less "

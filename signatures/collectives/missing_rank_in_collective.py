@@ -16,7 +16,6 @@ from whyhang.analyzer.match import (
     WaitKind,
     either,
     late,
-    ledger,
 )
 
 SIGNATURE = Signature(
@@ -35,8 +34,8 @@ SIGNATURE = Signature(
             besides=KNOWN_LOCAL_CAUSES,
             not_while_in=(WaitKind.INIT, WaitKind.STORE),
             moves=RESTING,
+            recorded=(Verdict.NEVER_JOINED,),
         ),
-        ledger(Verdict.NEVER_JOINED),
     ),
     means=(
         "{who} waits for no other rank, while {others} {wait} in {call}. "

@@ -4,18 +4,14 @@ Both sides receive, the peer is the wrong one, or the order of a pipeline's send
 differs. Point-to-point operations pair by peer and order; one too many or too few blocks both.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, either, ledger, one_way
+from whyhang.analyzer.match import Kind, Signature, unpaired
 
 SIGNATURE = Signature(
     id="p2p-mismatch",
     category="p2p-mismatch",
     kind=Kind.CAUSE,
     title="{says}",
-    when=either(
-        one_way(),
-        ledger(Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
-        one_way(beside=True),
-    ),
+    when=unpaired(),
     means="{says}. A send and a receive that do not pair wait for ever.",
     confidence=0.9,
     remedies=(

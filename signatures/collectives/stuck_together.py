@@ -5,14 +5,14 @@ arguments that differ in a way stacks do not show (shape, dtype, group). GPU sta
 warnings and the recorder decide.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, all_together, either, ledger
+from whyhang.analyzer.match import Kind, Signature, all_arrived
 
 SIGNATURE = Signature(
     id="stuck-together",
     category="unknown",
     kind=Kind.CAUSE,
     title="{says}",
-    when=either(all_together(), ledger(Verdict.STUCK_TOGETHER, Verdict.HALF_DONE)),
+    when=all_arrived(),
     means=(
         "Everyone that was seen is inside {call}; no rank is missing. The cause lies below the "
         "program (network, NCCL, GPU) or in arguments that stacks do not show (shape, dtype, "

@@ -5,14 +5,14 @@ split evenly: one rank has fewer steps, and goes on to the barrier or the end wh
 wait for it in the gradient all_reduce.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, either, ledger, left_loop
+from whyhang.analyzer.match import Kind, Signature, left_loop
 
 SIGNATURE = Signature(
     id="uneven-inputs",
     category="uneven-inputs",
     kind=Kind.CAUSE,
     title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
-    when=either(left_loop(), ledger(Verdict.UNEVEN)),
+    when=left_loop(),
     means=(
         "{who} {is} past the loop ({does}{at}); {others}, still in a step, {wait} for it. "
         "Most often the ranks have different numbers of batches."

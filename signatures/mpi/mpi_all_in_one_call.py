@@ -5,14 +5,14 @@ Nobody is missing. Stacks do not show the arguments: the ranks may be on differe
 Less likely, the messages do not arrive.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, all_together
+from whyhang.analyzer.match import Kind, Signature, WaitKind, all_arrived
 
 SIGNATURE = Signature(
     id="mpi-all-in-one-call",
     category="mpi-mismatch",
     kind=Kind.CAUSE,
     title="All ranks stand in {call} of MPI and none comes back: not the same call for all",
-    when=all_together(WaitKind.MPI),
+    when=all_arrived(WaitKind.MPI),
     means=(
         "Everyone that was seen is inside {call}; no rank is missing. Different communicators, "
         "roots or counts look so, and so does one rank that is a call ahead of the others."

@@ -4,14 +4,14 @@ One rank is in MPI_Barrier while the others are in MPI_Bcast, or a communicator 
 by some only. MPI does not check; everyone spins. The fewest are where to look first.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, parted
+from whyhang.analyzer.match import Kind, Signature, WaitKind, mismatch
 
 SIGNATURE = Signature(
     id="mpi-mismatch",
     category="mpi-mismatch",
     kind=Kind.CAUSE,
     title="The MPI ranks are in different calls: {sides}",
-    when=parted(WaitKind.MPI),
+    when=mismatch(WaitKind.MPI),
     means="Every rank waits inside MPI, but not in the same call: {sides}.",
     confidence=0.9,
     remedies=("Make every rank of a communicator call the same collectives in the same order.",),

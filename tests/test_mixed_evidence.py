@@ -1,0 +1,154 @@
+"""One job, evidence of different kinds for its ranks, one answer.
+
+Ranks 0 and 1 are known from one kind of evidence, ranks 2 and 3 from another, rank 4, the one
+that is to blame, from a third: whichever they are, the diagnosis is the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from fr_docs import entry, header, open_entry, pickled
+
+from whyhang.analyzer.cli import main
+from whyhang.analyzer.report import Report
+
+WORLD = 5
+CULPRIT = 4
+C10D = "torch/distributed/distributed_c10d.py"
+Files = dict[str, str | bytes]
+
+
+def stack(rank: int, *frames: str) -> Files:
+    """Write what py-spy prints of a rank."""
+    lines = "".join(f"    {frame}\n" for frame in frames)
+    return {
+        f"stack_rank{rank}.txt": f"Process {100 + rank}: python train.py\nPython v3.11.7\n\n"
+        f'Thread {100 + rank} (idle): "MainThread"\n{lines}'
+    }
+
+
+def in_call(op: str, line: int) -> Callable[[int], Files]:
+    """Write a stack that shows a collective."""
+    return lambda rank: stack(
+        rank, f"{op} ({C10D}:3100)", "wrapper (torch/distributed/c10d_logger.py:83)",
+        f"train (train.py:{line})", "<module> (train.py:60)",
+    )  # fmt: skip
+
+
+def watchdog(op: str) -> Callable[[int], Files]:
+    """Write what NCCL's watchdog prints of a rank whose call number 7 does not end."""
+    return lambda rank: {
+        f"rank{rank}.log": f"[rank{rank}]:[E1122 06:40:00.5 ProcessGroupNCCL.cpp:616] "
+        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType={op}, NumelIn=8, "
+        "NumelOut=8, Timeout(ms)=600000) ran for 600080 milliseconds before timing out.\n"
+        f"[rank{rank}]:[E1122 06:40:00.6 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) "
+        f"Rank {rank}] Exception (either an error or timeout) detected by watchdog at work: 7, "
+        "last enqueued NCCL work: 7, last completed NCCL work: 6.\n"
+    }
+
+
+def recorder(op: str | None) -> Callable[[int], Files]:
+    """Write a recorder's dump: six calls done, and the seventh open (None: never issued)."""
+    groups = header(("0", "default_pg", range(WORLD)))
+    done = [entry(number) for number in range(6)]
+    last = [open_entry(6, profiling_name=f"nccl:{op}")] if op else []
+    return lambda rank: {f"comm_lib_trace_rank_{rank}": pickled(groups, [*done, *last])}
+
+
+def printed_stack(op: str, line: int) -> Callable[[int], Files]:
+    """Write a log in which faulthandler printed where the rank stood."""
+    frames = f'  File "/x/{C10D}", line 3100 in {op}\n' if op else ""
+    return lambda rank: {
+        f"rank{rank}.log": f"[rank{rank}] step 117 loss 2.31\nThread 0x00007f3c8a7fd740 "
+        f'(most recent call first):\n{frames}  File "/x/train.py", line {line} in '
+        f'{"train" if op else "evaluate"}\n  File "/x/train.py", line 60 in <module>\n'
+    }
+
+
+def exit_rows(ends: dict[int, int]) -> Files:
+    """Write torchrun's table of failures."""
+    rows = "".join(
+        f"[{number}]:\n  time      : 2026-11-22_06:50:00\n  host      : node1\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: {100 + rank})\n"
+        "  error_file: <N/A>\n  traceback : "
+        f"{'Signal ' + str(-code) + ' received by PID ' + str(100 + rank) if code < 0 else 'no'}\n"
+        for number, (rank, code) in enumerate(ends.items())
+    )
+    return {
+        "torchrun.log": f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n{rows}{'=' * 60}\n"
+    }
+
+
+WAITING = {
+    "stack": in_call("all_reduce", 40),
+    "watchdog": watchdog("ALLREDUCE"),
+    "recorder": recorder("all_reduce"),
+    "printed-stack": printed_stack("all_reduce", 40),
+}
+ELSEWHERE: dict[str, Callable[[int], Files]] = {
+    "stack": lambda rank: stack(rank, "evaluate (evaluate.py:33)", "train (train.py:38)"),
+    "recorder": recorder(None),
+    "printed-stack": printed_stack("", 38),
+    "exit-row": lambda rank: exit_rows({**dict.fromkeys(range(rank), -6), rank: -15}),
+}
+OTHER_CALL = {
+    "stack": in_call("broadcast", 42),
+    "watchdog": watchdog("BROADCAST"),
+    "recorder": recorder("broadcast"),
+    "printed-stack": printed_stack("broadcast", 42),
+}
+ENDED: dict[str, Callable[[int], Files]] = {
+    "sigkill-row": lambda rank: exit_rows({rank: -9}),
+    "exit-row": lambda rank: exit_rows({rank: 1}),
+    "traceback": lambda rank: {
+        f"rank{rank}.log": "step 117 loss 2.31\nTraceback (most recent call last):\n"
+        '  File "/x/train.py", line 36, in train\n    batch = next(batches)\n'
+        "ValueError: bad row 17 in shard 3\n"
+    },
+    "crash": lambda rank: {
+        f"rank{rank}.log": "step 117 loss 2.31\nFatal Python error: Segmentation fault\n\n"
+        'Current thread 0x00007f3c8a7fd740 (most recent call first):\n  File "/x/train.py", line 36 in train\n'
+    },
+}
+FAULTS = {
+    "elsewhere": (ELSEWHERE, {"missing-rank-in-collective", "rank-spinning"}),
+    "other-call": (OTHER_CALL, {"collective-mismatch"}),
+    "ended": (ENDED, {"rank-died", "rank-oom-killed"}),
+}
+MIXTURES = [
+    (fault, first, second, last)
+    for fault, (kinds, _) in FAULTS.items()
+    for first, second in itertools.combinations_with_replacement(WAITING, 2)
+    for last in kinds
+]
+
+
+@pytest.mark.parametrize(("fault", "first", "second", "last"), MIXTURES)
+def test_evidence_of_any_kind_gives_one_answer(
+    fault: str, first: str, second: str, last: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Rank 4 is named, and why, whatever each rank is known from."""
+    kinds, categories = FAULTS[fault]
+    files: Files = {}
+    for rank in range(WORLD - 1):
+        files.update(WAITING[first if rank < 2 else second](rank))
+    files.update(kinds[last](CULPRIT))
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(data)
+
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=Report)
+
+    shown = [(f.signature, f.culprit_ranks, f.confidence, f.caused_by) for f in report.findings]
+    leading = report.findings[0]
+    assert leading.category in categories, shown
+    assert leading.culprit_ranks == (CULPRIT,), shown
+    assert [f.culprit_ranks for f in report.findings[1:] if f.caused_by is None] == [], shown
+    assert not [row for row in report.ranks if "not seen" in row.activity], report.ranks

@@ -74,7 +74,9 @@ def outranked_by(
 ) -> Candidate | None:
     """Find a cause about the same ranks that explains this one."""
     for other in causes:
-        if other is candidate or other.confidence < ENOUGH:
+        if other is not candidate and _of_one_end(candidate, other):
+            return other
+        if other is candidate or other.confidence < ENOUGH or _of_one_end(other, candidate):
             continue
         named = candidate.signature.id in other.signature.outranks
         if named and about_same(candidate.hit, other.hit):
@@ -96,6 +98,22 @@ def outranked_by(
         ):
             return other
     return None
+
+
+def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
+    """Return whether another finding rests on the same line about the same rank, and says more.
+
+    The one that only says who waits for the rank gives way to the one that says how it ended,
+    unless that is a mere possibility.
+    """
+    mine, theirs = candidate.hit, other.hit
+    if mine.members != theirs.members or bool(mine.affected) is bool(theirs.affected):
+        return False
+    lines = {(piece.source, piece.line) for piece in mine.evidence}
+    if not any((piece.source, piece.line) in lines for piece in theirs.evidence):
+        return False
+    says_how = candidate if theirs.affected else other
+    return (says_how is other) is (says_how.confidence >= ENOUGH)
 
 
 def restarts_of(candidates: list[Candidate]) -> list[tuple[str, int]]:

@@ -140,6 +140,13 @@ def evidence_of(case: Case, stand: Stand) -> list[Evidence]:
     found: list[Evidence] = []
     if stand.standing in {Standing.STOPPED, Standing.GONE} and member.processes:
         found.append(_state(member.processes[-1], member.rank))
+    if stand.standing is Standing.GONE and stand.end is not None:
+        end = stand.end
+        found.append(
+            Evidence(
+                source=end.source.file, line=end.source.line, rank=member.rank, quote=end.quote
+            )
+        )
     if stand.place is not None and member.dumps:
         found.append(_frames(member.dumps[-1], stand.place, member.rank))
     if stand.motion.moved is Moved.STILL and member.processes:

@@ -155,12 +155,18 @@ def _crashed(lines: Iterable[LogLine]) -> dict[int, End]:
 
 
 def _exited(job: Told) -> dict[int, End]:
-    """Read rows of launchers and lines of kernels; a clean exit is no end that counts."""
+    """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
+
+    Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
+    own only where it is the only one, and every line of that kind says whose it is.
+    """
     affected = {
         line.who.rank
         for line in job.lines
         if LOST_PEER.search(line.text) or WAITED.search(line.text)
     }
+    with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
+    told_apart = not affected or (None not in affected and len(with_code) == 1)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
@@ -170,7 +176,7 @@ def _exited(job: Told) -> dict[int, End]:
             own = row.signal not in BROUGHT_DOWN
             how = _name_of(row.signal)
         else:
-            own, how = rank not in affected, f"exit code {row.exitcode}"
+            own, how = told_apart and rank not in affected, f"exit code {row.exitcode}"
         ends.setdefault(
             rank,
             End(

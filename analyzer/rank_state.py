@@ -84,9 +84,13 @@ def _completed(
 def _place_of(spot: Spot) -> Place:
     """Give the place of a rank that a record shows inside a call."""
     call = spot.call
-    paired = call is not None and call.p2p
+    kind = WaitKind.COLLECTIVE
+    if call is not None and call.p2p:
+        kind = WaitKind.P2P
+    elif call is not None and call.op == "comm_init":
+        kind = WaitKind.NCCL_INIT
     return Place(
-        kind=WaitKind.P2P if paired else WaitKind.COLLECTIVE,
+        kind=kind,
         scope=Scope.RANKS,
         says=f"in {call.op}" if call is not None and call.op else "in a collective",
         op=call.op if call is not None else None,
@@ -157,8 +161,9 @@ def _call_of(
 
 def _source(job: Job, stand: Stand) -> Source | None:
     member = job.members[stand.member]
-    facts = (*member.dumps[-1:], *member.processes[-1:])
-    return facts[0].source if facts else None
+    if member.dumps:
+        return member.dumps[-1].source
+    return member.processes[-1].source if member.processes else None
 
 
 def _may_belong(group: Group, rank: int) -> bool:

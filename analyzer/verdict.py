@@ -5,7 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.causes import ENOUGH, Candidate
 from whyhang.analyzer.describe import ranks_in_words, subject_fields
-from whyhang.analyzer.match.exit import EXCEPTION
+from whyhang.analyzer.ends import EXCEPTION
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.signature import Kind
 

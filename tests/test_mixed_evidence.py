@@ -42,13 +42,14 @@ def in_call(op: str, line: int) -> Callable[[int], Files]:
 
 def watchdog(op: str) -> Callable[[int], Files]:
     """Write what NCCL's watchdog prints of a rank whose call number 7 does not end."""
+    place = "ProcessGroupNCCL.cpp"
     return lambda rank: {
-        f"rank{rank}.log": f"[rank{rank}]:[E1122 06:40:00.5 ProcessGroupNCCL.cpp:616] "
-        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType={op}, NumelIn=8, "
+        f"rank{rank}.log": f"[rank{rank}]:[E1122 06:40:00.5 {place}:616] [Rank {rank}] Watchdog "
+        f"caught collective operation timeout: WorkNCCL(SeqNum=7, OpType={op}, NumelIn=8, "
         "NumelOut=8, Timeout(ms)=600000) ran for 600080 milliseconds before timing out.\n"
-        f"[rank{rank}]:[E1122 06:40:00.6 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) "
-        f"Rank {rank}] Exception (either an error or timeout) detected by watchdog at work: 7, "
-        "last enqueued NCCL work: 7, last completed NCCL work: 6.\n"
+        f"[rank{rank}]:[E1122 06:40:00.6 {place}:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        "Exception (either an error or timeout) detected by watchdog at work: 7, last enqueued "
+        "NCCL work: 7, last completed NCCL work: 6.\n"
     }
 
 
@@ -112,7 +113,8 @@ ENDED: dict[str, Callable[[int], Files]] = {
     },
     "crash": lambda rank: {
         f"rank{rank}.log": "step 117 loss 2.31\nFatal Python error: Segmentation fault\n\n"
-        'Current thread 0x00007f3c8a7fd740 (most recent call first):\n  File "/x/train.py", line 36 in train\n'
+        "Current thread 0x00007f3c8a7fd740 (most recent call first):\n"
+        '  File "/x/train.py", line 36 in train\n'
     },
 }
 FAULTS = {

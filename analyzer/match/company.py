@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.match.ended import LOST_PEER
+from whyhang.analyzer.ends import LOST_PEER
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import Claim, LogLine, Record, Who
 from whyhang.analyzer.report import Evidence

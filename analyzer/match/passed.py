@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.match.ended import LOST_PEER
+from whyhang.analyzer.ends import LOST_PEER
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record
 from whyhang.analyzer.signature import Hit

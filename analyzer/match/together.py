@@ -217,7 +217,7 @@ class Unpaired(Record):
     """
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Give hits; those from stacks blame nobody, for it is unseen which side left out a call."""
+        """Give hits; those from stacks blame nobody: which side left out a call is unseen."""
         recorded = recorded_hits(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN)
         return merged(
             (self._observed(case, beside=False), recorded, self._observed(case, beside=True))

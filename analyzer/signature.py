@@ -1,7 +1,8 @@
 """What a signature is: knowledge about one kind of hang, as data.
 
-A signature module holds a docstring (the story: what happens, why, how to tell), imports and
-one frozen ``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
+One over log lines stands in TOML (``signature_toml``). One over relations between ranks is a
+module that holds a docstring (the story: what happens, why, how to tell), imports and one frozen
+``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
 ``whyhang.analyzer.match``, a closed set of questions to the aligned job.
 """
 
@@ -83,6 +84,6 @@ class Signature(Record):
     gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     last_resort: bool = False  # counts only where no other cause or consequence was found
-    story: str = ""  # the module's docstring, filled in by the loader
+    story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang

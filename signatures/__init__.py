@@ -1,9 +1,12 @@
-"""What hangs look like: one file per known hang, and the table of frames that mean waiting."""
+"""What hangs look like: known hangs, and the frames that mean waiting.
+
+Signatures over log lines stand in TOML files by topic, in the format of users' cards; those
+over relations between ranks are modules below ``relations``. ``frames`` holds the table of frames.
+"""
 
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,54 +14,38 @@ if TYPE_CHECKING:
 
     from whyhang.analyzer.signature import Signature
 
-_loaded: list[Signature] = []
-
 
 @functools.cache
 def load() -> tuple[Signature, ...]:
-    """Read every module of this package that holds a ``SIGNATURE``, sorted by id.
+    """Return all signatures, sorted by id.
 
-    A signature is found by being there: no list to edit. Its story is its module's docstring.
+    A signature is found by being in a file of this package: there is no list to edit.
     """
-    while load_some(100):
-        pass
-    return tuple(sorted(_loaded, key=lambda signature: signature.id))
+    return tuple(sorted((*_over_logs(), *_over_relations()), key=lambda signature: signature.id))
 
 
-def load_some(count: int) -> bool:
-    """Do a part of ``load``, for who has other work to do in between; tell whether it was any."""
-    more = list(itertools.islice(_rest(), count))
-    _loaded.extend(more)
-    return bool(more)
+def _over_logs() -> Iterator[Signature]:
+    """Yield those in TOML. They are taken as they are: a test checks them like users' cards."""
+    from importlib.resources import files  # noqa: PLC0415 - not for `--help`
+
+    from whyhang.analyzer.signature_toml import signature_of  # noqa: PLC0415
+    from whyhang.analyzer.toml import tomllib  # noqa: PLC0415
+
+    for file in files(__name__).iterdir():
+        if file.name.endswith(".toml"):
+            document = tomllib.loads(file.read_text(encoding="utf-8"))
+            yield from map(signature_of, document["signature"])
 
 
-@functools.cache
-def _rest() -> Iterator[Signature]:
-    return _found()
-
-
-def _found() -> Iterator[Signature]:
-    from whyhang.analyzer.model import replace  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.signature import Signature  # noqa: PLC0415
-
-    for names in _modules():
-        signature = names.get("SIGNATURE")
-        if isinstance(signature, Signature):
-            yield replace(signature, story=str(names.get("__doc__") or "").strip())
-
-
-def _modules() -> Iterator[dict[str, object]]:
-    """Yield what each module holds. They are run, not imported: nothing else needs them."""
+def _over_relations() -> Iterator[Signature]:
+    """Yield the ``SIGNATURE`` of each module; its story is the module's docstring."""
     import importlib  # noqa: PLC0415 - not for `--help`
     import pkgutil  # noqa: PLC0415
 
-    from whyhang.signatures._bytecode import codes  # noqa: PLC0415
+    from whyhang.analyzer.model import replace  # noqa: PLC0415
+    from whyhang.signatures import relations  # noqa: PLC0415
 
-    try:
-        for code in codes(__path__[0], __name__):
-            names: dict[str, object] = {"__name__": __name__}
-            exec(code, names)  # noqa: S102 - as an import does
-            yield names
-    except NotADirectoryError:  # in a zip file
-        for info in pkgutil.walk_packages(__path__, f"{__name__}."):
-            yield vars(importlib.import_module(info.name))
+    for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
+        module = importlib.import_module(info.name)
+        if not info.ispkg:
+            yield replace(module.SIGNATURE, story=(module.__doc__ or "").strip())

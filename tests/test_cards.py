@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from whyhang import signatures
-from whyhang.analyzer.cards.card import FIELDS, read_card
+from whyhang.analyzer.cards.card import read_cards
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cards.places import places
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.cli import main
+from whyhang.analyzer.match.log import Blames, Log
+from whyhang.analyzer.signature_toml import FIELDS, signature_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,8 +54,9 @@ def said(text: str | bytes) -> dict[int | None, str]:
     """Check a card thoroughly and give its mistakes by line."""
     data = text if isinstance(text, bytes) else text.encode()
     found: dict[int | None, str] = {}
-    for mistake in read_card("c.toml", data, thorough=True).mistakes:
-        found[mistake.line] = f"{found.get(mistake.line, '')}{mistake.text}\n"
+    for card in read_cards("c.toml", data, thorough=True):
+        for mistake in card.mistakes:
+            found[mistake.line] = f"{found.get(mistake.line, '')}{mistake.text}\n"
     return found
 
 
@@ -127,7 +130,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_a_card_without_examples_says_so_and_works() -> None:
     """Without examples nothing proves a pattern: a mistake, but the card is used."""
     text = CARD.partition("[examples]")[0]
-    card = read_card("c.toml", text.encode())
+    (card,) = read_cards("c.toml", text.encode())
 
     assert [m.text for m in card.mistakes if "no examples" in m.text]
     assert card.signature is not None
@@ -153,6 +156,86 @@ def test_a_pattern_that_takes_too_long_is_told() -> None:
     text = changed("must_match = [", "must_match = ['acme aaa', ", text)
 
     assert "takes longer" in said(text)[line_of(text, "'acme (a")]
+
+
+def several(*cards: str) -> str:
+    """Write cards into one text, each below ``[[signature]]``."""
+    return "".join(
+        "[[signature]]\n" + card.replace("[examples]", "[signature.examples]") for card in cards
+    )
+
+
+def test_a_file_holds_several_cards() -> None:
+    """Each ``[[signature]]`` is a card of its own, with the lines of the file in its mistakes."""
+    broken = changed('"cause" ', '"reason" ', changed("acmefs-quota", "other"))
+    text = several(CARD, broken)
+
+    first, second = read_cards("c.toml", text.encode(), thorough=True)
+
+    assert first.signature is not None
+    assert first.mistakes == ()
+    assert second.signature is None
+    assert [m.line for m in second.mistakes] == [line_of(text, '"reason"')]
+    assert "missing" in said(text + "[[signature]]\n")[text.count("\n") + 1]
+
+
+def test_what_stands_beside_several_cards_is_told() -> None:
+    """A field above the first ``[[signature]]`` belongs to none, and the cards work."""
+    stray, card = read_cards("c.toml", f'role = "cause"\n{several(CARD)}'.encode())
+
+    assert (stray.signature, stray.mistakes[0].line) == (None, 1)
+    assert card.signature is not None
+    assert "[[signature]]" in said("signature = 3\n")[1]
+
+
+def test_two_cards_of_one_file_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Of two cards with one id in a file the first counts, and the other is named."""
+    found = known([str(written(tmp_path, several(CARD, CARD)))])
+
+    assert [s.id for s in found.signatures if s.origin] == ["acmefs-quota"]
+    assert "comes first" in str(found.gaps[0])
+
+
+def test_every_field_reaches_the_signature() -> None:
+    """What only few cards say is read as well: who must say it, whom it blames, what it adds."""
+    more = (
+        "unless = ['acmefs: quota raised']\nunless_same_rank = true\nleast_ranks = 2\n"
+        'ends_process = true\nblames = "speaker"\ncategory_if_everywhere = "not-distributed"\n'
+        'gives_way = true\nrestarts = true\nstory = "A story"\n'
+    )
+    text = changed("runbook_url", f"{more}runbook_url")
+    text += '[adds.rank]\n3 = { meaning = "the third" }\n'
+    text = changed("{who} ran", "{meaning}: {who} ran", text)
+
+    (card,) = read_cards("c.toml", text.encode(), thorough=True)
+
+    assert card.mistakes == ()
+    assert card.signature is not None
+    assert (card.signature.everywhere, card.signature.story) == ("not-distributed", "A story")
+    assert card.signature.gives_way
+    assert card.signature.restarts
+    when, unless = card.signature.when, card.signature.unless
+    assert isinstance(when, Log)
+    assert isinstance(unless, Log)
+    assert (when.blames, when.least, when.ends_process) == (Blames.SPEAKER, 2, True)
+    assert when.adds == {"rank": {"3": {"meaning": "the third"}}}
+    assert unless.blames is Blames.SPEAKER
+
+
+def test_words_for_values_are_checked() -> None:
+    """Words that no value of a group can bring are told with their line."""
+    text = CARD + '[adds.code]\n3 = { meaning = "the third" }\n'
+
+    assert "no pattern has a group" in said(text)[line_of(text, "\n[adds.code]\n") + 1]
+    assert "must be a table of words" in said(CARD + "[adds]\ncode = 3\n")[CARD.count("\n") + 1]
+    assert "at least 1" in said(f"least_ranks = 0\n{CARD}")[1]
+
+
+def test_where_an_explanation_is_wrapped_does_not_show() -> None:
+    """Lines of one paragraph are joined; an empty line begins another."""
+    table = {**tomllib.loads(CARD), "explanation": "\none\ntwo\n\n  three\nfour\n"}
+
+    assert signature_of(table).means == "one two\n\nthree four"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +359,7 @@ def test_any_text_can_be_checked() -> None:
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(text))
             text = text[:at] + rng.choice(bits) + text[at + rng.choice([0, 1, 20]) :]
-        card = read_card("c.toml", text.encode())
+        (card,) = read_cards("c.toml", text.encode())
         assert card.signature or card.mistakes
         for words in (card.signature.title, card.signature.means) if card.signature else ():
             words.format_map(defaultdict(str))
@@ -297,7 +380,8 @@ def test_a_broken_card_costs_only_itself(
     gaps = [gap for gap in found["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
     assert [f["signature"] for f in found["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
     assert len(gaps) == 1
-    assert "line 20" in gaps[0]
+    line = line_of(CARD, "  'acmefs: quota")
+    assert f"line {line}" in gaps[0]
 
 
 def test_a_shipped_signature_is_replaced_only_on_purpose(tmp_path: Path) -> None:
@@ -357,7 +441,7 @@ def test_check_ends_with_one_if_there_is_a_mistake(
 
     assert main(["cards", "check", str(good)]) == 0
     assert main(["cards", "check", str(bad)]) == 1
-    assert f"{bad}:6: unknown role" in capsys.readouterr().out
+    assert f"{bad}:{line_of(CARD, 'role =')}: unknown role" in capsys.readouterr().out
     assert main(["cards", "check", str(good), str(written(tmp_path, name="twin.toml"))]) == 1
     assert main(["cards", "check", str(tmp_path / "none.toml")]) == 2
     assert main(["cards", "check"]) == 2

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import regex
 from fake_proc import FakeProc, elastic
 from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
@@ -18,7 +19,6 @@ from whyhang.analyzer.report import Report
 from whyhang.analyzer.signature import Kind
 from whyhang.collectors.live import kernel
 from whyhang.collectors.live.job import find_job
-from whyhang.signatures._xid import TABLE, Blame
 
 BOOT = 1_700_000_000.0  # of FakeProc
 HEALTHY = (
@@ -194,10 +194,19 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
 
 
 def test_the_table_of_xids_is_whole() -> None:
-    """Each number has one meaning, a class and something to do, in words for a person."""
-    assert {xid.number for xid in TABLE.values()} == set(TABLE)
-    assert {xid.blame for xid in TABLE.values()} == set(Blame)
-    assert all(xid.meaning and xid.action and xid.meaning[0] != " " for xid in TABLE.values())
+    """Each number stands in one signature, with a meaning and something to do, for a person."""
+    numbers: list[str] = []
+    for signature in signatures.load():
+        for row in getattr(signature.when, "adds", {}).get("xid", {}).items():
+            number, words = row
+            line = f"NVRM: Xid (PCI:0000:1b:00): {number}, pid=7, name=python3"
+            assert any(regex.search(p, line) for p in patterns_of(signature.when)), number
+            assert words.keys() == {"meaning", "action"}
+            assert all(text.strip() == text != "" for text in words.values())
+            numbers.append(number)
+
+    assert len(numbers) > 50
+    assert sorted(numbers) == sorted(set(numbers))
 
 
 OTHERS = (

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import whyhang
+from whyhang import signatures
+from whyhang.signatures.frames import TABLE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,6 +36,44 @@ def test_every_folder_with_code_is_in_the_package_table() -> None:
     }
 
     assert folders <= set(table)
+
+
+@pytest.mark.repo
+def test_every_folder_with_tables_is_in_the_wheel() -> None:
+    """TOML files of signatures and frames go into the wheel with the package they stand in."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+    folders = {
+        "whyhang." + ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "signatures").rglob("*.toml")
+    }
+
+    assert folders == {name for name, files in table["package-data"].items() if "*.toml" in files}
+    assert folders <= set(table["packages"])
+
+
+def test_a_zipped_package_has_its_signatures(tmp_path: Path) -> None:
+    """Signatures, in modules and in TOML, and frames are found where the package is no folder."""
+    package = tmp_path / "room" / "whyhang"
+    package.mkdir(parents=True)
+    shutil.copy(Path(whyhang.__file__), package)
+    for name in ("analyzer", "signatures"):
+        spec = importlib.util.find_spec(f"whyhang.{name}")
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        skip = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(spec.submodule_search_locations[0], package / name, ignore=skip)
+    zipped = shutil.make_archive(str(tmp_path / "zipped"), "zip", tmp_path / "room")
+    script = (
+        "from whyhang import signatures; from whyhang.signatures.frames import TABLE;"
+        "print(len(signatures.load()), len(TABLE))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": zipped}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert done.stdout.split() == [str(len(signatures.load())), str(len(TABLE))]
 
 
 @pytest.mark.repo

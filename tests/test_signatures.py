@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import io
-import pkgutil
 import re
 import string
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import regex
 
 from whyhang import signatures
+from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
 from whyhang.analyzer.match.log import Blames, Log, patterns_of
 from whyhang.analyzer.model import NOBODY, LogLine
@@ -26,6 +27,11 @@ from whyhang.analyzer.signature import Kind, Matcher, Signature
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.syntax import hyperscan_form
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ALL = signatures.load()
 WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))
 KNOWN = frozenset(category for group in CATEGORIES.values() for category in group)
@@ -34,16 +40,9 @@ NAMES = {"rank", "ranks", "pid"}
 UNSUITED = re.compile(r"\(\?(?:[=!>]|<[=!])|[*+?}]\+|\\[1-9]")
 
 
-@functools.cache
-def files() -> dict[str, Path]:
-    """Map the id of each signature to its file."""
-    found = {}
-    for info in pkgutil.walk_packages(signatures.__path__, signatures.__name__ + "."):
-        module = __import__(info.name, fromlist=["SIGNATURE"])
-        signature = getattr(module, "SIGNATURE", None)
-        if isinstance(signature, Signature):
-            found[signature.id] = Path(inspect.getfile(module))
-    return found
+FOLDER = Path(signatures.__path__[0])
+TOPICS = sorted(FOLDER.glob("*.toml"))
+RELATIONS = sorted(p for p in (FOLDER / "relations").rglob("*.py") if p.name != "__init__.py")
 
 
 @functools.cache
@@ -72,23 +71,55 @@ def test_ids_are_unique() -> None:
     assert sorted(ids) == sorted(set(ids))
 
 
-def test_the_id_is_the_file_name() -> None:
-    """The id is the file's name in kebab-case, so that a report leads to its file."""
-    names = {s.id: files()[s.id].stem for s in ALL}
+def test_ids_are_words() -> None:
+    """An id can be typed: words in kebab-case."""
+    assert {s.id for s in ALL if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", s.id)} == set()
 
-    assert {i for i, name in names.items() if i != name.replace("_", "-")} == set()
-    assert {i for i in names if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", i)} == set()
+
+def test_the_id_leads_to_its_file() -> None:
+    """A signature over relations has a file of its name; all others stand in a topic's file."""
+    over_logs = [s["id"] for path in TOPICS for s in tomllib.loads(path.read_text())["signature"]]
+    over_relations = [path.stem.replace("_", "-") for path in RELATIONS]
+
+    assert sorted(over_logs + over_relations) == [s.id for s in ALL]
 
 
 def test_signature_files_hold_data_only() -> None:
-    """A file holds a docstring, imports and one assignment: knowledge, and no logic."""
-    for path in files().values():
+    """A module holds a docstring, imports and one assignment: knowledge, and no logic."""
+    for path in RELATIONS:
         docstring, *rest = ast.parse(path.read_text(encoding="utf-8")).body
 
         statements = [node for node in rest if not isinstance(node, (ast.Import, ast.ImportFrom))]
         assert isinstance(docstring, ast.Expr), path
         assert [type(node) for node in statements] == [ast.Assign], path
         assert ast.unparse(statements[0]).startswith("SIGNATURE = Signature("), path
+
+
+def test_what_is_only_patterns_is_no_module() -> None:
+    """A signature over nothing but lines stands in TOML, so that there is one place for them."""
+    over_relations = {path.stem.replace("_", "-") for path in RELATIONS}
+
+    assert {
+        s.id
+        for s in ALL
+        if s.id in over_relations
+        and isinstance(s.when, Log)
+        and (s.unless is None or isinstance(s.unless, Log))
+    } == set()
+
+
+def test_a_file_says_its_topic_and_is_short_enough_to_read() -> None:
+    """A comment at the top says what belongs there; more than twenty signatures are two topics."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in TOPICS}
+
+    assert {name for name, text in texts.items() if not text.startswith("# ")} == set()
+    assert {name for name, text in texts.items() if text.count("[[signature]]") > 20} == set()
+
+
+def test_the_shipped_files_pass_the_check_for_cards(capsys: pytest.CaptureFixture[str]) -> None:
+    """``whyhang cards check`` finds no mistake in the shipped signatures: they are cards, too."""
+    assert main(["cards", "check", *map(str, TOPICS)]) == 0
+    assert capsys.readouterr().out.count(": good, ") == len(ALL) - len(RELATIONS)
 
 
 def test_every_signature_tells_its_story() -> None:

@@ -1,6 +1,6 @@
 """Users' own signatures: TOML cards, loaded into the same ``Signature`` type.
 
-A card says what lines of a log mean, as a signature file does, but needs no Python and runs no
-code. ``load`` finds cards, ``card`` reads one, ``trial`` holds its patterns against its
-examples, ``places`` tells the lines of its mistakes.
+A card says what lines of a log mean, in the format of the shipped signatures (``signature_toml``),
+and runs no code. ``load`` finds cards, ``card`` reads those of a file, ``trial`` holds their
+patterns against their examples, ``places`` tells the lines of their mistakes.
 """

@@ -1,7 +1,7 @@
-"""A card: a signature over log lines, written in TOML.
+"""Users' cards: signatures over log lines, written in TOML, with what is wrong with them.
 
-``read_card`` says each mistake of a file, and gives the signature if there is none that
-spoils it. The fields are listed in ``FIELDS``; the README has a complete example.
+``read_cards`` says each mistake of a file, and gives the signatures that no mistake spoils. The
+fields are those of ``signature_toml``; the README has a complete example.
 """
 
 from __future__ import annotations
@@ -9,57 +9,37 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
-from whyhang.analyzer.cards.toml import tomllib
-from whyhang.analyzer.match.log import Blames, log
+from whyhang.analyzer.cards.trial import Trial
+from whyhang.analyzer.match.log import Blames
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.signature import Kind, Signature
-
-if TYPE_CHECKING:
-    from whyhang.analyzer.cards.trial import Trial
+from whyhang.analyzer.signature_toml import (
+    COUNT,
+    FIELDS,
+    FLAG,
+    REQUIRED,
+    TABLE,
+    TEXT,
+    TEXTS,
+    WORDS,
+    signature_of,
+)
+from whyhang.analyzer.toml import tomllib
 
 FEW = 5  # words that can all be listed in a sentence
 
-_TEXT, _TEXTS, _FLAG, _NUMBER, _TABLE = (
-    "a text in quotes",
-    "a list of texts",
-    "true or false",
-    "a number from 0 to 1",
-    "a table",
-)
-FIELDS: dict[Path, str] = {
-    ("id",): _TEXT,
-    ("category",): _TEXT,
-    ("role",): _TEXT,
-    ("title",): _TEXT,
-    ("explanation",): _TEXT,
-    ("patterns",): _TEXTS,
-    ("unless",): _TEXTS,
-    ("blames",): _TEXT,
-    ("confidence",): _NUMBER,
-    ("remedies",): _TEXTS,
-    ("next_steps",): _TEXTS,
-    ("links",): _TEXTS,
-    ("runbook_url",): _TEXT,
-    ("outranks",): _TEXTS,
-    ("override",): _FLAG,
-    ("examples",): _TABLE,
-    ("examples", "must_match"): _TEXTS,
-    ("examples", "must_not_match"): _TEXTS,
-}
-"""Every field of a card and what stands in it."""
-
-REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
-
+_CATEGORIES = tuple(name for group in CATEGORIES.values() for name in group)
 _CHOICES = {
-    ("category",): tuple(name for group in CATEGORIES.values() for name in group),
+    ("category",): _CATEGORIES,
+    ("category_if_everywhere",): _CATEGORIES,
     ("role",): tuple(kind.value for kind in Kind),
-    ("blames",): ("speaker", "named", "nobody"),
+    ("blames",): tuple(blames.value for blames in Blames),
 }
 _ID = lazy_re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _AT_LINE = lazy_re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -83,18 +63,45 @@ class Card(Record):
     lines: dict[Path, int] = {}  # noqa: RUF012 - msgspec copies it for each record
 
 
-def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
-    """Read a card and say all its mistakes, in the order of lines; never raises.
+def read_cards(file: str, data: bytes, *, thorough: bool = False) -> tuple[Card, ...]:
+    """Read the cards of a file and say all their mistakes, in the order of lines; never raises.
 
     ``thorough`` also tries whether patterns take too long, which costs up to a second each.
     """
-    from whyhang.analyzer.cards.trial import Trial  # noqa: PLC0415 - heavy; mostly there is no card
-
     try:
         table, lines = _parsed(data)
     except _UnreadableError as error:
-        mistake = Mistake(text=str(error), line=error.line)
-        return Card(file=file, signature=None, mistakes=(mistake,))
+        return (_spoilt(file, str(error), error.line),)
+    if "signature" not in table:
+        return (_read_card(file, table, lines, thorough=thorough),)
+    others = [
+        _spoilt(file, f'"{name}" must stand in a [[signature]]', lines.get((name,)))
+        for name in table
+        if name != "signature"
+    ]
+    found = table["signature"]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        return (_spoilt(file, "signature must be tables: [[signature]]", lines["signature",]),)
+    cards = [
+        _read_card(file, one, _below(lines, ("signature", number)), thorough=thorough)
+        for number, one in enumerate(found)
+    ]
+    return (*others, *cards)
+
+
+def _spoilt(file: str, text: str, line: int | None) -> Card:
+    return Card(file=file, signature=None, mistakes=(Mistake(text=text, line=line),))
+
+
+def _below(lines: Mapping[Path, int], start: Path) -> dict[Path, int]:
+    """Return the lines of what stands below a path, by the rest of their paths."""
+    depth = len(start)
+    return {path[depth:]: line for path, line in lines.items() if path[:depth] == start}
+
+
+def _read_card(
+    file: str, table: Mapping[str, Any], lines: dict[Path, int], *, thorough: bool
+) -> Card:
     mistakes = [*_wrong_fields(table, lines)]
     values = _valid(table)
     trial = Trial(
@@ -103,7 +110,8 @@ def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
         must_match=_texts(values, "examples", "must_match"),
         must_not_match=_texts(values, "examples", "must_not_match"),
         words=dict(_words(values)),
-        blames_named=values.get(("blames",)) == "named",
+        adds=values.get(("adds",), {}),
+        blames_named=values.get(("blames",)) == Blames.NAMED.value,
     )
     mistakes += [
         Mistake(text=found.text, line=_line(lines, found.path), spoils=found.spoils)
@@ -113,7 +121,7 @@ def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
     usable = not any(mistake.spoils for mistake in mistakes)
     return Card(
         file=file,
-        signature=_signature(values, trial, file) if usable else None,
+        signature=signature_of(table, file) if usable else None,
         mistakes=tuple(mistakes),
         override=bool(values.get(("override",), False)),
         lines=lines,
@@ -149,7 +157,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         ) from None
     except RecursionError:
         raise _UnreadableError("it is nested too deeply", 1) from None
-    if not {"id", "patterns"} & table.keys():
+    if not {"id", "patterns", "signature"} & table.keys():
         raise _UnreadableError("it is no card: it has neither an id nor patterns", 1)
     return table, lines
 
@@ -166,7 +174,7 @@ def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterat
     """Say what is missing, unknown, of the wrong type, or none of the known words."""
     for name in REQUIRED:
         if name not in table:
-            yield Mistake(text=f'the field "{name}" is missing', line=1)
+            yield Mistake(text=f'the field "{name}" is missing', line=_line(lines, ()))
     for path, value in _flat(table):
         expected = FIELDS.get(path)
         name = ".".join(map(str, path))
@@ -176,7 +184,7 @@ def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterat
             yield Mistake(text=text, line=_line(lines, path))
         elif not _fits(value, expected):
             yield Mistake(text=f"{name} must be {expected}", line=_line(lines, path))
-        elif expected is _TEXTS:
+        elif expected is TEXTS:
             yield from _wrong_texts(path, value, lines)
         elif (wrong := _wrong_word(path, value)) is not None:
             yield Mistake(text=wrong, line=_line(lines, path))
@@ -186,7 +194,7 @@ def _wrong_texts(path: Path, value: list[Any], lines: Mapping[Path, int]) -> Ite
     name = ".".join(map(str, path))
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            text = f"{name} must be {_TEXTS}, none of them empty"
+            text = f"{name} must be {TEXTS}, none of them empty"
             yield Mistake(text=text, line=_line(lines, (*path, number)))
     if path == ("patterns",) and not value:
         yield Mistake(text="there is no pattern in patterns", line=_line(lines, path))
@@ -209,16 +217,27 @@ def _flat(table: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
                 yield (name, key), inner
 
 
-def _fits(value: object, expected: str) -> bool:
-    if expected is _TEXT:
+def _fits(value: Any, expected: str) -> bool:
+    if expected is TEXT:
         return isinstance(value, str) and bool(value.strip())
-    if expected is _TEXTS:
+    if expected is TEXTS:
         return isinstance(value, list)
-    if expected is _FLAG:
+    if expected is FLAG:
         return isinstance(value, bool)
-    if expected is _TABLE:
+    if expected is TABLE:
         return isinstance(value, dict)
+    if expected is COUNT:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if expected is WORDS:
+        return _are_words(value, depth=3)
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _are_words(value: Any, depth: int) -> bool:
+    """Return whether texts stand in tables that are so many deep: group, value, field."""
+    if depth == 0:
+        return isinstance(value, str)
+    return isinstance(value, dict) and all(_are_words(v, depth - 1) for v in value.values())
 
 
 def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
@@ -237,11 +256,9 @@ def meant(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 def _line(lines: Mapping[Path, int], path: Path) -> int | None:
     """Find the line of a value, or of what it stands in."""
-    while path:
-        if path in lines:
-            return lines[path]
+    while path and path not in lines:
         path = path[:-1]
-    return 1
+    return lines.get(path, 1)
 
 
 def _valid(table: Mapping[str, Any]) -> dict[Path, Any]:
@@ -269,28 +286,3 @@ def _words(values: Mapping[Path, Any]) -> Iterator[tuple[Path, str]]:
             yield (name,), values[name,]
     for name in ("remedies", "next_steps"):
         yield from _texts(values, name).items()
-
-
-def _signature(values: Mapping[Path, Any], trial: Trial, file: str) -> Signature:
-    given = values.get(("blames",))
-    blames = Blames(given) if given else (Blames.NAMED if trial.names_ranks else Blames.NOBODY)
-    title, means = values["title",], values["explanation",].strip()
-    return Signature(
-        id=values["id",],
-        category=values["category",],
-        kind=Kind(values["role",]),
-        title=title,
-        when=log(*trial.patterns.values(), blames=blames),
-        unless=log(*trial.unless.values()) if trial.unless else None,
-        means=means,
-        confidence=float(values.get(("confidence",), 0.9)),
-        remedies=tuple(_texts(values, "remedies").values()),
-        next_steps=tuple(_texts(values, "next_steps").values()),
-        links=tuple(_texts(values, "links").values()),
-        matches=tuple(trial.must_match.values()),
-        misses=tuple(trial.must_not_match.values()),
-        outranks=tuple(_texts(values, "outranks").values()),
-        story=f"{title}\n\n{means}",
-        runbook=values.get(("runbook_url",)),
-        origin=file,
-    )

@@ -12,21 +12,24 @@ from whyhang.analyzer.signature import Signature
 def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, ...]:
     """Hold cards against each other and against the shipped signatures.
 
-    A card is left out if its id is taken, by a card before it or by a shipped signature.
+    A card is left out if its id is taken, by a card before it or by a shipped signature that is
+    not the card itself.
     """
-    builtin = {signature.id for signature in shipped}
-    every = builtin | {card.signature.id for card in cards if card.signature is not None}
+    builtin = {signature.id: signature for signature in shipped}
+    every = builtin.keys() | {card.signature.id for card in cards if card.signature is not None}
     owner: dict[str, str] = {}
     found = []
     for card in cards:
         if card.signature is None:
             found.append(card)
             continue
-        name = card.signature.id
-        more = [*_clash(card, name, owner, builtin), *_strangers(card, card.signature, every)]
+        more = [
+            *_clash(card, card.signature, owner, builtin),
+            *_strangers(card, card.signature, every),
+        ]
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
-            owner[name] = card.file
+            owner[card.signature.id] = card.file
         found.append(
             replace(
                 card,
@@ -38,14 +41,16 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
 
 
 def _clash(
-    card: Card, name: str, owner: Mapping[str, str], builtin: Collection[str]
+    card: Card, signature: Signature, owner: Mapping[str, str], builtin: Mapping[str, Signature]
 ) -> Iterator[Mistake]:
+    name = signature.id
     line = card.lines.get(("id",))
+    itself = replace(signature, origin="") == builtin.get(name)
     if name in owner:
         yield Mistake(
             text=f'the id "{name}" is that of {owner[name]}, which comes first', line=line
         )
-    elif name in builtin and not card.override:
+    elif name in builtin and not card.override and not itself:
         yield Mistake(
             text=f'the id "{name}" is that of a signature of whyhang; '
             "choose another, or say override = true to replace it",

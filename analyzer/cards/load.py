@@ -75,11 +75,12 @@ def _read(
 ) -> tuple[Card, ...]:
     if not files:  # mostly; and what reads them takes a while to import
         return ()
-    from whyhang.analyzer.cards.card import read_card  # noqa: PLC0415
+    from whyhang.analyzer.cards.card import read_cards  # noqa: PLC0415
     from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
 
     texts = [(shown, _content(shown, path, gaps)) for shown, path in files]
-    cards = settled([read_card(name, data) for name, data in texts if data is not None], shipped)
+    read = [card for name, data in texts if data is not None for card in read_cards(name, data)]
+    cards = settled(read, shipped)
     gaps += [_of_mistakes(card) for card in cards if card.mistakes]
     return cards
 

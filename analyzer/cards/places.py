@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.cards.toml import tomllib
+from whyhang.analyzer.toml import tomllib
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""

@@ -49,7 +49,7 @@ def runbooks() -> tuple[Runbooks, list[Gap]]:
     path = home / "config.toml" if home is not None else None
     if path is None or not os.path.isfile(path):  # noqa: PTH113 - no error where it may not be seen
         return Runbooks(links={}), []
-    from whyhang.analyzer.cards.toml import tomllib  # noqa: PLC0415 - mostly there is no file
+    from whyhang.analyzer.toml import tomllib  # noqa: PLC0415 - mostly there is no file
 
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("runbooks", {})

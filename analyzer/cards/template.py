@@ -7,6 +7,7 @@ from whyhang.analyzer.report import CATEGORIES
 _TEMPLATE = """\
 # A card tells whyhang what a line in your jobs' logs means.
 # Put it into {home}/cards/ and test it: whyhang cards check FILE
+# A file may hold several: begin each with [[signature]], its examples with [signature.examples].
 
 id = "acmefs-quota"                    # words of a-z and 0-9 joined by "-", unlike any other's
 category = "storage-io-blocked"        # one of those listed at the end
@@ -19,6 +20,7 @@ explanation = '''
 acmefs refuses to write to {{path}} because its project has used up its quota.
 The rank stands in the write and tries for ever; the others wait for it.
 '''
+# story = "..."                        # for `whyhang explain`, if title and explanation will not do
 
 # Regular expressions, searched anywhere in a line: in single quotes, so that \\ needs no other.
 # Groups named rank, ranks ("1, 2") and pid say whom the line is about; op, group and seq which
@@ -27,7 +29,15 @@ patterns = [
   'acmefs: quota exceeded on (?P<path>\\S+) by rank (?P<rank>\\d+)',
 ]
 # unless = ['acmefs: quota raised']    # lines that take it back: then there is no finding
-# blames = "named"                     # "named" in the line, its "speaker", or "nobody"
+# unless_same_rank = true              # such a line takes back only what its own rank says
+# least_ranks = 2                      # so many ranks must say it
+# ends_process = true                  # who says it ends by it
+
+# Who is to blame: whom the line names ("named"), the rank that says it ("speaker"), the ranks on
+# the host that the group "node" names ("host"), the one rank whose end the lines report ("ended"),
+# rank 0 ("zero"; "root" if several ranks fail at one address), or nobody that it tells of.
+# blames = "named"
+# category_if_everywhere = "not-distributed"    # its category where all ranks say it
 # confidence = 0.9                     # 0.9 and more is stated as a fact
 
 remedies = ["Raise the quota of the project that owns {{path}}, or delete old checkpoints."]
@@ -35,11 +45,17 @@ next_steps = ["acmefs quota show {{path}}"]
 # links = ["https://acmefs.example.org/quota"]
 runbook_url = "https://wiki.example.org/runbooks/acmefs-quota"
 # outranks = ["watchdog-timeout"]      # signatures that are effects of this one
+# gives_way = true                     # an effect of any other likely cause
+# restarts = true                      # such lines stand between two attempts of the job
 # override = true                      # take the place of whyhang's own signature of this id
 
 [examples]
 must_match = ["acmefs: quota exceeded on /mnt/acme/run7 by rank 3"]
 must_not_match = ["acmefs: quota at 91 % on /mnt/acme/run7"]
+
+# Words for values of a group: with a group "code" of value 7, {{meaning}} is "no space left".
+# [adds.code]
+# 7 = {{ meaning = "no space left" }}
 
 # Categories:
 {categories}

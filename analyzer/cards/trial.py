@@ -45,12 +45,8 @@ class Trial(Record):
     must_match: Mapping[Path, str]
     must_not_match: Mapping[Path, str]
     words: Mapping[Path, str]
+    adds: Mapping[str, Mapping[str, Mapping[str, str]]]
     blames_named: bool = False
-
-    @property
-    def names_ranks(self) -> bool:
-        """Tell whether a pattern reads whom its line is about."""
-        return any(set(NAMES) & set(regex.compile(p).groupindex) for p in self.patterns.values())
 
     def findings(self, *, thorough: bool) -> Iterator[Problem]:
         """Say everything that is wrong."""
@@ -111,7 +107,13 @@ class Trial(Record):
                 )
 
     def _wrong_words(self) -> Iterator[Problem]:
-        given = {name for pattern in self.patterns.values() for name in _GROUP.findall(pattern)}
+        groups = {name for pattern in self.patterns.values() for name in _GROUP.findall(pattern)}
+        for name in self.adds.keys() - groups:
+            yield Problem(
+                path=("adds", name), text=f"adds.{name}: no pattern has a group of that name"
+            )
+        added = {field for words in self.adds.values() for row in words.values() for field in row}
+        given = groups | added
         for path, text in self.words.items():
             try:
                 parts = list(string.Formatter().parse(text))
@@ -129,7 +131,7 @@ class Trial(Record):
                     else "it is no plain name; write {{ and }} for braces"
                 )
                 yield Problem(path=path, text=f"{{{field}}} cannot be filled in: {why}")
-        if self.blames_named and not given & {*NAMES}:
+        if self.blames_named and not groups & {*NAMES}:
             yield Problem(
                 path=("blames",),
                 text='blames = "named" needs a group (?P<rank>…), (?P<ranks>…) or (?P<pid>…)',

@@ -89,7 +89,7 @@ def complain(gaps: Iterable[Gap]) -> None:
 def _check(names: Sequence[str]) -> int:
     """Test each card by itself, and their ids against each other and those of whyhang."""
     from whyhang import signatures  # noqa: PLC0415 - not for `--help`
-    from whyhang.analyzer.cards.card import read_card  # noqa: PLC0415
+    from whyhang.analyzer.cards.card import read_cards  # noqa: PLC0415
     from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
     from whyhang.analyzer.cards.load import cards_in  # noqa: PLC0415
 
@@ -99,9 +99,8 @@ def _check(names: Sequence[str]) -> int:
     for name in names:
         if not Path(name).exists():
             raise TargetError(f"{name} does not exist", "Give files or folders of cards.")
-        cards += [
-            read_card(str(path), _content(path), thorough=True) for path in cards_in(Path(name))
-        ]
+        for path in cards_in(Path(name)):
+            cards += read_cards(str(path), _content(path), thorough=True)
     if not cards:
         raise TargetError(f"there is no .toml file in {', '.join(names)}")
     wrong = False

@@ -117,8 +117,10 @@ def _item(text: str) -> str:
 
 
 def _told(signature: Signature) -> str:
-    """Give the story; that of a card is in the words of its report, which hold fields."""
-    return _plain(signature.story) if signature.origin else signature.story
+    """Give the story; a card without one is told in the words of its report, which hold fields."""
+    if signature.story:
+        return signature.story
+    return _plain(f"{signature.title}\n\n{signature.means}")
 
 
 def _plain(text: str) -> str:

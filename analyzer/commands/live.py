@@ -200,8 +200,6 @@ def _warm_up() -> Iterator[object]:
 
     for name in _WARM:
         yield importlib.import_module(f"whyhang.{name}")
-    while more := signatures.load_some(100):
-        yield more
     yield signatures.load()
     yield _read(Bundle(manifest=Manifest(files=(Entry(path="x.json", kind=""),)), files=_SAMPLE))
 

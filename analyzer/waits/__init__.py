@@ -1,6 +1,6 @@
 """What a thread waits for, read off its stack with a table of frames.
 
-The table itself is knowledge and lives in ``signatures/frames.py``; it is handed in. Three
+The table itself is knowledge and lives in ``signatures/frames``; it is handed in. Three
 layers are told apart, because a stack says several things at once:
 
 * a *purpose* is what the wait is for ("in all_reduce", "waits for its DataLoader");

@@ -1,0 +1,1 @@
+"""Signatures over relations between ranks: stacks, recorders, settings, the state of machines."""

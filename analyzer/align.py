@@ -22,6 +22,7 @@ from whyhang.analyzer.case import (
     lock_holder,
 )
 from whyhang.analyzer.ends import ends_of
+from whyhang.analyzer.facts import RasReport
 from whyhang.analyzer.graph import CallRef, Wait
 from whyhang.analyzer.lately import since_it_stands, since_the_last_death
 from whyhang.analyzer.launch import agents_of
@@ -45,7 +46,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     job = since_the_last_death(job)
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
-    ended = without_interpreter(job.claims)
+    ended = without_interpreter(job)
     last = {m.id: place_at_the_end(job, m, ended) for m in job.members} if ended else {}
     placed = [m for m in job.members if last.get(m.id) is not None]
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
@@ -176,8 +177,7 @@ def ranked_tracks(job: Job) -> tuple[Track, ...]:
     A report that tells only of groups in which ranks differ tells, by its silence, that those
     of an earlier report no longer do.
     """
-    reports = [claim for claim in job.claims if claim.about == "ras-report"]
-    last = max((int(claim.value) for claim in reports), default=0)
+    last = max((report.number for report in job.of(RasReport)), default=0)
     still = {(t.kind, t.group.name) for t in job.tracks if t.look == last}
     found = []
     for track in job.tracks:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Job, Member
-from whyhang.analyzer.model import NO_INTERPRETER, Claim, Gap
+from whyhang.analyzer.facts import NoInterpreter
+from whyhang.analyzer.model import Gap
 from whyhang.analyzer.waits import Place, Scope, WaitKind
 
 STARTING = 5.0
@@ -19,9 +20,9 @@ STARTING = 5.0
 _MPI = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
-def without_interpreter(claims: Iterable[Claim]) -> set[tuple[str | None, int | None]]:
+def without_interpreter(job: Job) -> set[tuple[str | None, int | None]]:
     """Give host and pid of the processes in which no interpreter was found."""
-    return {(c.who.host, c.who.pid) for c in claims if c.about == NO_INTERPRETER}
+    return {(fact.who.host, fact.who.pid) for fact in job.of(NoInterpreter)}
 
 
 def place_at_the_end(

@@ -6,10 +6,10 @@ import enum
 from collections.abc import Iterable
 
 from whyhang.analyzer.ends import End
+from whyhang.analyzer.facts import S, Statement
 from whyhang.analyzer.gpus import Devices
 from whyhang.analyzer.ledger import LedgerReport, Spot
 from whyhang.analyzer.model import (
-    Claim,
     Excerpt,
     Exit,
     Gap,
@@ -98,7 +98,7 @@ class Job(Record):
     groups: tuple[Group, ...] = ()
     lines: tuple[LogLine, ...] = ()
     exits: tuple[Exit, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    statements: tuple[Statement, ...] = ()
     stores: tuple[StoreView, ...] = ()
     files: tuple[FileView, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
@@ -108,6 +108,10 @@ class Job(Record):
     by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
     by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
     by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host
+
+    def of(self, kind: type[S]) -> tuple[S, ...]:
+        """Return the statements of one kind, in the order they came."""
+        return tuple(fact for fact in self.statements if isinstance(fact, kind))
 
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
         """Give the log lines that any of these patterns found, in the order they came."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.signature import Hit, Kind, Signature
 
@@ -25,11 +26,7 @@ def overcome(case: Case, candidate: Candidate) -> bool:
     """Tell trouble at the start that a job got over: it is seen at work further down."""
     if not candidate.signature.category.startswith("init-"):
         return False
-    alive = {
-        claim.source.file: claim.source.line or 0
-        for claim in case.job.claims
-        if claim.about == "life-to"
-    }
+    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     pieces = candidate.hit.evidence
     return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
 

@@ -20,6 +20,7 @@ from whyhang.analyzer.causes import (
     without_last_resorts,
 )
 from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.facts import NearLimit
 from whyhang.analyzer.match.exit import has_no_ranks_to_blame
 from whyhang.analyzer.model import replace
 from whyhang.analyzer.report import Evidence, Finding, Report
@@ -179,11 +180,10 @@ def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
     """Quote what was near its limit for the ranks of a hit, or for their host."""
     members = [case.member(number) for number in hit.members]
     return [
-        Evidence(source=claim.source.file, line=claim.source.line, quote=claim.value)
-        for claim in case.job.claims
-        if claim.about == "pressure"
-        and any(
-            claim.who.host == member.host and claim.who.pid in {None, member.pid}
+        Evidence(source=fact.source.file, line=fact.source.line, quote=fact.says)
+        for fact in case.job.of(NearLimit)
+        if any(
+            fact.who.host == member.host and fact.who.pid in {None, member.pid}
             for member in members
         )
     ][:MAX_EFFECTS]

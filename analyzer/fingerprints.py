@@ -1,21 +1,20 @@
 """What must be the same on all ranks, compared in one place: versions, libraries, settings.
 
-Values come from claims named ``fingerprint:KEY`` (libraries of live processes, lines of NCCL's
-log), from the versions that recorder dumps tell, and from the environment of processes, whose
-variables are keys as well.
+Values come from settings, libraries and variables that collectors tell of (in live processes,
+lines of NCCL's log, recorder dumps), and from the environment of processes, whose variables are
+keys as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import GpuAddress, Library, Setting, Variable
 from whyhang.analyzer.model import Record, Source, few
 
-PREFIX = "fingerprint:"
-_ALSO = {"nccl_version": "nccl", "torch_version": "torch"}
 _FEW = 3
 
 FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
@@ -28,11 +27,12 @@ QUIET = ("driver", "cuda", "torch", "nccl")
 
 
 class Value(Record):
-    """What one member has."""
+    """What one member has. ``build`` is that of a library: where it lies matters to nobody."""
 
     member: int
     text: str
     source: Source
+    build: str | None = None
 
 
 class Difference(Record):
@@ -50,8 +50,7 @@ class Difference(Record):
 
 def told_of(case: Case, keys: Iterable[str]) -> list[str]:
     """Give those of ``keys`` that some member may tell: most jobs tell few."""
-    abouts = {claim.about for claim in case.job.claims}
-    told = {_ALSO.get(about, about.removeprefix(PREFIX)) for about in abouts}
+    told = {fact.name for fact in _stated(case)}
     live = any(member.processes for member in case.job.members)
     return [key for key in keys if key in told or (live and key.isupper())]
 
@@ -59,19 +58,18 @@ def told_of(case: Case, keys: Iterable[str]) -> list[str]:
 def values(case: Case, key: str) -> list[Value]:
     """Give what each member has under a key, as far as it is known."""
     found: dict[int, Value] = {}
-    for claim in case.job.claims:
-        about = claim.about.removeprefix(PREFIX) if claim.about.startswith(PREFIX) else None
-        if (about or _ALSO.get(claim.about)) != key:
+    for fact in _stated(case):
+        member = case.job.member_of(fact.who) if fact.name == key else None
+        if member is None:
             continue
-        member = case.job.member_of(claim.who)
-        if member is not None:
-            found[member.id] = Value(member=member.id, text=claim.value, source=claim.source)
+        text, build = (str(fact), fact.build) if isinstance(fact, Library) else (fact.value, None)
+        found[member.id] = Value(member=member.id, text=text, source=fact.source, build=build)
     if key.startswith("NCCL_") and found:
         # Whoever logged the start of a communicator would have logged this setting as well.
-        for claim in case.job.claims:
-            member = case.job.member_of(claim.who) if claim.about == "gpu-bus" else None
+        for gpu in case.job.of(GpuAddress):
+            member = case.job.member_of(gpu.who)
             if member is not None:
-                found.setdefault(member.id, Value(member=member.id, text="", source=claim.source))
+                found.setdefault(member.id, Value(member=member.id, text="", source=gpu.source))
     if key.isupper():
         for member in case.job.members:
             if member.processes and member.processes[-1].environ:
@@ -81,13 +79,19 @@ def values(case: Case, key: str) -> list[Value]:
     return [found[number] for number in sorted(found)]
 
 
+def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
+    for fact in case.job.statements:
+        if isinstance(fact, Setting | Variable | Library):
+            yield fact
+
+
 def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
     """Compare all members that tell; ``same`` maps values that count as equal to one."""
     told: dict[str, list[Value]] = defaultdict(list)
     for value in values(case, key):
-        told[same(value.text)].append(value)
+        told[same(value.build or value.text)].append(value)
     if len(told) < 2:
         return None
     counts = Counter({text: len(own) for text, own in told.items()}).most_common()
@@ -113,11 +117,11 @@ def leading(parts: int) -> Callable[[str], str]:
 
 def notes(case: Case, told_already: str = "") -> tuple[str, ...]:
     """Say in one line in what ranks differ that seldom matters, and that no finding speaks of."""
-    keys = {c.about.removeprefix(PREFIX) for c in case.job.claims if c.about.startswith(PREFIX)}
+    keys = {fact.name for fact in _stated(case)}
     found = [
         told
         for key in sorted(keys & {*QUIET, "libnccl.so", "librccl.so", "libtorch_cuda.so"})
-        if (told := difference(case, key, _identity)) is not None
+        if (told := difference(case, key)) is not None
     ]
     found += [each for each in _settings(case) if each.key not in told_already][:MOST_SETTINGS]
     if not found:
@@ -136,11 +140,6 @@ def _settings(case: Case) -> list[Difference]:
     }
     told = [each for key in sorted(keys) if (each := difference(case, key)) is not None]
     return [each for each in told if len(each.most) > 1 or len(each.odd) == 1]
-
-
-def _identity(text: str) -> str:
-    """Give a library's build; where it lies matters to nobody."""
-    return text.rpartition(", build ")[2]
 
 
 def _words(case: Case, told: Difference) -> str:

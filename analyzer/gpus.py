@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from whyhang.analyzer.model import Claim, Gap, Record, replace
+from whyhang.analyzer.facts import GpuAddress
+from whyhang.analyzer.model import Gap, Record, replace
 from whyhang.analyzer.model_gpu import Gpu
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ class Devices(Record):
 
 
 def join(
-    facts: Sequence[Gpu], members: Sequence[Member], claims: Iterable[Claim], *, uses_gpus: bool
+    facts: Sequence[Gpu],
+    members: Sequence[Member],
+    addresses: Iterable[GpuAddress],
+    *,
+    uses_gpus: bool,
 ) -> Devices:
     """Make devices of the facts, and find each member's.
 
@@ -117,7 +122,7 @@ def join(
         )
         for number, device in enumerate(made)
     )
-    found = _Ranks(devices, members, claims)
+    found = _Ranks(devices, members, addresses)
     for member in members:
         found.place(member, by_environment=uses_gpus)
     return found.devices_with_ranks()
@@ -255,7 +260,10 @@ class _Ranks:
     """Puts members on devices."""
 
     def __init__(
-        self, devices: tuple[Device, ...], members: Sequence[Member], claims: Iterable[Claim]
+        self,
+        devices: tuple[Device, ...],
+        members: Sequence[Member],
+        addresses: Iterable[GpuAddress],
     ) -> None:
         self._devices = devices
         self._by_pid: dict[tuple[str | None, int], list[Device]] = defaultdict(list)
@@ -269,12 +277,12 @@ class _Ranks:
         for device in devices:
             self._by_host[None if device.host is None else _short(device.host)].append(device)
         self._one_place = len({device.place for device in devices}) == 1
-        self._buses: dict[tuple[str, int], list[Claim]] = defaultdict(list)
-        for claim in claims:
-            if claim.about == "gpu-bus" and claim.who.pid is not None:
-                self._buses["pid", claim.who.pid].append(claim)
-            elif claim.about == "gpu-bus" and claim.who.rank is not None:
-                self._buses["rank", claim.who.rank].append(claim)
+        self._buses: dict[tuple[str, int], list[GpuAddress]] = defaultdict(list)
+        for address in addresses:
+            if address.who.pid is not None:
+                self._buses["pid", address.who.pid].append(address)
+            elif address.who.rank is not None:
+                self._buses["rank", address.who.rank].append(address)
         self._seen = any(member.pid in self._pids for member in members)
         self._found: dict[int, int] = {}
         self._how: dict[int, int] = {}
@@ -331,13 +339,13 @@ class _Ranks:
         return max(devices, key=lambda device: device.pids[member.pid or 0])
 
     def _with_bus(self, member: Member) -> Device | None:
-        claims = list(self._buses.get(("pid", member.pid or -1), ()))
+        addresses = list(self._buses.get(("pid", member.pid or -1), ()))
         if member.rank is not None:
-            claims += self._buses.get(("rank", member.rank), ())
-        said = {claim.value for claim in claims if same_host(claim.who.host, member.host)}
-        if len(said) != 1:
+            addresses += self._buses.get(("rank", member.rank), ())
+        buses = {fact.bus for fact in addresses if same_host(fact.who.host, member.host)}
+        if len(buses) != 1:
             return None
-        devices = [device for device in self._on_host(member) if device.now("bus") in said]
+        devices = [device for device in self._on_host(member) if device.now("bus") in buses]
         return devices[0] if len(devices) == 1 else None
 
     def _by_environment(self, member: Member) -> Device | None:

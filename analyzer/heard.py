@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.facts import RasReport
 from whyhang.analyzer.model import LogLine
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ def heard(case: Case, *states: str) -> list[LogLine]:
 
 def overtaken(case: Case) -> set[str]:
     """List reports of one live look after which another was had."""
-    reports = [claim for claim in case.job.claims if claim.about == "ras-report"]
-    last = max((int(claim.value) for claim in reports), default=0)
-    return {claim.source.file for claim in reports if int(claim.value) < last}
+    reports = case.job.of(RasReport)
+    last = max((report.number for report in reports), default=0)
+    return {report.source.file for report in reports if report.number < last}
 
 
 def snapshot(case: Case) -> bool:
     """Tell whether RAS was asked once only, so that nothing tells a job that moves."""
-    return len({claim.value for claim in case.job.claims if claim.about == "ras-report"}) == 1
+    return len({report.number for report in case.job.of(RasReport)}) == 1

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Child, Job, Member
+from whyhang.analyzer.facts import GpuAddress, ProcessRank, S, Setting, Statement, WorldSize
 from whyhang.analyzer.gpus import join
 from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import (
-    Claim,
     Excerpt,
     Exit,
     Fact,
@@ -150,7 +150,7 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
     sorted_facts = _Sorted(numbered(list(plausible(facts))))
-    registry = _Registry(_claimed_ranks(sorted_facts.claims))
+    registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)
         entity.processes.append(process)
@@ -176,7 +176,7 @@ class _Sorted:
         self.groups: list[Group] = []
         self.lines: list[LogLine] = []
         self.exits: list[Exit] = []
-        self.claims: list[Claim] = []
+        self.statements: list[Statement] = []
         self.stores: list[StoreView] = []
         self.files: list[FileView] = []
         self.excerpts: list[Excerpt] = []
@@ -197,8 +197,8 @@ class _Sorted:
                     self.lines.append(fact)
                 case Exit():
                     self.exits.append(fact)
-                case Claim():
-                    self.claims.append(fact)
+                case Statement():
+                    self.statements.append(fact)
                 case StoreView():
                     self.stores.append(fact)
                 case FileView():
@@ -212,16 +212,19 @@ class _Sorted:
                 case Gpu():
                     self.gpus.append(fact)
 
+    def of(self, kind: type[S]) -> list[S]:
+        """Return the statements of one kind."""
+        return [fact for fact in self.statements if isinstance(fact, kind)]
 
-def _claimed_ranks(claims: Iterable[Claim]) -> dict[tuple[str | None, int], Who]:
+
+def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, int], Who]:
     """Ranks that something else than the fact itself tells of a pid (NCCL init lines)."""
     found: dict[tuple[str | None, int], Who] = {}
-    for claim in claims:
-        if claim.about != "rank" or claim.who.pid is None or not claim.value.isdecimal():
-            continue
-        trust = max(claim.who.trust, Trust.NCCL_INIT)
-        who = Who(rank=int(claim.value), trust=trust, host=claim.who.host, pid=claim.who.pid)
-        found.setdefault((claim.who.host, claim.who.pid), who)
+    for fact in facts:
+        if fact.who.pid is not None:
+            trust = max(fact.who.trust, Trust.NCCL_INIT)
+            who = replace(fact.who, rank=fact.rank, trust=trust)
+            found.setdefault((fact.who.host, fact.who.pid), who)
     return found
 
 
@@ -279,9 +282,9 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         _member(number, entity, children[id(entity)], helpers[id(entity)])
         for number, entity in enumerate(ranks)
     )
-    size, how = world_size(facts.claims, facts.processes, facts.groups)
+    size, how = world_size(facts.of(WorldSize), facts.processes, facts.groups)
     here = {member.rank for member in members if member.rank is not None}
-    gpus = join(facts.gpus, members, facts.claims, uses_gpus=_uses_gpus(facts))
+    gpus = join(facts.gpus, members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
     return Job(
         members=members,
         launchers=tuple(_child(entity) for entity in launchers),
@@ -293,7 +296,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         groups=tuple(facts.groups),
         lines=tuple(facts.lines),
         exits=tuple(facts.exits),
-        claims=tuple(facts.claims),
+        statements=tuple(facts.statements),
         stores=tuple(facts.stores),
         files=tuple(facts.files),
         excerpts=tuple(facts.excerpts),
@@ -308,7 +311,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
 
 def _uses_gpus(facts: _Sorted) -> bool:
     """Tell whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
-    if any(claim.about == "backend" and claim.value == "nccl" for claim in facts.claims):
+    if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
         return True
     opened = (text for process in facts.processes for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)

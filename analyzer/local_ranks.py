@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
+from whyhang.analyzer.facts import CommunicatorSize, LastLine, Statement, WorldSize
 from whyhang.analyzer.model import (
-    Claim,
     Exit,
     Fact,
     Group,
@@ -72,7 +72,7 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
     if count < 2 or local_ranks != set(range(count)) or highest >= count:
         return False
     size, _ = world_size(
-        [fact for fact in facts if isinstance(fact, Claim)],
+        [fact for fact in facts if isinstance(fact, WorldSize)],
         [fact for fact in facts if isinstance(fact, Process)],
         [fact for fact in facts if isinstance(fact, Group)],
     )
@@ -81,19 +81,18 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
 
 def _widest(facts: Sequence[Fact]) -> int:
     """Give the size of the largest communicator that the facts speak of."""
-    said = [fact.value for fact in facts if isinstance(fact, Claim) and fact.about == "ranks"]
-    return max((int(value) for value in said if value.isdigit()), default=0)
+    return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 
 
-def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | Claim]:
+def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:
     """Tell whether a fact is of a process; the end of a file says that its rank is there."""
-    if isinstance(fact, Claim):
-        return fact.about == "log-end"
+    if isinstance(fact, LastLine):
+        return fact.ends_log
     return isinstance(fact, StackDump | Process | Track | LogLine | Exit)
 
 
 def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:
-    if not isinstance(fact, StackDump | Process | Track | LogLine | Exit | Claim):
+    if not isinstance(fact, StackDump | Process | Track | LogLine | Exit | Statement):
         return fact
     who = fact.who
     if who.rank is not None or who.local_rank is None:

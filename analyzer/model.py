@@ -1,10 +1,10 @@
 """Facts: what a collector can say about one rank, with where it was read.
 
 Every record is frozen and carries its provenance. Collectors yield these and nothing
-else; the analysis consumes these and nothing else (those of GPUs and of meeting places are
-in ``model_gpu`` and ``model_meeting``). ``None`` always means "not known", never "none" or
-zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames are innermost
-first, unless a field says otherwise.
+else; the analysis consumes these and nothing else (``facts`` has the statements, ``model_gpu`` and
+``model_meeting`` have those of GPUs and of meeting places). ``None`` always means "not known",
+never "none" or zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames are
+innermost first, unless a field says otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 
+    from whyhang.analyzer.facts import Statement
     from whyhang.analyzer.model_gpu import Gpu
     from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 
@@ -327,28 +328,6 @@ class Exit(Record):
     time: float | None = None
 
 
-class Claim(Record):
-    """One fact about the whole job or one rank: about="world_size", value="8"."""
-
-    about: str
-    value: str
-    who: Who
-    source: Source
-
-
-STEP_CLAIM = "step"
-"""What a claim is about that tells a counter of a loop: "12 epoch in train (train.py)"."""
-
-NO_INTERPRETER = "no-interpreter"
-"""What a claim is about that says: a process that should run Python has no interpreter in it."""
-
-ROOT_CLAIM = "root-of-collective"
-"""What a claim "broadcast 3" is about: the rank that its own takes for the root of its call."""
-
-IN_DEFAULT_GROUP = " in the default group"
-"""Ends the value of such a claim where the call was given no group."""
-
-
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 
@@ -384,7 +363,7 @@ class Gap(Record):
 
 # A string, so that a run without GPUs and meeting places need not load their records.
 Fact: TypeAlias = (
-    "StackDump | Process | Track | Group | LogLine | Exit | Claim | Excerpt | Gap"
+    "StackDump | Process | Track | Group | LogLine | Exit | Statement | Excerpt | Gap"
     " | StoreView | FileView | Agent | Gpu"
 )
 Facts: TypeAlias = "Iterable[Fact]"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
-from whyhang.analyzer.model import MAX_RANKS, Claim, Fact, Gap, Source, Trust, Who, replace
-
-_NUMBERS = {"rank", "world_size"}
+from whyhang.analyzer.facts import ProcessRank, WorldSize
+from whyhang.analyzer.model import MAX_RANKS, Fact, Gap, Source, Trust, Who, replace
 
 
 def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
@@ -16,7 +16,7 @@ def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
     """
     dropped: list[Source] = []
     for fact in facts:
-        if isinstance(fact, Claim) and fact.about in _NUMBERS and _is_beyond(fact.value):
+        if _is_beyond(fact):
             dropped.append(fact.source)
             continue
         who: Who | None = getattr(fact, "who", None)
@@ -36,5 +36,7 @@ def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
         )
 
 
-def _is_beyond(text: str) -> bool:
-    return text.isdecimal() and len(text) > 5 and int(text) >= MAX_RANKS
+def _is_beyond(fact: Fact) -> TypeGuard[WorldSize | ProcessRank]:
+    return (isinstance(fact, WorldSize) and fact.size >= MAX_RANKS) or (
+        isinstance(fact, ProcessRank) and fact.rank >= MAX_RANKS
+    )

@@ -6,6 +6,7 @@ from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.causes import ENOUGH, Candidate
 from whyhang.analyzer.describe import ranks_in_words, subject_fields
 from whyhang.analyzer.ends import EXCEPTION
+from whyhang.analyzer.facts import RasReport
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.signature import Kind
 
@@ -39,10 +40,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
     waits = bool(case.picture.waiting or case.picture.maybe or case.ledger.waits)
-    seen_live = _seen_alive(case) or any(
-        claim.about == "ras-report"
-        for claim in case.job.claims  # only a living job answers
-    )
+    seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
     if first.category == "unknown":
         return (
             "hung"

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Gone, Member
-from whyhang.analyzer.model import MAX_RANKS, Claim, Group, Process, Role
+from whyhang.analyzer.facts import WorldSize
+from whyhang.analyzer.model import MAX_RANKS, Group, Process, Role
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 SIZE_KEYS = (
@@ -25,26 +26,22 @@ LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def world_size(
-    claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
+    sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
     """Give the number of ranks and how it is known; the processes' own word goes first."""
-    size, how = _told_size(claims, processes, groups)
+    size, how = _told_size(sizes, processes, groups)
     return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
 
 
 def _told_size(
-    claims: Iterable[Claim], processes: Iterable[Process], groups: Iterable[Group]
+    sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
     said = Counter(size for process in processes if (size := _size(process)) is not None)
     if said:
         return said.most_common(1)[0][0], "WORLD_SIZE of the processes"
-    claimed = Counter(
-        int(claim.value)
-        for claim in claims
-        if claim.about == "world_size" and claim.value.isdecimal()
-    )
-    if claimed:
-        return claimed.most_common(1)[0][0], "said in a log"
+    logged = Counter(fact.size for fact in sizes)
+    if logged:
+        return logged.most_common(1)[0][0], "said in a log"
     widest = max(
         (max(group.ranks) + 1 for group in groups if group.ranks and not group.inferred), default=0
     )

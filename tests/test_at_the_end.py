@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, case_of, dump, process, report_of
 
-from whyhang.analyzer.model import NO_INTERPRETER, Claim, Fact, Gap, Source, Who, replace
+from whyhang.analyzer.facts import NoInterpreter
+from whyhang.analyzer.model import Fact, Gap, Source, Who, replace
 from whyhang.collectors.stacks.pyspy import lacks_interpreter
 
 
@@ -18,8 +19,8 @@ def _ended(rank: int, *, age: float = 100.0) -> list[Fact]:
         for look in (0, 1)
     ]
     who = Who(rank=rank, pid=1000 + rank)
-    said = Claim(about=NO_INTERPRETER, value="none", who=who, source=Source(file="claims.json"))
-    return [*facts, said]
+    ended = NoInterpreter(who=who, source=Source(file="claims.json"))
+    return [*facts, ended]
 
 
 def _running(rank: int) -> list[Fact]:

@@ -13,8 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.facts import (
+    Address,
+    DriverSilence,
+    InitArguments,
+    Library,
+    LoopCounter,
+    NearLimit,
+    NoInterpreter,
+    Setting,
+    Statement,
+    WorldSize,
+)
 from whyhang.analyzer.model import (
-    Claim,
     Counters,
     Excerpt,
     Fact,
@@ -28,6 +39,7 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import (
     Bundle,
     Entry,
@@ -96,7 +108,7 @@ def taken() -> Taken:
         interval=1.0,
         processes=(PROCESS, replace(PROCESS, look=0)),
         dumps=dumps,
-        versions={"torch_version": "2.13.0", "nccl_version": "2.21.5"},
+        versions={"torch": "2.13.0", "nccl": "2.21.5"},
         excerpts=(EXCERPT,),
         gaps=(GAP, GAP),
         touched=("py-spy dump paused 4 processes",),
@@ -141,14 +153,53 @@ def test_damaged_own_file_is_a_gap(damage: bytes) -> None:
 
 def test_one_damaged_record_costs_only_itself() -> None:
     """The records around it are still read."""
-    data = facts_file("claims", [_claim("a"), _claim("b"), _claim("c")])
-    broken = data.replace(b'"value": "b"', b'"value": 7')
-    found = read(broken)
-    assert [type(fact) for fact in found] == [Claim, Gap, Claim]
+    sizes = [WorldSize(size=size, who=Who(), source=Source(file="f")) for size in (4, 5, 6)]
+    data = facts_file("claims", [row for size in sizes for row in claims.rows(size)])
+    for damage in (b'"value": 7', b'"value": "many"'):
+        found = read(data.replace(b'"value": "5"', damage))
+        assert [type(fact) for fact in found] == [WorldSize, Gap, WorldSize]
 
 
-def _claim(value: str) -> Claim:
-    return Claim(about="x", value=value, who=Who(), source=Source(file="f"))
+ABOUT = Who(rank=1, host="n", pid=7)
+HERE = Source(file="h/processes.look0.json", line=5)
+STATEMENTS: list[Statement] = [
+    Setting(name="backend", value="nccl", who=Who(host="n"), source=HERE),
+    Setting(name="torch", value="2.13.0+cpu", who=Who(host="n"), source=HERE),
+    Setting(name="torch", value="2.13.0+cpu", who=ABOUT, source=HERE),
+    Setting(name="driver", value="570.86.10", who=ABOUT, source=HERE),
+    Library(name="libnccl.so", path="/a, b/libnccl.so.2", build="aa11", who=ABOUT, source=HERE),
+    Library(
+        name="libnccl-net-ofi.so",
+        path="/x/libnccl-net-ofi.so",
+        deleted=True,
+        inode="08:01/103",
+        who=ABOUT,
+        source=HERE,
+    ),
+    InitArguments(address=Address(host="head", port=29500), who=ABOUT, source=HERE),
+    InitArguments(address=Address(host="fe80::1", port=29500), who=ABOUT, source=HERE),
+    InitArguments(address=Address(file="/shared/meet"), who=ABOUT, source=HERE),
+    InitArguments(rank=3, who=ABOUT, source=HERE),
+    InitArguments(world_size=8, who=ABOUT, source=HERE),
+    LoopCounter(
+        name="i", value=12, function="<listcomp>", file="a (1)/train.py", who=ABOUT, source=HERE
+    ),
+    NoInterpreter(who=ABOUT, source=HERE),
+    NearLimit(says="the load of the host is 16 on 4 processors", who=ABOUT, source=HERE),
+    DriverSilence(says="nvidia-smi did not come back", who=ABOUT, source=HERE),
+]
+
+
+@pytest.mark.parametrize("fact", STATEMENTS, ids=lambda fact: type(fact).__name__)
+def test_statements_read_back_to_the_same(fact: Statement) -> None:
+    """What a live run states is the same after its bundle was written and read."""
+    assert read(facts_file("claims", claims.rows(fact))) == [fact]
+
+
+def test_a_row_that_a_newer_version_wrote_is_left_out() -> None:
+    """What this version does not know about is no damage."""
+    row = claims.Row(about="weather", value="fine", who=Who(), source=Source(file="f"))
+    assert read(facts_file("claims", [row])) == []
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))

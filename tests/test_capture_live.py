@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.analyzer.model import Claim, Excerpt, Fact, Process, Role, StackDump, Trust
+from whyhang.analyzer.facts import Setting, WorldSize
+from whyhang.analyzer.model import Excerpt, Fact, Process, Role, StackDump, Trust
 from whyhang.collectors import LIVE_READERS, READERS
 from whyhang.collectors.files.bundle import documents_of, write_bundle
 from whyhang.collectors.files.folder import read, read_documents
@@ -186,13 +187,10 @@ def _check_torchrun(live: list[Fact]) -> None:
     }
     assert {rank for rank, frames in tops.items() if _inside(frames, "all_reduce")} == {0, 2, 3}
     assert _inside(tops[1], "_next_data")
-    claims = {claim.about: claim.value for claim in live if isinstance(claim, Claim)}
-    assert (claims["launcher"], claims["backend"], claims["world_size"]) == (
-        "torchrun",
-        "gloo",
-        "4",
-    )
-    assert claims["torch_version"]
+    settings = {fact.name: fact.value for fact in live if isinstance(fact, Setting)}
+    assert (settings["launcher"], settings["backend"]) == ("torchrun", "gloo")
+    assert settings["torch"]
+    assert [fact.size for fact in live if isinstance(fact, WorldSize)] == [4]
     shown = "\n".join(line for e in live if isinstance(e, Excerpt) for line in e.lines)
     assert "dist.all_reduce(batch)" in shown
     assert "time.sleep(100000)" in shown

@@ -7,9 +7,10 @@ import json
 import pytest
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.model import STEP_CLAIM, Claim, Fact, Source, Who
+from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.model import Fact, Source, Who
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.counters import claim_of, read_counters
+from whyhang.collectors.live.counters import read_counters
 
 
 def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:
@@ -20,9 +21,11 @@ def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:
             counted, _, value = pair.partition("=")
             name, _, function = counted.partition("@")
             facts.append(
-                Claim(
-                    about=STEP_CLAIM,
-                    value=f"{value} {name} in {function or 'train'} (train.py)",
+                LoopCounter(
+                    name=name,
+                    value=int(value),
+                    function=function or "train",
+                    file="train.py",
                     who=Who(rank=rank),
                     source=Source(file="claims.json"),
                 )
@@ -111,7 +114,7 @@ def test_only_steps_are_kept_of_the_variables() -> None:
     found = read_counters(7, data)
 
     assert [(c.name, c.value) for c in found] == [("epoch", 3), ("batch_idx", 17)]
-    assert claim_of(found[0], Who(rank=1)).value == "3 epoch in train (me/train.py)"
+    assert (found[0].function, found[0].file) == ("train", "me/train.py")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"frames": 3}]'])

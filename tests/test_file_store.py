@@ -11,13 +11,13 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 
+from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.model import Fact, Source, Who, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live import file_store
 from whyhang.collectors.live.file_store import FileReading, entries_of, file_views
 from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.spots import Spot
 
 
 def entry(key: str, value: str) -> bytes:
@@ -44,8 +44,9 @@ def views(tmp_path: Path, told: str, command: str = "python train.py") -> list[F
     (tmp_path / "proc" / "20" / "root").symlink_to("/")
     (tmp_path / "proc" / "20" / "cwd").symlink_to(tmp_path)
     host = fake.host()
-    spots = [Spot(pid=20, address=told)] if told else []
-    return file_views(host, find_job(host, 20), spots, "n")
+    address = Address(file=told.removeprefix("file://"))
+    call = InitArguments(address=address, who=Who(pid=20), source=Source(file="claims.json"))
+    return file_views(host, find_job(host, 20), [call] if told else [], "n")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ import pytest
 from log_docs import read_log
 from small_jobs import report_of
 
-from whyhang.analyzer.model import Claim, Fact, Process, Role, Source, Trust, Who
+from whyhang.analyzer.facts import Library, Setting, SettingName
+from whyhang.analyzer.model import Fact, Process, Role, Source, Trust, Who
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live import libraries
 from whyhang.collectors.live.host import Host
@@ -34,10 +35,20 @@ INIT = (
 )
 
 
-def claim(rank: int, key: str, value: str) -> Claim:
-    """Say something of a rank that is compared."""
-    who = Who(rank=rank, trust=Trust.ENVIRONMENT, host="n", pid=100 + rank)
-    return Claim(about=f"fingerprint:{key}", value=value, who=who, source=Source(file="claims"))
+def about(rank: int) -> Who:
+    """Say who a rank is."""
+    return Who(rank=rank, trust=Trust.ENVIRONMENT, host="n", pid=100 + rank)
+
+
+def version(rank: int, name: SettingName, value: str) -> Setting:
+    """Say what version a rank has."""
+    return Setting(name=name, value=value, who=about(rank), source=Source(file="claims"))
+
+
+def nccl_library(rank: int, path: str, build: str) -> Library:
+    """Say which NCCL a rank has loaded."""
+    source = Source(file="claims")
+    return Library(name="libnccl.so", path=path, build=build, who=about(rank), source=source)
 
 
 def ranks(count: int = 4, **environ: dict[int, str]) -> list[Fact]:
@@ -69,7 +80,7 @@ def of(report: Report, signature: str) -> list[tuple[tuple[int, ...] | None, str
 def test_a_minority_with_another_nccl_is_named() -> None:
     """One rank of four with another NCCL release is the one to look at."""
     versions = ["2.27.5", "2.27.5", "2.26.2", "2.27.5"]
-    report = report_of([*ranks(), *(claim(r, "nccl", v) for r, v in enumerate(versions))])
+    report = report_of([*ranks(), *(version(r, "nccl", v) for r, v in enumerate(versions))])
 
     assert of(report, "nccl-versions-differ") == [
         ((2,), "Rank 2 runs NCCL 2.26.2, the others 2.27.5")
@@ -80,18 +91,16 @@ def test_a_minority_with_another_nccl_is_named() -> None:
 def test_halves_name_nobody() -> None:
     """With two and two, neither half is the odd one."""
     versions = ["2.27.5", "2.27.5", "2.26.2", "2.26.2"]
-    report = report_of([*ranks(), *(claim(r, "nccl", v) for r, v in enumerate(versions))])
+    report = report_of([*ranks(), *(version(r, "nccl", v) for r, v in enumerate(versions))])
 
     assert of(report, "nccl-versions-differ")[0][0] is None
 
 
 def test_differences_that_seldom_matter_are_one_line() -> None:
     """Another driver, patch release or build is told in a note and accuses nobody."""
-    told = [claim(r, "driver", "570.86" if r else "560.35") for r in range(4)]
-    told += [claim(r, "nccl", "2.27.5" if r < 2 else "2.27.3") for r in range(4)]
-    told += [
-        claim(r, "libnccl.so", f"/a/libnccl.so.2, build {'aa' if r else 'bb'}") for r in range(4)
-    ]
+    told = [version(r, "driver", "570.86" if r else "560.35") for r in range(4)]
+    told += [version(r, "nccl", "2.27.5" if r < 2 else "2.27.3") for r in range(4)]
+    told += [nccl_library(r, "/a/libnccl.so.2", "aa" if r else "bb") for r in range(4)]
 
     report = report_of([*ranks(), *told])
 
@@ -104,7 +113,7 @@ def test_differences_that_seldom_matter_are_one_line() -> None:
 
 def test_the_place_of_a_library_is_no_difference() -> None:
     """The same build at another path is the same library."""
-    told = [claim(r, "libnccl.so", f"/env{r}/libnccl.so.2, build aa") for r in range(4)]
+    told = [nccl_library(r, f"/env{r}/libnccl.so.2", "aa") for r in range(4)]
 
     assert report_of([*ranks(), *told]).notes == ()
 
@@ -172,10 +181,8 @@ def test_versions_come_from_what_lies_beside_the_library(tmp_path: Path) -> None
     (proc / "7/maps").write_text(MAPS.replace("/env/site-packages", str(site)))
     member = Member(pid=7, ppid=1, role=Role.RANK, rank=0)
 
-    told = {
-        c.about.partition(":")[2]: c.value
-        for c in Fingerprints(Host(Proc(str(proc))), "n").claims([member])
-    }
+    facts = Fingerprints(Host(Proc(str(proc))), "n").facts([member])
+    told = {f.name: f.value if isinstance(f, Setting) else str(f) for f in facts}
 
     assert (told["nccl"], told["torch"], told["cuda"]) == ("2.27.5", "2.9.1+cu128", "12.8")
     assert told["driver"] == "570.86.10"

@@ -27,8 +27,9 @@ from fr_docs import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from whyhang.analyzer.facts import Setting, UnsafeDump
 from whyhang.analyzer.ledger import Verdict, judge
-from whyhang.analyzer.model import Call, CallState, Claim, Group, Track, Trust
+from whyhang.analyzer.model import Call, CallState, Group, Track, Trust
 from whyhang.collectors.flight_recorder import builder as fr_builder
 from whyhang.collectors.flight_recorder import torch_dump as fr_torch
 from whyhang.collectors.flight_recorder import unpickle as fr_pickle
@@ -197,10 +198,8 @@ def test_fields_are_looked_for_and_versions_not_compared(version: str) -> None:
     (track,) = tracks(pickled(top, [entry(0, flavour="new"), open_entry(1, flavour="new")]))
 
     assert (track.enqueued, track.completed) == (2, 1)
-    claims = {f.about: f.value for f in facts(pickled(top, [entry(0)])) if isinstance(f, Claim)}
-    assert claims == {
-        "flight_recorder_version": version, "nccl_version": "2.21.5", "backend": "nccl",
-    }  # fmt: skip
+    settings = [f for f in facts(pickled(top, [entry(0)])) if isinstance(f, Setting)]
+    assert {f.name: f.value for f in settings} == {"nccl": "2.21.5", "backend": "nccl"}
 
 
 def test_json_has_texts_for_numbers_and_no_stacks() -> None:
@@ -474,9 +473,8 @@ def test_a_dump_that_asks_for_code_is_refused_by_name(
 
     found = facts(data)
 
-    assert [(f.about, f.value) for f in found if isinstance(f, Claim)] == [
-        ("unsafe-dump", f"{os.system.__module__}.system")
-    ]
+    unsafe = [f.code for f in found if isinstance(f, UnsafeDump)]
+    assert unsafe == [f"{os.system.__module__}.system"]
     assert "it was not run" in gaps(found)[0].why
     assert not (tmp_path / "owned").exists()
 
@@ -489,7 +487,7 @@ def test_the_fast_way_refuses_code_as_well() -> None:
     crafted = crafted[:at] + b"cposix\nsystem\n0" + crafted[at:]
 
     assert fr_torch.build(crafted) is None
-    assert [f.value for f in facts(crafted) if isinstance(f, Claim)] == ["posix.system"]
+    assert [f.code for f in facts(crafted) if isinstance(f, UnsafeDump)] == ["posix.system"]
 
 
 def nested(count: int) -> bytes:

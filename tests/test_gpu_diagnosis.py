@@ -13,8 +13,8 @@ from rich.console import Console
 from small_jobs import ALL_REDUCE, BROADCAST, ELSEWHERE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.commands.diagnose import Diagnose, report_on
+from whyhang.analyzer.facts import DriverSilence, GpuAddress, Setting
 from whyhang.analyzer.model import (
-    Claim,
     Fact,
     Frame,
     Gap,
@@ -31,7 +31,7 @@ ALL = dict.fromkeys(range(8), ALL_REDUCE)
 SPINS = {"busy": "100 %", "memory_busy": "0 %", "power": "118.20 W"}
 RESTS = {"busy": "0 %", "memory_busy": "0 %", "power": "71.00 W"}
 WORKS = {"busy": "100 %", "memory_busy": "40 %", "power": "640.00 W"}
-NCCL = Claim(about="backend", value="nccl", who=Who(), source=Source(file="x"))
+NCCL = Setting(name="backend", value="nccl", who=Who(), source=Source(file="x"))
 
 
 def states(
@@ -372,8 +372,8 @@ def test_ranks_by_environment() -> None:
 def test_ranks_by_nccl() -> None:
     """The PCI address in a rank's NCCL lines beats its environment, and the conflict is said."""
     bus = f"0000:{BUSES[6].lower()}:00"
-    claim = Claim(about="gpu-bus", value=bus, who=Who(pid=1001), source=Source(file="nccl.log"))
-    facts: list[Fact] = [process(1), dump(1, ALL_REDUCE), NCCL, claim]
+    gpu = GpuAddress(bus=bus, who=Who(pid=1001), source=Source(file="nccl.log"))
+    facts: list[Fact] = [process(1), dump(1, ALL_REDUCE), NCCL, gpu]
     case = case_of([*facts, *gpus(node(first_pid=77000))])
 
     assert case.job.gpus.by_member == {0: 6}
@@ -471,13 +471,12 @@ def options() -> argparse.Namespace:
 
 def test_a_driver_that_hangs_is_evidence() -> None:
     """What did not come back from the driver makes hardware the cause on that host."""
-    claim = Claim(
-        about="gpu-driver-hangs",
-        value="nvidia-smi -q -x did not come back in 3.1 s and sleeps in the kernel",
+    silence = DriverSilence(
+        says="nvidia-smi -q -x did not come back in 3.1 s and sleeps in the kernel",
         who=Who(host="node7"),
         source=Source(file="node7/claims.json", line=3),
     )
-    first = job([claim]).findings[0]
+    first = job([silence]).findings[0]
 
     assert (first.signature, first.culprit_ranks) == ("gpu-driver-hangs", None)
     assert "node7" in first.title

@@ -16,7 +16,8 @@ import pytest
 from gpu_docs import LINKS, TOPOLOGY, node, table
 
 from whyhang.analyzer.commands import live
-from whyhang.analyzer.model import Claim, Fact, Gap, Process, Role, Source, ThreadState, Who
+from whyhang.analyzer.facts import DriverSilence
+from whyhang.analyzer.model import Fact, Gap, Process, Role, Source, ThreadState, Who
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.collectors.files.bundle import Bundle, write_bundle
 from whyhang.collectors.gpu import probe
@@ -122,10 +123,10 @@ def test_what_sleeps_in_the_kernel_is_evidence(
     monkeypatch.setattr(gpus, "asleep", lambda pid: " in rm_gsp_wait")
     watch = watched(extra=0.2)
 
-    (claim,) = watch.claims
-    assert claim.about == "gpu-driver-hangs"
-    assert "nvidia-smi -q -x did not come back" in claim.value
-    assert "rm_gsp_wait" in claim.value
+    (silence,) = watch.statements
+    assert isinstance(silence, DriverSilence)
+    assert "nvidia-smi -q -x did not come back" in silence.says
+    assert "rm_gsp_wait" in silence.says
     assert not watch.gaps
 
 
@@ -272,7 +273,7 @@ def test_garbage_costs_nothing_else(fake: Callable[[str], None], tmp_path: Path)
     assert any(entry.kind == "py-spy" for entry in bundle.manifest.files)
 
 
-def test_claims_of_a_hanging_driver_are_in_the_bundle(
+def test_that_the_driver_hangs_is_in_the_bundle(
     fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The evidence that the driver hangs survives the bundle."""
@@ -282,8 +283,7 @@ def test_claims_of_a_hanging_driver_are_in_the_bundle(
     monkeypatch.setattr("whyhang.collectors.live.capture.EXTRA", 0.3)
     bundle, _ = taken(tmp_path)
 
-    claims = [f for f in live._read(bundle) if isinstance(f, Claim)]
-    assert "gpu-driver-hangs" in {claim.about for claim in claims}
+    assert any(isinstance(fact, DriverSilence) for fact in live._read(bundle))
 
 
 FAKE_NVML = """

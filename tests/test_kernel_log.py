@@ -13,8 +13,9 @@ from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang import signatures
+from whyhang.analyzer.facts import GpuAddress
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import Claim, Fact, Process, Role, Source, Trust, Who
+from whyhang.analyzer.model import Fact, Process, Role, Source, Trust, Who
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.signature import Kind
 from whyhang.collectors.live import kernel
@@ -138,7 +139,7 @@ def test_a_gpu_is_tied_to_its_rank_by_its_address() -> None:
     line = f"2026-07-01T13:06:53.123456+00:00 node7 kernel: {FALLEN}\n"
     other = line.replace("1b:00", "1c:00")
     who = Who(host="node7", pid=101)
-    bus = Claim(about="gpu-bus", value="0000:1b:00", who=who, source=Source(file="nccl.log"))
+    bus = GpuAddress(bus="0000:1b:00", who=who, source=Source(file="nccl.log"))
 
     assert diagnosis(line, bus).findings[0].culprit_ranks == (1,)
     assert diagnosis(other, bus).findings[0].culprit_ranks is None

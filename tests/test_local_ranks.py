@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from whyhang.analyzer.facts import LastLine, WorldSize
 from whyhang.analyzer.local_ranks import numbered
-from whyhang.analyzer.model import Claim, Fact, LogLine, Source, StackDump, Trust, Who, replace
+from whyhang.analyzer.model import Fact, LogLine, Source, StackDump, Trust, Who, replace
 
 SOURCE = Source(file="job.log")
 
@@ -38,7 +39,7 @@ def test_lines_that_name_both() -> None:
 def test_no_conclusion() -> None:
     """Two hosts, a larger world, a rank beyond, or a hole: the local rank stays one."""
     four: list[Fact] = [dump(n) for n in range(4)]
-    world = Claim(about="world_size", value="8", who=Who(), source=SOURCE)
+    world = WorldSize(size=8, who=Who(), source=SOURCE)
     beyond = LogLine(who=Who(rank=7, trust=Trust.PREFIX), text="x", source=SOURCE)
 
     for facts in (
@@ -54,7 +55,7 @@ def test_no_conclusion() -> None:
 def test_silent_files_of_the_others() -> None:
     """A log without a telling line shows that its rank is there, so nobody is missing."""
     ends: list[Fact] = [
-        Claim(about="log-end", value="step 3", who=Who(local_rank=n), source=SOURCE) for n in (0, 1)
+        LastLine(text="step 3", ends_log=True, who=Who(local_rank=n), source=SOURCE) for n in (0, 1)
     ]
 
     assert ranks([*ends, dump(2)]) == [2]
@@ -67,15 +68,15 @@ def test_a_file_of_its_own_tells_whose_all_of_it_is() -> None:
     named = LogLine(
         who=Who(rank=11, trust=Trust.PREFIX, local_rank=3, host="b"), text="x", source=log
     )
-    end = Claim(about="log-end", value="step 7", who=Who(local_rank=3), source=log)
+    end = LastLine(text="step 7", ends_log=True, who=Who(local_rank=3), source=log)
     other = replace(end, who=Who(local_rank=2), source=Source(file="other/2/stderr.log"))
 
-    found = [fact.who.rank for fact in numbered([named, end]) if isinstance(fact, Claim)]
+    found = [fact.who.rank for fact in numbered([named, end]) if isinstance(fact, LastLine)]
     assert found == [11]
     two_hosts = replace(named, who=replace(named.who, rank=1, host="a"), source=other.source)
     found = [
         fact.who.rank
         for fact in numbered([named, end, two_hosts, replace(other, source=SOURCE)])
-        if isinstance(fact, Claim)
+        if isinstance(fact, LastLine)
     ]
     assert found == [11, None]

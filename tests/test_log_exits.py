@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.model import Claim, Exit, Trust, Who
+from whyhang.analyzer.facts import ProcessRank, RootCause
+from whyhang.analyzer.model import Exit, Trust, Who
 
 ROW = """\
 [{number}]:
@@ -41,10 +42,8 @@ def test_torchruns_table() -> None:
     assert "-9 (pid: 22) (SIGKILL)" in TABLE.splitlines()[(second.source.line or 0) - 1]
     assert second.quote == "exitcode  : -9 (pid: 22) (SIGKILL)"
     assert second.time == pytest.approx(1795228174.0)
-    roots = [claim.value for claim in of(facts, Claim) if claim.about == "root_cause_rank"]
-    assert roots == ["1"]
-    ranks = {c.who.pid: c.value for c in of(facts, Claim) if c.about == "rank"}
-    assert ranks == {21: "0", 22: "1"}
+    assert [fact.who.rank for fact in of(facts, RootCause)] == [1]
+    assert {fact.who.pid: fact.rank for fact in of(facts, ProcessRank)} == {21: 0, 22: 1}
 
 
 def test_the_old_table() -> None:

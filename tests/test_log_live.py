@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.model import CallState, Claim, Exit, Fact, LogLine, Track
+from whyhang.analyzer.facts import RootCause
+from whyhang.analyzer.model import CallState, Exit, Fact, LogLine, Track
 from whyhang.collectors.logs.python import EXCEPTION
 
 pytest.importorskip("torch")
@@ -74,7 +75,7 @@ def test_an_exception_on_one_rank(tmp_path: Path, options: tuple[str, ...]) -> N
     ends = {fact.who.rank: (fact.exitcode, fact.signal) for fact in of(facts, Exit)}
     # torch sometimes aborts while it tears down after the exception; the launcher says which.
     assert ends[1] in {(1, None), (None, 6)}
-    assert ("root_cause_rank", "1") in {(c.about, c.value) for c in of(facts, Claim)}
+    assert 1 in {fact.who.rank for fact in of(facts, RootCause)}
 
 
 def test_a_killed_rank(tmp_path: Path) -> None:

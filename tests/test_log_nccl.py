@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from log_docs import of, read_log
 
+from whyhang.analyzer.facts import (
+    NcclPhase,
+    NcclSetup,
+    ProcessRank,
+    Setting,
+    SettingName,
+    WorldSize,
+)
 from whyhang.analyzer.ledger import Verdict, judge
 from whyhang.analyzer.local_ranks import numbered
-from whyhang.analyzer.model import CallState, Claim, Exit, Fact, Group, Track
+from whyhang.analyzer.model import CallState, Exit, Fact, Group, Track, Who
 from whyhang.collectors.logs import coll as log_coll
 
 INIT = (
@@ -32,8 +40,16 @@ def tracks(facts: list[Fact], kind: str) -> dict[int | None, Track]:
     return {track.who.rank: track for track in of(facts, Track) if track.kind == kind}
 
 
-def claims(facts: list[Fact], about: str) -> list[str]:
-    return [claim.value for claim in of(facts, Claim) if claim.about == about]
+def settings(facts: list[Fact], name: SettingName) -> list[str]:
+    return [fact.value for fact in of(facts, Setting) if fact.name == name and fact.who == Who()]
+
+
+def sizes(facts: list[Fact]) -> list[int]:
+    return [fact.size for fact in of(facts, WorldSize)]
+
+
+def ranks_by_pid(facts: list[Fact]) -> dict[int | None, int]:
+    return {fact.who.pid: fact.rank for fact in of(facts, ProcessRank)}
 
 
 def test_ranks_of_processes() -> None:
@@ -41,13 +57,13 @@ def test_ranks_of_processes() -> None:
     text = "node0:100:100 [0] NCCL INFO NCCL version 2.22.3+cuda12.6\n"
     text += "".join(init(rank, "START") + init(rank, "COMPLETE") for rank in range(4))
     facts = read_log(text)
-    told = {(c.who.host, c.who.pid): c.value for c in of(facts, Claim) if c.about == "rank"}
+    told = {(fact.who.host, fact.who.pid): fact.rank for fact in of(facts, ProcessRank)}
 
-    assert told[("node1", 103)] == "3"
+    assert told[("node1", 103)] == 3
     assert len(told) == 4
-    assert claims(facts, "world_size") == ["4"]
-    assert claims(facts, "nccl_version") == ["2.22.3"]
-    assert claims(facts, "backend") == ["nccl"]
+    assert sizes(facts) == [4]
+    assert settings(facts, "nccl") == ["2.22.3"]
+    assert settings(facts, "backend") == ["nccl"]
     assert of(facts, Group)[0].ranks == (0, 1, 2, 3)
 
 
@@ -62,13 +78,11 @@ def test_ranks_by_their_places_in_trees() -> None:
         ),
         line(1, 103, 1, "proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation"),
     ]
-    facts = read_log("".join(told))
-    ranks = {c.who.pid: c.value for c in of(facts, Claim) if c.about == "rank"}
-    assert ranks == {100: "0", 101: "1", 102: "2", 103: "3"}
+    assert ranks_by_pid(read_log("".join(told))) == {100: 0, 101: 1, 102: 2, 103: 3}
     other_group = line(0, 104, 4, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1")
-    assert claims(read_log("".join([*told, other_group])), "rank") == []
+    assert ranks_by_pid(read_log("".join([*told, other_group]))) == {}
     one_process = line(0, 100, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0")
-    assert claims(read_log("".join([*told, one_process])), "rank") == []
+    assert ranks_by_pid(read_log("".join([*told, one_process]))) == {}
 
 
 def test_who_never_began_and_who_never_ended() -> None:
@@ -101,8 +115,8 @@ def test_communicators_beside_each_other_are_not_the_job() -> None:
     )
     facts = read_log(text)
 
-    assert claims(facts, "rank") == []
-    assert claims(facts, "world_size") == []
+    assert ranks_by_pid(facts) == {}
+    assert sizes(facts) == []
 
 
 def test_how_many_calls_each_rank_has_made() -> None:
@@ -181,11 +195,11 @@ def test_the_size_of_the_job() -> None:
     )
     facts = read_log(text)
 
-    assert claims(facts, "world_size") == ["4"]
-    assert claims(facts, "torch_version") == ["2.6.0"]
-    assert claims(facts, "launcher") == ["torchrun"]
-    assert claims(read_log("torchrun --nproc_per_node 2 t.py\n"), "world_size") == ["2"]
-    assert claims(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n"), "world_size") == []
+    assert sizes(facts) == [4]
+    assert settings(facts, "torch") == ["2.6.0"]
+    assert settings(facts, "launcher") == ["torchrun"]
+    assert sizes(read_log("torchrun --nproc_per_node 2 t.py\n")) == [2]
+    assert sizes(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n")) == []
     assert of(facts, Exit) == []
 
 
@@ -232,6 +246,6 @@ def test_who_set_its_affinity_has_seen_all_ranks() -> None:
         )
     )
 
-    phases = [value.partition("\n")[0] for value in claims(read_log(text), "nccl-phase")]
+    phases = [stage.phase for stage in of(read_log(text), NcclSetup)]
 
-    assert phases == ["topology", "topology"]
+    assert phases == [NcclPhase.TOPOLOGY, NcclPhase.TOPOLOGY]

@@ -9,8 +9,9 @@ import pytest
 from log_docs import document, lines, read_log
 
 from whyhang import signatures
+from whyhang.analyzer.facts import NcclSetup
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import Claim, Gap, LogLine
+from whyhang.analyzer.model import Gap, LogLine
 from whyhang.collectors.logs import cache as log_cache
 from whyhang.collectors.logs import patience
 from whyhang.collectors.logs import search as log_search
@@ -278,10 +279,9 @@ def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = line.format(1) * 60_000 + line.format(2) + line.format(1) * 60_000 + line.format(3)
 
-    claims = [fact for fact in read_log(text) if isinstance(fact, Claim)]
+    stages = [fact for fact in read_log(text) if isinstance(fact, NcclSetup)]
 
-    pids = {claim.who.pid for claim in claims if claim.about == "nccl-phase"}
-    assert {1, 3} <= pids
+    assert {1, 3} <= {stage.who.pid for stage in stages}
 
 
 EVERYWHERE = (

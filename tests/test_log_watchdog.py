@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.model import CallState, Claim, Fact, Frame, Track
+from whyhang.analyzer.facts import TimedOutFirst
+from whyhang.analyzer.model import CallState, Fact, Frame, Track
 
 WORK = "WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, Timeout(ms)=600000)"
 CAUGHT = "Watchdog caught collective operation timeout: " + WORK + " ran for 600029 milliseconds"
@@ -150,7 +151,7 @@ def test_who_timed_out_first() -> None:
     )
     facts = read_log(text)
 
-    assert [c.value for c in of(facts, Claim) if c.about == "timed_out_first"] == ["5"]
+    assert [fact.rank for fact in of(facts, TimedOutFirst)] == [5]
     assert (tracks(facts)[0].enqueued, tracks(facts)[0].completed) == (9, 8)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer.model import Claim, Role, Source, Who
+from whyhang.analyzer.facts import NearLimit
+from whyhang.analyzer.model import Role, Source, Who
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.pressure import Pressure
 from whyhang.collectors.live.procfs import Proc
@@ -31,7 +32,7 @@ def said(
     write(group, **first)
     pressure = Pressure(Proc(str(tmp_path / "proc")), RANK, str(tmp_path / "cgroup"))
     write(group, **later)
-    return [claim.value for claim in pressure.claims("n1")]
+    return [fact.says for fact in pressure.facts("n1")]
 
 
 def test_a_quota_that_stops_a_rank_between_the_looks_is_said(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_a_shortage_stands_with_the_late_rank_only() -> None:
         process(1, environ=environ),
         dump(1, INIT),
         *(
-            Claim(about="pressure", value=f"short {pid}", who=Who(pid=pid), source=Source(file="x"))
+            NearLimit(says=f"short {pid}", who=Who(pid=pid), source=Source(file="x"))
             for pid in (1000, 1001)
         ),
     ]

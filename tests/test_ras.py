@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from log_docs import document, of
 from small_jobs import ALL_REDUCE, dump, process, report_of
 
-from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Track
+from whyhang.analyzer.facts import ProcessRank, RasReport
+from whyhang.analyzer.model import Fact, Gap, LogLine, Track
 from whyhang.analyzer.report import Report
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read_documents
@@ -328,7 +329,7 @@ def test_the_answers_of_the_dialogue_may_stand_in_front() -> None:
 
     for data in (BEHIND, answer({0: (1, 1), 1: (1, 1), 2: (1, 1), 3: (1, 1)})):
         assert RasReader().owns(document(said + data))
-        assert of(facts(said + data), Claim)
+        assert of(facts(said + data), RasReport)
 
 
 def test_a_subgroup_is_joined_to_the_job_by_its_processes() -> None:
@@ -378,7 +379,7 @@ def test_what_silenced_a_process_is_its_cause() -> None:
     for rank in range(4):
         stopped += [dump(rank, ALL_REDUCE), process(rank, state="T" if rank == 1 else "S")]
     silent = answer(dict.fromkeys((0, 2, 3), (9, 412)), unresponsive={1: 1})
-    told = [f for f in facts(silent) if not (isinstance(f, Claim) and f.about == "rank")]
+    told = [f for f in facts(silent) if not isinstance(f, ProcessRank)]
 
     first, second, *_ = report_of([*stopped, *told]).findings
 

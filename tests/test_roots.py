@@ -8,27 +8,32 @@ import json
 import pytest
 from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.model import IN_DEFAULT_GROUP, ROOT_CLAIM, Claim, Fact, Source, Trust, Who
+from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.model import Fact, Source, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.stacks.peers import StackPeers, peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
 
-def takes_for_root(rank: int, root: int, where: str = IN_DEFAULT_GROUP) -> Claim:
+def takes_for_root(rank: int, root: int, *, in_default_group: bool = True) -> RootArgument:
     """Say whom a rank takes for the sender."""
-    return Claim(
-        about=ROOT_CLAIM,
-        value=f"broadcast {root}{where}",
+    return RootArgument(
+        op="broadcast",
+        root=root,
+        in_default_group=in_default_group,
         who=Who(rank=rank, trust=Trust.ENVIRONMENT),
         source=Source(file=f"rank{rank}.json"),
     )
 
 
-def job(*roots: int, where: str = IN_DEFAULT_GROUP) -> list[Fact]:
+def job(*roots: int, in_default_group: bool = True) -> list[Fact]:
     """Make a job in which every rank waits in a broadcast from its root."""
-    claims = [takes_for_root(rank, root, where) for rank, root in enumerate(roots)]
-    return [*still(dict.fromkeys(range(len(roots)), BROADCAST)), *claims]
+    calls = [
+        takes_for_root(rank, root, in_default_group=in_default_group)
+        for rank, root in enumerate(roots)
+    ]
+    return [*still(dict.fromkeys(range(len(roots)), BROADCAST)), *calls]
 
 
 def test_the_rank_that_means_another_sender_is_to_blame() -> None:
@@ -52,7 +57,7 @@ def test_where_none_is_in_the_majority_none_is_blamed(roots: tuple[int, ...]) ->
 
 def test_groups_with_a_sender_each_do_not_disagree() -> None:
     """Two groups of two, each in a broadcast of its own first rank, is how meshes work."""
-    findings = report_of(job(0, 0, 2, 2, where="")).findings
+    findings = report_of(job(0, 0, 2, 2, in_default_group=False)).findings
 
     assert all(finding.signature != "root-differs" for finding in findings)
 
@@ -60,9 +65,9 @@ def test_groups_with_a_sender_each_do_not_disagree() -> None:
 def test_a_late_rank_comes_first() -> None:
     """While someone is elsewhere, whom the others take for the sender is not the cause."""
     stacks = {0: BROADCAST, 1: BROADCAST, 2: ELSEWHERE}
-    claims = [takes_for_root(0, 0), takes_for_root(1, 1)]
+    calls = [takes_for_root(0, 0), takes_for_root(1, 1)]
 
-    finding = report_of([*still(stacks), *claims]).findings[0]
+    finding = report_of([*still(stacks), *calls]).findings[0]
 
     assert finding.culprit_ranks == (2,)
 
@@ -70,9 +75,9 @@ def test_a_late_rank_comes_first() -> None:
 def test_who_has_passed_the_broadcast_tells_nothing_against_it() -> None:
     """A broadcast may let some ranks through: two that are left in it disagree."""
     stacks = {0: BROADCAST, 1: BARRIER, 2: BROADCAST, 3: BARRIER}
-    claims = [takes_for_root(0, 0), takes_for_root(2, 2)]
+    calls = [takes_for_root(0, 0), takes_for_root(2, 2)]
 
-    finding = report_of([*still(stacks), *claims]).findings[0]
+    finding = report_of([*still(stacks), *calls]).findings[0]
 
     assert finding.signature == "root-differs"
     assert finding.culprit_ranks is None
@@ -92,6 +97,6 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
     )
 
     assert StackPeers().sniff(document)
-    (claim,) = StackPeers().read(document)
-    assert isinstance(claim, Claim)
-    assert claim.value == "broadcast 3 in the default group"
+    (call,) = StackPeers().read(document)
+    assert isinstance(call, RootArgument)
+    assert (call.op, call.root, call.in_default_group) == ("broadcast", 3, True)

@@ -6,8 +6,8 @@ from log_docs import read_log
 from small_jobs import BARRIER, ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.describe import duration
+from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.model import (
-    Claim,
     Fact,
     Process,
     Source,
@@ -221,17 +221,19 @@ def test_a_setup_that_is_complete_or_has_led_to_steps_is_no_finding() -> None:
         assert not [f for f in nccl_report(last).findings if f.signature.startswith("nccl-start")]
 
 
-def joins(rank: int, size: int, place: str = "127.0.0.1:9") -> list[Fact]:
+HERE, FAR = Address(host="127.0.0.1", port=9), Address(host="10.0.0.1", port=9)
+
+
+def joins(rank: int, size: int, address: Address = HERE) -> InitArguments:
     """Say what a rank's call was given."""
     who, source = Who(rank=rank, pid=1000 + rank, trust=Trust.ENVIRONMENT), Source(file="claims")
-    told = {"joins_of": str(size), "meets_at": place}
-    return [Claim(about=a, value=v, who=who, source=source) for a, v in told.items()]
+    return InitArguments(world_size=size, address=address, who=who, source=source)
 
 
 def test_a_call_with_another_world_size_is_named() -> None:
     """No environment says so; the call itself was given four by one rank and three by two."""
     facts = ready(dict.fromkeys(range(3), INIT))
-    calls = [claim for rank in range(3) for claim in joins(rank, 4 if rank == 1 else 3)]
+    calls = [joins(rank, 4 if rank == 1 else 3) for rank in range(3)]
     first = report_of([*facts, *calls]).findings[0]
     assert (first.category, first.culprit_ranks) == ("init-world-size-mismatch", (1,))
 
@@ -239,18 +241,18 @@ def test_a_call_with_another_world_size_is_named() -> None:
 def test_a_rank_that_is_counted_and_nobody_is_misses() -> None:
     """All who came join a world of four on this host; on another host rank 3 may well be."""
     facts = ready(dict.fromkeys(range(3), INIT))
-    here = [claim for rank in range(3) for claim in joins(rank, 4)]
+    here = [joins(rank, 4) for rank in range(3)]
     first = report_of([*facts, *here]).findings[0]
     assert (first.category, first.culprit_ranks) == ("init-missing-rank", (3,))
     assert first.signature == "init-joins-too-many"
-    far = [claim for rank in range(3) for claim in joins(rank, 4, "10.0.0.1:9")]
+    far = [joins(rank, 4, FAR) for rank in range(3)]
     assert "init-joins-too-many" not in {f.signature for f in report_of([*facts, *far]).findings}
 
 
 def test_a_file_that_counts_no_more_than_came_tells_of_the_missing_rank() -> None:
     """Whoever joins through a file is counted in it, from whatever host."""
     facts = ready(dict.fromkeys(range(3), INIT))
-    calls = [claim for rank in range(3) for claim in joins(rank, 4, "file:///shared/meet")]
+    calls = [joins(rank, 4, Address(file="/shared/meet")) for rank in range(3)]
     file = FileView(
         who=Who(),
         source=Source(file="file_stores.json"),

@@ -15,7 +15,6 @@ from whyhang.analyzer.case import Case, Standing
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.absent import absent
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
-from whyhang.analyzer.match.claim import claimed
 from whyhang.analyzer.match.company import went_on
 from whyhang.analyzer.match.environ import differs, generations, same_rank
 from whyhang.analyzer.match.exit import (
@@ -69,6 +68,7 @@ from whyhang.analyzer.match.sockets import not_connected
 from whyhang.analyzer.match.steps import in_another_step
 from whyhang.analyzer.match.together import all_arrived, creates_group, mismatch, unpaired
 from whyhang.analyzer.match.unlike import unlike
+from whyhang.analyzer.match.unsafe_dump import asks_for_code
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.signature import Hit, Kind, Matcher, Signature
@@ -113,11 +113,11 @@ __all__ = [
     "all_idle",
     "all_spin",
     "alone_at_work",
+    "asks_for_code",
     "at_ease",
     "awaits_unrecorded",
     "blocked_in",
     "both",
-    "claimed",
     "creates_group",
     "cut_off",
     "different_groups",

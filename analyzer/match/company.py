@@ -5,8 +5,9 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.ends import LOST_PEER
+from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import Claim, LogLine, Record, Who
+from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 
@@ -29,7 +30,11 @@ class WentOn(Record):
         """Give one hit for the ranks that did not wait."""
         lines = case.job.lines_with(self.patterns) if self.patterns else _timed_out(case)
         waited = {line.who.rank for line in lines if line.who.rank is not None}
-        last = _last_words(case, ("log-end",) if self.own_logs else ("log-end", "last-words"))
+        last = {
+            line.who.rank: line
+            for line in case.job.of(LastLine)
+            if line.who.rank is not None and (line.ends_log or not self.own_logs)
+        }
         lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
         others = sorted(last.keys() - waited - lost)
         few = len(others) * 2 <= len(waited) or (len(others) == len(waited) == 1)
@@ -37,9 +42,9 @@ class WentOn(Record):
             return ()
         members = [case.job.member_of(Who(rank=rank)) for rank in others]
         spoken = [
-            Evidence(source=said.source.file, line=said.source.line, rank=rank, quote=said.value)
+            Evidence(source=line.source.file, line=line.source.line, rank=rank, quote=line.text)
             for rank in others
-            for said in (last[rank],)
+            for line in (last[rank],)
         ]
         return (
             Hit(
@@ -67,15 +72,6 @@ def _timed_out(case: Case) -> list[LogLine]:
 
 def _size(case: Case) -> int:
     return case.job.world_size or 0
-
-
-def _last_words(case: Case, kinds: tuple[str, ...]) -> dict[int, Claim]:
-    """Give what each rank says last, as far as its log tells it."""
-    found: dict[int, Claim] = {}
-    for claim in case.job.claims:
-        if claim.about in kinds and claim.who.rank is not None:
-            found[claim.who.rank] = claim
-    return found
 
 
 def went_on(*patterns: str, own_logs: bool = False) -> WentOn:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.ends import LOST_PEER, WAITED
+from whyhang.analyzer.facts import RootCause
 from whyhang.analyzer.model import Exit, LogLine
 
 _OF_COLLECTIVES = lazy_re.compile(
@@ -57,11 +58,12 @@ def first_to_fail(case: Case) -> tuple[int, ...]:
     times = [exit_.time for exit_ in ended.values()]
     if len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times):
         return tuple(sorted(ended))
-    told = {int(c.value) for c in case.job.claims if c.about == "root_cause_rank"} & ended.keys()
-    known = [time for rank in told if (time := ended[rank].time) is not None]
-    if len(known) == len(told) > 1:  # each host's launcher names its own: the earliest failed first
-        told = {rank for rank in told if (ended[rank].time or 0) <= min(known) + CLOCKS}
-    return tuple(sorted(told))
+    roots = {rank for fact in case.job.of(RootCause) if (rank := fact.who.rank) in ended}
+    known = [time for rank in roots if (time := ended[rank].time) is not None]
+    if len(known) == len(roots) > 1:
+        # Each host's launcher names its own: the earliest failed first.
+        roots = {rank for rank in roots if (ended[rank].time or 0) <= min(known) + CLOCKS}
+    return tuple(sorted(roots))
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
+from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.match.stands import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
@@ -18,7 +19,9 @@ class SameRank(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks that are claimed twice; the number is to blame."""
-        told = {c.who.pid: int(c.value) for c in case.job.claims if c.about == "joins_as"}
+        told = {
+            fact.who.pid: fact.rank for fact in case.job.of(InitArguments) if fact.rank is not None
+        }
         claims: dict[int, list[Member]] = defaultdict(list)
         for member in case.job.members:
             rank = told.get(member.pid, member.rank)

@@ -9,6 +9,7 @@ from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.ends import EXCEPTION, LOST_PEER, is_own_exception
+from whyhang.analyzer.facts import LastLine, Setting, SignOfLife, TrainingOutput, WorldSize
 from whyhang.analyzer.match.ended import failed, first_to_fail, raised_by
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record, Who, replace
@@ -170,16 +171,16 @@ class WentSilent(Record):
         """Give one hit for the ranks that said nothing of trouble."""
         told = [line for line in case.job.lines if LOST_PEER.search(line.text)]
         survivors = {line.who.rank for line in told if line.who.rank is not None}
-        ends = {c.who.rank: c for c in case.job.claims if c.about in ("log-end", "last-words")}
+        ends = {end.who.rank: end for end in case.job.of(LastLine)}
         speakers = _speakers(case)
         silent = sorted(rank for rank in ends if rank is not None and rank not in speakers)
         if not silent or not survivors or len(silent) > len(ends) // 2:
             return ()
-        if all(FINISHED.search(ends[rank].value) for rank in silent) is not self.finished:
+        if all(FINISHED.search(ends[rank].text) for rank in silent) is not self.finished:
             return ()
         members = [case.job.member_of(Who(rank=rank)) for rank in silent]
         quotes = [
-            Evidence(source=end.source.file, line=end.source.line, rank=rank, quote=end.value)
+            Evidence(source=end.source.file, line=end.source.line, rank=rank, quote=end.text)
             for rank in silent
             for end in (ends[rank],)
         ]
@@ -233,14 +234,14 @@ class QuietLogs(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
         ends = [
-            claim
-            for claim in case.job.claims
-            if claim.about == "log-end" and not claim.source.file.endswith(NO_LOGS)
+            end
+            for end in case.job.of(LastLine)
+            if end.ends_log and not end.source.file.endswith(NO_LOGS)
         ]
         inside = any(spot.inside for spot in case.ledger.spots.values())
         raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
         looked_at = any(member.dumps or member.processes for member in case.job.members)
-        bad = any(BARE_ERROR.search(c.value) or BAD_END.search(c.value) for c in ends)
+        bad = any(BARE_ERROR.search(end.text) or BAD_END.search(end.text) for end in ends)
         if not ends or inside or raised_any or bad or looked_at or case.job.exits:
             return ()
         if any(track.kind == "nccl-coll" for track in case.job.tracks):
@@ -248,18 +249,23 @@ class QuietLogs(Record):
         if _has_begun(case) is not self.started:
             return ()
         quotes = [
-            Evidence(source=c.source.file, line=c.source.line, rank=c.who.rank, quote=c.value)
-            for c in ends[:MAX_QUOTES]
+            Evidence(
+                source=end.source.file, line=end.source.line, rank=end.who.rank, quote=end.text
+            )
+            for end in ends[:MAX_QUOTES]
         ]
         return (Hit(evidence=tuple(quotes), names_culprit=False),)
 
 
 def _has_begun(case: Case) -> bool:
     """Tell whether the job is seen to work, or these are logs, with known lines, of no rank."""
-    said = {claim.about for claim in case.job.claims}
-    ranks = any(c.about == "log-end" and c.who.rank is not None for c in case.job.claims)
-    started = said & {"world_size", "launcher", "program", "nccl_version"}
-    return "sign-of-life" in said or (bool(case.job.lines) and not (ranks or started))
+    job = case.job
+    if job.of(SignOfLife):
+        return True
+    ranks = any(end.ends_log and end.who.rank is not None for end in job.of(LastLine))
+    settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))
+    started = any((settings, job.of(WorldSize), job.of(TrainingOutput)))
+    return bool(job.lines) and not (ranks or started)
 
 
 def quiet_logs(*, started: bool = True) -> QuietLogs:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.facts import DriverSilence
 from whyhang.analyzer.gpus import HOW, Device
 from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import Record, fold
@@ -396,10 +397,10 @@ class DriverHangs(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all hosts where it was so; the ranks there are where it shows."""
-        said = [claim for claim in case.job.claims if claim.about == "gpu-driver-hangs"]
-        if not said:
+        silent = case.job.of(DriverSilence)
+        if not silent:
             return ()
-        hosts = {claim.who.host for claim in said}
+        hosts = {fact.who.host for fact in silent}
         members = tuple(m.id for m in case.job.members if m.host in hosts)
         shown = ", ".join(sorted(host for host in hosts if host))
         return (
@@ -408,10 +409,10 @@ class DriverHangs(Record):
                 affected=waiters_for(case),
                 names_culprit=False,
                 evidence=tuple(
-                    Evidence(source=c.source.file, line=c.source.line, quote=c.value)
-                    for c in said[:SHOWN]
+                    Evidence(source=fact.source.file, line=fact.source.line, quote=fact.says)
+                    for fact in silent[:SHOWN]
                 ),
-                fields={"hosts": shown or "the host", "says": said[0].value},
+                fields={"hosts": shown or "the host", "says": silent[0].says},
             ),
         )
 

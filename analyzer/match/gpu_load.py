@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import activity, call_of, evidence_of, location_of
+from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
 from whyhang.analyzer.match.stands import waiters_for
@@ -300,7 +301,7 @@ class AllIdle(Record):
         load = load_of(case)
         if len(load.idle) < 2 or load.busy or load.others or not _undecided(case):
             return ()
-        backends = {claim.value for claim in case.job.claims if claim.about == "backend"}
+        backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
         kinds = {meeting.kind for meeting in case.picture.meetings}
         if "gloo" in backends or not kinds or not kinds <= _LAUNCHING:
             return ()

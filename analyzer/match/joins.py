@@ -7,14 +7,13 @@ from collections import Counter
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
+from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.match.stands import waiters_for
-from whyhang.analyzer.model import Claim, Record
+from whyhang.analyzer.model import Record, Source
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.store_keys import clients
 from whyhang.analyzer.waits import WaitKind
-
-JOINS_OF, MEETS_AT = "joins_of", "meets_at"  # the names of the claims
 
 
 class JoinsDiffer(Record):
@@ -22,14 +21,13 @@ class JoinsDiffer(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the members that differ from the most; a tie names nobody."""
-        calls = _told(case, JOINS_OF)
-        sizes = {number: claim.value for number, claim in calls.items()}
+        sizes = {number: size for number, (size, _) in _world_sizes(case).items()}
         if len(set(sizes.values())) < 2:
             return ()
         for member in case.job.members:  # who is through its call was started with this one
             told = member.processes[-1].environ.get("WORLD_SIZE", "") if member.processes else ""
             if told.isdecimal():
-                sizes.setdefault(member.id, told)
+                sizes.setdefault(member.id, int(told))
         counts = Counter(sizes.values()).most_common()
         if len(counts) < 2 or case.picture.progress:
             return ()
@@ -37,7 +35,7 @@ class JoinsDiffer(Record):
         odd = tuple(number for number, size in sizes.items() if size != usual)
         others = tuple(number for number in waiters_for(case) if number not in odd)
         fields = subject_fields(case, [case.stands[number] for number in odd], others)
-        fields |= {"theirs": sizes[odd[0]], "usual": usual}
+        fields |= {"theirs": str(sizes[odd[0]]), "usual": str(usual)}
         shown = (*odd[:3], *(number for number in sizes if number not in odd))
         return (
             Hit(
@@ -68,18 +66,18 @@ class JoinsTooMany(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks that nobody is."""
-        told = _told(case, JOINS_OF)
-        sizes = {claim.value for claim in told.values()}
+        given = _world_sizes(case)
+        sizes = {size for size, _ in given.values()}
         picture = case.picture
         starting = bool(picture.meetings) and all(m.kind is WaitKind.INIT for m in picture.meetings)
         if len(sizes) != 1 or not starting or picture.roots or picture.progress or case.job.gone:
             return ()
-        size = int(sizes.pop())
+        size = sizes.pop()
         here = {member.rank for member in case.job.members}
         missing = tuple(rank for rank in range(size) if rank not in here)
         if not missing or None in here or not _all_came(case):
             return ()
-        stands = [case.stands[number] for number in told]
+        stands = [case.stands[number] for number in given]
         fields = subject_fields(case, stands[:1], waiters_for(case))
         fields |= {
             "who": ranks_in_words(missing),
@@ -91,7 +89,7 @@ class JoinsTooMany(Record):
             Hit(
                 ranks=missing,
                 affected=tuple(waiters_for(case)),
-                evidence=tuple(_quote(case, number, str(size)) for number in list(told)[:4]),
+                evidence=tuple(_quote(case, number, size) for number in list(given)[:4]),
                 location=location_of(case, stands[0]),
                 fields=fields,
             ),
@@ -103,18 +101,22 @@ def joins_too_many() -> JoinsTooMany:
     return JoinsTooMany()
 
 
-def _told(case: Case, about: str) -> dict[int, Claim]:
-    """Give what the calls of members were given, by member."""
-    found: dict[int, Claim] = {}
-    for claim in case.job.claims:
-        member = case.job.member_of(claim.who) if claim.about == about else None
-        if member is not None and (about != JOINS_OF or claim.value.isdecimal()):
-            found.setdefault(member.id, claim)
+def _world_sizes(case: Case) -> dict[int, tuple[int, Source]]:
+    """Give the world sizes that the calls of members were given, by member."""
+    found: dict[int, tuple[int, Source]] = {}
+    for call in case.job.of(InitArguments):
+        member = case.job.member_of(call.who)
+        if member is not None and call.world_size is not None:
+            found.setdefault(member.id, (call.world_size, call.source))
     return found
 
 
 def _all_came(case: Case) -> bool:
-    places = [claim.value for claim in _told(case, MEETS_AT).values()]
+    places = [
+        call.address
+        for call in case.job.of(InitArguments)
+        if call.address is not None and case.job.member_of(call.who) is not None
+    ]
     views = [view for view in case.job.stores if view.outcome == "answered"]
     here = len(case.job.members)
     counted = any(clients(view) == here for view in views)
@@ -122,18 +124,16 @@ def _all_came(case: Case) -> bool:
     return counted or (bool(places) and all(_is_loopback(place) for place in places))
 
 
-def _is_loopback(place: str) -> bool:
-    host = place.rpartition(":")[0].strip("[]")
+def _is_loopback(place: Address) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(place.host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return place.host == "localhost"
 
 
-def _quote(case: Case, number: int, size: str) -> Evidence:
+def _quote(case: Case, number: int, size: int) -> Evidence:
     member = case.member(number)
-    claim = _told(case, JOINS_OF).get(number)
-    source = claim.source if claim is not None else member.processes[-1].source
+    _, source = _world_sizes(case).get(number) or (size, member.processes[-1].source)
     return Evidence(
         source=source.file,
         line=source.line,

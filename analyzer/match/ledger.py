@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_location
+from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.graph import CallRef
 from whyhang.analyzer.heard import heard, snapshot
 from whyhang.analyzer.ledger import Finding, Verdict
@@ -146,7 +147,7 @@ class OnlySetUp(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
         kinds = {track.kind for track in case.job.tracks}
-        lives = any(claim.about == "sign-of-life" for claim in case.job.claims)
+        lives = case.job.of(SignOfLife)
         return (Hit(names_culprit=False),) if kinds == {"nccl-init"} and not lives else ()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.facts import GpuAddress, ProcessRank
 from whyhang.analyzer.gpus import same_host
 from whyhang.analyzer.match.ended import raised_by
 from whyhang.analyzer.model import LogLine, Record, Who
@@ -123,9 +124,9 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
         if device.now("bus") == address and same_host(device.host, line.who.host)
     ]
     found = {number for device in devices for number in device.members}
-    for claim in case.job.claims:
-        if claim.about == "gpu-bus" and claim.value[-10:].lower() == address:
-            member = case.job.member_of(claim.who)
+    for fact in case.job.of(GpuAddress):
+        if fact.bus[-10:].lower() == address:
+            member = case.job.member_of(fact.who)
             if member is not None and same_host(member.host, line.who.host):
                 found.add(member.id)
     members = [case.member(number) for number in sorted(found)]
@@ -143,10 +144,9 @@ def _on_host(case: Case, host: str | None) -> Iterator[Who]:
     if host is None:
         return
     name = host.partition(".")[0]
-    for claim in case.job.claims:
-        on_it = (claim.who.host or "").partition(".")[0] == name
-        if claim.about == "rank" and on_it and claim.value.isdigit():
-            yield Who(rank=int(claim.value))
+    for fact in case.job.of(ProcessRank):
+        if (fact.who.host or "").partition(".")[0] == name:
+            yield Who(rank=fact.rank)
     for member in case.job.members:
         if member.rank is not None and member.host and member.host.partition(".")[0] == name:
             yield Who(rank=member.rank)

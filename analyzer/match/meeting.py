@@ -1,6 +1,6 @@
 """Matchers over the place where ranks meet at start-up: whether each reaches it, and what is there.
 
-What a rank is told is read from the call that it is in (claims), else from its environment. What
+What a rank is told is read from the call that it is in, else from its environment. What
 is at that place was asked from the rank's own network (``StoreView``).
 """
 
@@ -20,7 +20,7 @@ from whyhang.analyzer.match.starting import (
     stand_of_owner,
     stands_of,
     starting_ranks,
-    usual_host,
+    usual_address,
 )
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
@@ -148,7 +148,7 @@ class MeetsElsewhere(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks that were told another place."""
         here = starting_ranks(case)
-        usual = usual_host(case, here)
+        usual = usual_address(case, here)
         if usual is None or case.picture.progress:
             return ()
         odd = [at for at in here if at.address != usual and not same_place(at, here, usual)]
@@ -156,7 +156,7 @@ class MeetsElsewhere(Record):
         if not odd:
             return ()
         fields = subject_fields(case, stands_of(case, odd), tuple(at.member for at in rest))
-        fields["theirs"], fields["usual"] = odd[0].address, usual
+        fields["theirs"], fields["usual"] = str(odd[0].address), str(usual)
         view = odd[0].view
         fields["there"] = (
             f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""

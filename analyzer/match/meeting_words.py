@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.match.starting import At
 from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Evidence
@@ -131,11 +132,11 @@ def knocking(case: Case, away: Sequence[At]) -> list[Evidence]:
 def told_to(case: Case, at: At) -> Evidence:
     """Quote where a rank was told its place: in the call, else in its environment."""
     member = case.member(at.member)
-    claim = next(
-        (c for c in case.job.claims if c.about == "meets_at" and c.who.pid == member.pid), None
+    given = next(
+        (g for g in case.job.of(InitArguments) if g.address and g.who.pid == member.pid), None
     )
-    if claim is not None:
-        source, quote = claim.source, f"init_process_group at {claim.value}"
+    if given is not None:
+        source, quote = given.source, f"init_process_group at {given.address}"
     else:
         source, quote = member.processes[-1].source, f"MASTER_ADDR:MASTER_PORT={at.address}"
     return Evidence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import LogLine, Record
 from whyhang.analyzer.signature import Hit
@@ -48,11 +49,7 @@ class Warned(Record):
 
 def _strange(case: Case) -> list[LogLine]:
     """List warnings that no signature looks for, and that were not followed by work."""
-    alive = {
-        claim.source.file: claim.source.line or 0
-        for claim in case.job.claims
-        if claim.about == "life-to"
-    }
+    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     return [
         line
         for line in case.job.lines_with((WARNING,))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.model import Claim, Record
+from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
+from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
 
 MEANS = {
-    "interface": "has chosen its interface and not begun the set-up",
-    "network": "has chosen its network and not begun the set-up",
-    "bootstrap": "stands in the bootstrap, where all ranks find each other",
-    "topology": "has seen all ranks and stands in finding the topology",
-    "channels": "has planned its channels and not connected any",
-    "connecting": "stands in connecting its channels",
-    "connected": "has connected its channels and stands in the last barrier of the set-up",
-    "complete": "has completed the set-up",
+    NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
+    NcclPhase.NETWORK: "has chosen its network and not begun the set-up",
+    NcclPhase.BOOTSTRAP: "stands in the bootstrap, where all ranks find each other",
+    NcclPhase.TOPOLOGY: "has seen all ranks and stands in finding the topology",
+    NcclPhase.CHANNELS: "has planned its channels and not connected any",
+    NcclPhase.CONNECTING: "stands in connecting its channels",
+    NcclPhase.CONNECTED: "has connected its channels and stands in the last barrier of the set-up",
+    NcclPhase.COMPLETE: "has completed the set-up",
 }
-ORDER = tuple(MEANS)
-NOT_BEGUN = {"interface", "network"}
+NOT_BEGUN = {NcclPhase.INTERFACE, NcclPhase.NETWORK}
 MAX_QUOTES = 6
 
 
@@ -33,26 +35,25 @@ class NcclStart(Record):
     """
 
     apart: bool
-    phases: tuple[str, ...] = ()
+    phases: tuple[NcclPhase, ...] = ()
     via: str = ""
     interface: tuple[str, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; it names ranks that have not begun, or the few that are not through."""
         stages = _stages(case)
-        if len(stages) < 2 or any(c.about == "sign-of-life" for c in case.job.claims):
+        if len(stages) < 2 or case.job.of(SignOfLife):
             return ()
-        reached = {rank: ORDER.index(name) for rank, (name, _, _) in stages.items()}
+        reached = {rank: stage.phase for rank, stage in stages.items()}
         low, high = min(reached.values()), max(reached.values())
-        if ORDER[low] == "complete" or ORDER[high] in NOT_BEGUN:
+        if low is NcclPhase.COMPLETE or high in NOT_BEGUN:
             return ()
         behind = tuple(rank for rank in sorted(reached) if reached[rank] == low)
         if not self.apart:
-            return self._together(case, stages, ORDER[low]) if low == high else ()
+            return self._together(case, stages, low) if low == high else ()
         # In between all phases lies an exchange with all ranks: who is ahead by one is not through.
-        not_begun = ORDER[low] in NOT_BEGUN
-        through = [rank for rank in reached if ORDER[reached[rank]] == "complete"]
-        if not not_begun and not through:
+        through = [rank for rank in reached if reached[rank] is NcclPhase.COMPLETE]
+        if low not in NOT_BEGUN and not through:
             return ()
         if through:
             behind = tuple(rank for rank in sorted(reached) if rank not in through)
@@ -61,13 +62,13 @@ class NcclStart(Record):
     def _apart(
         self,
         case: Case,
-        stages: dict[int, tuple[str, str, Claim]],
+        stages: dict[int, NcclSetup],
         behind: tuple[int, ...],
         ahead: tuple[int, ...],
     ) -> Hit:
         few = len(behind) < len(ahead)
-        complete = all(stages[rank][0] == "complete" for rank in ahead)
-        name = stages[behind[0]][0]
+        complete = all(stages[rank].phase is NcclPhase.COMPLETE for rank in ahead)
+        phase = stages[behind[0]].phase
         many = len(behind) > 1
         return Hit(
             members=tuple(m.id for m in case.job.members if m.rank in behind),
@@ -80,20 +81,20 @@ class NcclStart(Record):
             fields={
                 "who": ranks_in_words(behind),
                 "others": ranks_in_words(ahead),
-                "does": _many(MEANS[name]) if many else MEANS[name],
+                "does": _many(MEANS[phase]) if many else MEANS[phase],
                 "state": "complete" if complete else "begun",
                 "count": f"{len(ahead)} of {case.job.world_size or len(stages)}",
             },
         )
 
     def _together(
-        self, case: Case, stages: dict[int, tuple[str, str, Claim]], name: str
+        self, case: Case, stages: dict[int, NcclSetup], phase: NcclPhase
     ) -> tuple[Hit, ...]:
-        if self.phases and name not in self.phases:
+        if self.phases and phase not in self.phases:
             return ()
-        if self.via and not all(via.startswith(self.via) for _, via, _ in stages.values()):
+        vias = {stage.transport for stage in stages.values()}
+        if self.via and not all(via.startswith(self.via) for via in vias):
             return ()
-        vias = {via.partition("/")[0] for _, via, _ in stages.values()}
         if self.interface:
             return self._over(case, stages)
         whole = case.job.world_size is None or len(stages) >= case.job.world_size
@@ -106,20 +107,19 @@ class NcclStart(Record):
                 collective=Collective(op="comm_init"),
                 fields={
                     "who": ranks_in_words(stages),
-                    "does": _many(MEANS[name]),
-                    "via": ", ".join(sorted(via for via in vias if via)) or "?",
+                    "does": _many(MEANS[phase]),
+                    "via": ", ".join(sorted({via.partition("/")[0] for via in vias if via})) or "?",
                 },
             ),
         )
 
-    def _over(self, case: Case, stages: dict[int, tuple[str, str, Claim]]) -> tuple[Hit, ...]:
+    def _over(self, case: Case, stages: dict[int, NcclSetup]) -> tuple[Hit, ...]:
         """Tell of ranks that mean to meet over an interface of such a name."""
-        told = {rank: claim for rank, claim in _interfaces(case).items() if rank in stages}
-        odd = {rank: c for rank, c in told.items() if c.value.startswith(self.interface)}
+        told = {rank: stage for rank, stage in _interfaces(case).items() if rank in stages}
+        odd = {rank: s for rank, s in told.items() if s.interface.startswith(self.interface)}
         if not odd:
             return ()
         first = next(iter(odd.values()))
-        name, _, address = first.value.partition(":")
         return (
             Hit(
                 members=tuple(m.id for m in case.job.members if m.rank in odd),
@@ -128,39 +128,37 @@ class NcclStart(Record):
                 names_culprit=len(odd) < len(told),
                 evidence=tuple(
                     Evidence(
-                        source=claim.source.file,
-                        line=claim.source.line,
+                        source=stage.source.file,
+                        line=stage.source.line,
                         rank=rank,
-                        quote=f"Bootstrap: Using {claim.value}",
+                        quote=f"Bootstrap: Using {stage.interface}:{stage.address}",
                     )
-                    for rank, claim in list(odd.items())[:MAX_QUOTES]
+                    for rank, stage in list(odd.items())[:MAX_QUOTES]
                 ),
                 fields={
                     "who": ranks_in_words(odd),
-                    "interface": name,
-                    "address": address.partition("<")[0],
+                    "interface": first.interface,
+                    "address": first.address,
                 },
             ),
         )
 
 
-def _interfaces(case: Case) -> dict[int, Claim]:
+def _interfaces(case: Case) -> dict[int, NcclSetup]:
     """Give for each rank what it said of the interface over which it means to meet."""
-    found: dict[int, Claim] = {}
-    for claim in case.job.claims:
-        if claim.about == "nccl-interface":
-            member = case.job.member_of(claim.who)
-            rank = member.rank if member is not None else claim.who.rank
-            if rank is not None:
-                found[rank] = claim
-    return found
+    return {rank: stage for rank, stage in _of_ranks(case) if stage.interface}
 
 
 def nccl_start(
     *phases: str, apart: bool = False, via: str = "", interface: tuple[str, ...] = ()
 ) -> NcclStart:
     """Ask where NCCL's set-up stands; see ``NcclStart``."""
-    return NcclStart(apart=apart, phases=phases, via=via, interface=interface)
+    return NcclStart(
+        apart=apart,
+        phases=tuple(NcclPhase[name.upper()] for name in phases),
+        via=via,
+        interface=interface,
+    )
 
 
 def _many(words: str) -> str:
@@ -170,31 +168,30 @@ def _many(words: str) -> str:
     return words
 
 
-def _stages(case: Case) -> dict[int, tuple[str, str, Claim]]:
-    """Give for each rank its phase, the transport it named last, and the claim."""
-    found: dict[int, tuple[str, str, Claim]] = {}
-    for claim in case.job.claims:
-        if claim.about != "nccl-phase":
-            continue
-        member = case.job.member_of(claim.who)
-        rank = member.rank if member is not None else claim.who.rank
-        name, via, _ = claim.value.split("\n", 2)
-        if rank is None:
-            continue
-        if rank not in found or ORDER.index(name) > ORDER.index(found[rank][0]):
-            found[rank] = (name, via, claim)
+def _stages(case: Case) -> dict[int, NcclSetup]:
+    """Give for each rank the furthest that any of its processes came."""
+    found: dict[int, NcclSetup] = {}
+    for rank, stage in _of_ranks(case):
+        if rank not in found or stage.phase > found[rank].phase:
+            found[rank] = stage
     return found
 
 
-def _quotes(
-    stages: dict[int, tuple[str, str, Claim]], ranks: tuple[int, ...]
-) -> tuple[Evidence, ...]:
+def _of_ranks(case: Case) -> Iterator[tuple[int, NcclSetup]]:
+    for stage in case.job.of(NcclSetup):
+        member = case.job.member_of(stage.who)
+        rank = member.rank if member is not None else stage.who.rank
+        if rank is not None:
+            yield rank, stage
+
+
+def _quotes(stages: dict[int, NcclSetup], ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            source=stages[rank][2].source.file,
-            line=stages[rank][2].source.line,
+            source=stages[rank].source.file,
+            line=stages[rank].source.line,
             rank=rank,
-            quote=stages[rank][2].value.split("\n", 2)[2],
+            quote=stages[rank].text,
         )
         for rank in ranks[:MAX_QUOTES]
     )

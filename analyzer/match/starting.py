@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case, Stand, Standing
-from whyhang.analyzer.model import Claim, Record
+from whyhang.analyzer.facts import Address, InitArguments
+from whyhang.analyzer.model import Record
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.waits import WaitKind
 
@@ -19,30 +20,27 @@ class At(Record):
     """One rank that starts, and the place that it was told."""
 
     member: int
-    address: str
+    address: Address
     view: StoreView | None
 
 
 def starting_ranks(case: Case) -> list[At]:
     """List the ranks inside init_process_group, with the place that each was told."""
     inside = {n for m in case.picture.meetings if m.kind is WaitKind.INIT for n in m.members}
-    told = _addresses(case.job.claims)
+    told = {fact.who.pid: fact.address for fact in case.job.of(InitArguments) if fact.address}
     views = {pid: view for view in case.job.stores for pid in view.asked_by}
     found = []
     for number in sorted(inside):
         member = case.member(number)
         environ = member.processes[-1].environ if member.processes else {}
         address = told.get(member.pid)
-        if address is None and "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
-            address = f"{environ['MASTER_ADDR']}:{environ['MASTER_PORT']}"
+        port = environ.get("MASTER_PORT", "")
+        if address is None and "MASTER_ADDR" in environ and port.isdecimal():
+            address = Address(host=environ["MASTER_ADDR"], port=int(port))
         view = views.get(member.pid) if member.pid is not None else None
         if address is not None:
             found.append(At(member=number, address=address, view=view))
     return found
-
-
-def _addresses(claims: Iterable[Claim]) -> dict[int | None, str]:
-    return {claim.who.pid: claim.value for claim in claims if claim.about == "meets_at"}
 
 
 def stand_of_owner(case: Case) -> Stand | None:
@@ -62,7 +60,7 @@ def owner_is_late(case: Case) -> bool:
     return case.stands[number].standing is not Standing.GONE
 
 
-def usual_host(case: Case, here: Sequence[At]) -> str | None:
+def usual_address(case: Case, here: Sequence[At]) -> Address | None:
     """Give the place that rank 0 was told, else that of the most."""
     first = next((at.address for at in here if case.member(at.member).rank == 0), None)
     if first is not None or not here:
@@ -70,11 +68,11 @@ def usual_host(case: Case, here: Sequence[At]) -> str | None:
     return Counter(at.address for at in here).most_common(1)[0][0]
 
 
-def same_place(one: At, here: Sequence[At], usual: str) -> bool:
+def same_place(one: At, here: Sequence[At], usual: Address) -> bool:
     """Tell whether another name leads to the same store, as localhost on the master's host does."""
     other = next((at.view for at in here if at.address == usual and at.view is not None), None)
     if one.view is None or other is None:
-        return one.address.rpartition(":")[2] == usual.rpartition(":")[2]
+        return (one.address.port, one.address.file) == (usual.port, usual.file)
     return one.view.port == other.port and {one.view.outcome, other.outcome} <= OPEN
 
 

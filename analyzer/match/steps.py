@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.match.stands import WAITERS, all_seen
-from whyhang.analyzer.model import STEP_CLAIM, Claim, Record
+from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
 
-_Counts = dict[str, int]  # what counts, with its value
+_Variable = tuple[str, str, str]  # name, function and file of what counts
+_Counts = dict[_Variable, int]
 
 
 class InAnotherStep(Record):
@@ -67,15 +69,15 @@ def in_another_step() -> InAnotherStep:
 
 def _counts(case: Case) -> dict[int, _Counts]:
     found: dict[int, _Counts] = defaultdict(dict)
-    for claim in case.job.claims:
-        member = case.job.member_of(claim.who) if claim.about == STEP_CLAIM else None
-        value, _, what = claim.value.partition(" ")
-        if member is not None and value.isdecimal():
-            found[member.id].setdefault(what, int(value))
+    for counter in case.job.of(LoopCounter):
+        member = case.job.member_of(counter.who)
+        if member is not None:
+            variable = (counter.name, counter.function, counter.file)
+            found[member.id].setdefault(variable, counter.value)
     return found
 
 
-def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[str]:
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[_Variable]:
     """List what all ranks count and not all alike, without what only follows from their rank."""
     everyone = list(counts.values())
     common = [
@@ -88,26 +90,24 @@ def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -
     ]
 
 
-def _by_rank(what: str, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> bool:
+def _by_rank(
+    what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
+) -> bool:
     """Tell a counter that each rank may start with its own number: ``range(rank, end, world)``."""
-    return len(what.partition(" ")[0]) == 1 and all(
+    return len(what[0]) == 1 and all(
         ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
         for number, known in counts.items()
     )
 
 
-def _words(differing: list[str], values: tuple[int, ...]) -> str:
-    named = [
-        f"{what.partition(' ')[0]}={value}" for what, value in zip(differing, values, strict=True)
-    ]
+def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
+    named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
     return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
 
 
 def _quote(case: Case, number: int) -> Evidence:
     member = case.member(number)
-    claims: list[Claim] = [
-        c for c in case.job.claims if c.about == STEP_CLAIM and case.job.member_of(c.who) is member
-    ]
-    said = "; ".join("{1} is {0}".format(*c.value.split(" ", 1)) for c in claims[:4])
-    file = claims[0].source.file if claims else ""
-    return Evidence(source=file, rank=member.rank, quote=said)
+    counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
+    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    file = counters[0].source.file if counters else ""
+    return Evidence(source=file, rank=member.rank, quote=words)

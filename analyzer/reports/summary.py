@@ -13,10 +13,11 @@ from whyhang.analyzer.describe import (
     site_location,
     state_of,
 )
+from whyhang.analyzer.facts import Setting, SettingName
 from whyhang.analyzer.heard import WORDS, heard
 from whyhang.analyzer.hosts import host_of
 from whyhang.analyzer.ledger import Disagreement
-from whyhang.analyzer.model import Claim, Gap, replace
+from whyhang.analyzer.model import Gap, replace
 from whyhang.analyzer.report import Job, RankRow
 
 MAX_GAPS = 25
@@ -28,13 +29,15 @@ def job_facts(case: Case) -> Job:
     theirs = {process.who.host for child in job.launchers for process in child.processes}
     hosts = tuple(sorted(filter(None, {member.host for member in job.members} | theirs)))
     environ = [p.environ for m in job.members for p in m.processes[-1:]]
+    backend = _most_told(job.of(Setting), "backend")
+    of_nccl = backend is None or backend.startswith("nccl")
     return Job(
         world_size=job.world_size,
         hosts=hosts or None,
-        launcher=_claim(job.claims, "launcher") or _launcher(environ),
-        backend=_claim(job.claims, "backend"),
-        torch_version=_claim(job.claims, "torch_version"),
-        nccl_version=_claim(job.claims, "nccl_version"),
+        launcher=_most_told(job.of(Setting), "launcher") or _launcher(environ),
+        backend=backend,
+        torch_version=_most_told(job.of(Setting), "torch"),
+        nccl_version=_most_told(job.of(Setting), "nccl") if of_nccl else None,
     )
 
 
@@ -55,9 +58,9 @@ def _launcher(environs: list[dict[str, str]]) -> str | None:
     return None
 
 
-def _claim(claims: Iterable[Claim], about: str) -> str | None:
-    said = Counter(claim.value for claim in claims if claim.about == about)
-    return said.most_common(1)[0][0] if said else None
+def _most_told(settings: Iterable[Setting], name: SettingName) -> str | None:
+    values = Counter(setting.value for setting in settings if setting.name == name)
+    return values.most_common(1)[0][0] if values else None
 
 
 def rank_rows(case: Case) -> tuple[RankRow, ...]:

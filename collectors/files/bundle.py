@@ -25,18 +25,19 @@ import msgspec
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.model import (
     NOBODY,
-    Claim,
     Excerpt,
     Fact,
     Gap,
     Process,
     Record,
+    Source,
     Trust,
     Who,
     replace,
 )
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.collectors.files import claims
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -146,14 +147,14 @@ def time_text(moment: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
-def facts_file(kind: str, facts: Iterable[Fact]) -> bytes:
+def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
     """Write facts as JSON for people to read: each field on a line, unknown ones left out."""
     rows = ",\n".join(_row(fact) for fact in facts)
     head = f'{{\n  "whyhang": "{kind}",\n  "format": {FORMAT},\n  "facts": ['
     return f"{head}\n{rows}\n  ]\n}}\n".encode()
 
 
-def _row(fact: Fact) -> str:
+def _row(fact: Fact | claims.Row) -> str:
     fields = msgspec.json.decode(msgspec.json.encode(fact), type=dict[str, msgspec.Raw])
     lines = [
         f'      "{name}": {bytes(raw).decode()}'
@@ -171,12 +172,12 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-_TYPES: dict[str, type[Process | StoreView | FileView | Excerpt | Claim | Gap]] = {
+_TYPES: dict[str, type[Process | StoreView | FileView | Excerpt | claims.Row | Gap]] = {
     "processes": Process,
     "stores": StoreView,
     "file_stores": FileView,
     "excerpts": Excerpt,
-    "claims": Claim,
+    "claims": claims.Row,
     "gaps": Gap,
 }
 
@@ -206,19 +207,25 @@ class OwnFiles:
             return
         lines = [n for n, line in enumerate(data.splitlines(), 1) if line == b"    {"]
         for number, raw in enumerate(content.facts):
+            line = lines[number] if len(lines) == len(content.facts) else None
             try:
-                fact = msgspec.json.decode(raw, type=wanted)
-            except _DAMAGE as error:
+                fact = _fact(msgspec.json.decode(raw, type=wanted), document.source(line))
+            except (ValueError, *_DAMAGE) as error:
                 yield _unreadable(document, error)
                 continue
-            line = lines[number] if len(lines) == len(content.facts) else None
-            yield _sourced(fact, document, line)
+            if fact is not None:
+                yield fact
 
 
-def _sourced(fact: Fact, document: Document, line: int | None) -> Fact:
-    if isinstance(fact, Process | Claim | StoreView | FileView):
-        return replace(fact, source=document.source(line))
-    return fact
+def _fact(
+    row: Process | StoreView | FileView | Excerpt | claims.Row | Gap, source: Source
+) -> Fact | None:
+    """Return what a row says, with its source; None where a newer whyhang wrote it."""
+    if isinstance(row, claims.Row):
+        return claims.statement(replace(row, source=source))
+    if isinstance(row, Process | StoreView | FileView):
+        return replace(row, source=source)
+    return row
 
 
 def _unreadable(document: Document, error: Exception) -> Gap:

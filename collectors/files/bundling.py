@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang import __version__
+from whyhang.analyzer.facts import InitArguments, Setting, SettingName, Statement, WorldSize
 from whyhang.analyzer.model import (
-    Claim,
     Excerpt,
     Gap,
     Process,
@@ -17,15 +17,16 @@ from whyhang.analyzer.model import (
     Trust,
     Who,
     fold,
+    replace,
 )
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
+from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
 from whyhang.collectors.live.look import Dump
 from whyhang.collectors.live.members import Job, Member
 from whyhang.collectors.live.processes import who
 from whyhang.collectors.live.recorders import Recorded
-from whyhang.collectors.live.spots import Spot, claims_of
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
 MANY = 3
@@ -56,7 +57,7 @@ class Taken(Record):
     interval: float
     processes: tuple[Process, ...]
     dumps: tuple[Dump, ...]
-    versions: Mapping[str, str]
+    versions: Mapping[SettingName, str]
     excerpts: tuple[Excerpt, ...]
     gaps: tuple[Gap, ...]
     touched: tuple[str, ...]
@@ -64,9 +65,9 @@ class Taken(Record):
     stores: tuple[StoreView, ...] = ()
     files: tuple[FileView, ...] = ()
     printed: tuple[Printed, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    fingerprints: tuple[Claim, ...] = ()
-    spots: tuple[Spot, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    fingerprints: tuple[Statement, ...] = ()
+    calls: tuple[InitArguments, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -117,7 +118,7 @@ def bundle_of(taken: Taken) -> Bundle:
         ("stores", taken.stores),
         ("file_stores", taken.files),
         ("excerpts", taken.excerpts),
-        ("claims", (*_claims(taken), *taken.fingerprints)),
+        ("claims", tuple(row for fact in _statements(taken) for row in claims.rows(fact))),
         ("gaps", tuple(_fold_gaps(taken.gaps))),
     ):
         if facts:
@@ -182,22 +183,25 @@ def _record_entry(record: Recorded, folder: str, hostname: str, width: int) -> E
     )
 
 
-def _claims(taken: Taken) -> Iterable[Claim]:
-    said = dict(taken.versions)
+def _statements(taken: Taken) -> Iterable[Statement]:
+    host, source = Who(host=taken.hostname), Source(file="claims.json")
+    settings = dict(taken.versions)
     if taken.job.launcher is not None:
-        said["launcher"] = taken.job.launcher
-    if taken.job.world_size is not None:
-        said["world_size"] = str(taken.job.world_size)
+        settings["launcher"] = taken.job.launcher
     backend = _backend(taken.processes)
     if backend is not None:
-        said["backend"] = backend
+        settings["backend"] = backend
     if backend != "nccl":
-        said.pop("nccl_version", None)
-    about = Who(host=taken.hostname)
-    for name, value in sorted(said.items()):
-        yield Claim(about=name, value=value, who=about, source=Source(file="claims.json"))
-    yield from claims_of(taken.spots, {m.pid: who(m, taken.hostname) for m in taken.job.members})
-    yield from taken.claims
+        settings.pop("nccl", None)
+    for name, value in sorted(settings.items()):
+        yield Setting(name=name, value=value, who=host, source=source)
+    if taken.job.world_size is not None:
+        yield WorldSize(size=taken.job.world_size, who=host, source=source)
+    ranks = {member.pid: who(member, taken.hostname) for member in taken.job.members}
+    for call in taken.calls:
+        yield replace(call, who=ranks[call.who.pid or 0])
+    yield from taken.statements
+    yield from taken.fingerprints
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

@@ -18,7 +18,8 @@ from typing import BinaryIO
 import msgspec
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Call, Claim, Fact, Gap, Trust, Who, replace
+from whyhang.analyzer.facts import UnsafeDump
+from whyhang.analyzer.model import Call, Fact, Gap, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import torch_dump, unpickle
 from whyhang.collectors.flight_recorder.groups import default_group_size
@@ -198,7 +199,7 @@ def _gap(document: Document, who: Who, why: str, *, partial: bool = False) -> Ga
 
 def _unsafe(document: Document, who: Who, wanted: str) -> Iterator[Fact]:
     """Say that a dump asks for code. torch never writes such a one; it was not run."""
-    yield Claim(about="unsafe-dump", value=wanted, who=who, source=document.source())
+    yield UnsafeDump(code=wanted, who=who, source=document.source())
     yield Gap(
         what=f"flight recorder dump {document.path}",
         why=f"it asks to run code when it is unpickled ({wanted}), which no recorder writes; "

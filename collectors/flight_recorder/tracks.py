@@ -10,10 +10,10 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.model import (
     Call,
     CallState,
-    Claim,
     Fact,
     Gap,
     Group,
@@ -76,7 +76,7 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
     place = replace(place, who=who)
     yield from doubts
     yield from groups.values()
-    yield from _claims(dump.top, known, place)
+    yield from _settings(dump.top, known, place)
     if _overwritten(dump, known, groups):
         yield Gap(
             what=f"flight recorder dump {place.source.file}",
@@ -327,15 +327,15 @@ def _rank_by_content(groups: Mapping[str, Group], known: Sequence[Row]) -> set[i
     return possible
 
 
-def _claims(top: Mapping[object, object], known: Sequence[Row], place: Place) -> Iterator[Claim]:
+def _settings(
+    top: Mapping[object, object], known: Sequence[Row], place: Place
+) -> Iterator[Setting]:
     libraries = {row.name.library for row in known} - {""}
-    told = {
-        "flight_recorder_version": text(top.get("version")),
-        "nccl_version": text(top.get("nccl_version")),
-        "backend": libraries.pop() if len(libraries) == 1 else "",
-    }
-    if told["backend"].startswith("nccl") and not told["nccl_version"]:
-        told["nccl_version"] = text(top.get("comm_lib_version"))
-    for about, value in told.items():
-        if value:
-            yield Claim(about=about, value=value, who=place.who, source=place.source)
+    backend = libraries.pop() if len(libraries) == 1 else ""
+    version = text(top.get("nccl_version"))
+    if backend.startswith("nccl") and not version:
+        version = text(top.get("comm_lib_version"))
+    if version:
+        yield Setting(name="nccl", value=version, who=place.who, source=place.source)
+    if backend:
+        yield Setting(name="backend", value=backend, who=place.who, source=place.source)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, replace
+from whyhang.analyzer.facts import InitArguments, Statement
+from whyhang.analyzer.model import Excerpt, Gap, Process, Record, Role, replace
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
@@ -106,19 +107,19 @@ class Capture:
         self._excerpts: list[Excerpt] = []
         self._touched: list[str] = []
         self._records: list[Records] = []
-        self._spots: list[spots.Spot] = []
+        self._calls: list[InitArguments] = []
         self._reading: Reading | None = None
         self._stores: list[StoreView] = []
         self._files: FileReading | None = None
         self._gaps: list[Gap] = []
         self._printed: list[Printed] = []
-        self._fingerprints: list[Claim] = []
+        self._fingerprints: list[Statement] = []
         self._aside = False  # whether what needs no look has been read
         self._ras: RasQuestion | None = None
         self._client: subprocess.Popen[bytes] | None = None  # waits to be told which store to ask
         self._kernel: KernelLog | None = None
         self._peers: list[Dump] = []
-        self._claims: list[Claim] = []
+        self._statements: list[Statement] = []
         self._gpus = GpuWatch(self.hostname)
 
     def look_all(self) -> None:
@@ -135,7 +136,7 @@ class Capture:
         self._finish_gpus(max(0.0, until - time.monotonic()))
         self._fingerprints = [
             *self._fingerprints,
-            *pressure.claims(self.hostname),
+            *pressure.facts(self.hostname),
         ]
 
     def look_more(self, count: int) -> None:
@@ -164,8 +165,8 @@ class Capture:
             self._settle(look)
         if number == 0:  # beside the pause between the looks
             self._ask_for_spots(look)
-            self._files = FileReading(self.host, self.job, self._spots, self.hostname)
-            found = meeting_places(self.host, self.job, look.processes, self._spots)
+            self._files = FileReading(self.host, self.job, self._calls, self.hostname)
+            found = meeting_places(self.host, self.job, look.processes, self._calls)
             members = [member.pid for member in self.job.members]
             if self._asks_store():
                 self._reading = Reading(
@@ -226,18 +227,16 @@ class Capture:
 
     def counters(self, pids: Iterable[int]) -> None:
         """Ask processes that stand at one line in which step of their loops they are."""
-        from whyhang.collectors.live.counters import claim_of  # noqa: PLC0415 - seldom needed
-
         if not self._looks:
             return
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the steps of {len(wanted)} ranks")
         variables = self._variables(self._looks[-1])
         members = {member.pid: member for member in self.job.members}
-        self._claims += [
-            claim_of(counter, who(members[counter.pid], self.hostname))
+        self._statements += [
+            replace(counter, who=who(members[counter.who.pid], self.hostname))
             for counter in variables.counters(wanted)
-            if counter.pid in members
+            if counter.who.pid in members
         ]
         self._touched += variables.touched
 
@@ -273,9 +272,12 @@ class Capture:
                 stores=tuple(self._stores),
                 files=self._files.finish() if self._files is not None else (),
                 printed=tuple(self._printed),
-                claims=(*self._claims, *(claim for look in every for claim in look.claims)),
+                statements=(
+                    *self._statements,
+                    *(fact for look in every for fact in look.statements),
+                ),
                 fingerprints=tuple(self._fingerprints),
-                spots=tuple(self._spots),
+                calls=tuple(self._calls),
             )
         )
 
@@ -350,7 +352,7 @@ class Capture:
         ]
         self._gaps += self._gpus.gaps
         self._touched += self._gpus.touched
-        self._claims += self._gpus.claims
+        self._statements += self._gpus.statements
 
     def _read_aside(self) -> None:
         """Read, once, what is the same at every look: in the pause between two of them."""
@@ -366,8 +368,8 @@ class Capture:
         self._kernel = kernel_log(self.host, self.job, self.hostname, journal=False)
         yield
         ranks = [member for member in self.job.members if member.role is Role.RANK]
-        for claim in Fingerprints(self.host, self.hostname).claims(ranks):
-            self._fingerprints.append(claim)
+        for fact in Fingerprints(self.host, self.hostname).facts(ranks):
+            self._fingerprints.append(fact)
             yield
 
     def _keep_kernel_log(self) -> None:
@@ -389,7 +391,7 @@ class Capture:
             return
         self._tell("asking where the ranks are to meet")
         variables = self._variables(look)
-        self._spots = variables.spots(pids)
+        self._calls = variables.spots(pids)
         self._touched += variables.touched
 
     def _finish_stores(self) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import STEP_CLAIM, Claim, Frame, Record, Source, Who
+from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.model import Frame, Source, Who
 from whyhang.analyzer.waits.usercode import is_library, short
 
 MOST = 64
@@ -24,16 +25,6 @@ _NAMES = lazy_re.compile(
 """Names of what a loop counts; not of sizes, limits and places in a data set, which may differ."""
 
 _DIGITS = 12
-
-
-class Counter(Record):
-    """One variable of one rank: its value, and the function that it is in."""
-
-    pid: int
-    name: str
-    value: int
-    function: str
-    file: str
 
 
 class _Local(msgspec.Struct):
@@ -53,7 +44,7 @@ class _Trace(msgspec.Struct):
     os_thread_id: int | None = None
 
 
-def read_counters(pid: int, data: bytes) -> list[Counter]:
+def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
     """Read the counters of a main thread out of ``py-spy dump --json --locals``; never fails."""
     try:
         traces = msgspec.json.decode(data, type=list[_Trace])
@@ -61,12 +52,13 @@ def read_counters(pid: int, data: bytes) -> list[Counter]:
         return []
     main = next((trace for trace in traces if trace.os_thread_id == pid), None)
     return [
-        Counter(
-            pid=pid,
+        LoopCounter(
             name=local.name,
             value=int(local.repr or ""),
             function=frame.name,
             file=short(frame.filename),
+            who=Who(pid=pid),
+            source=Source(file="claims.json"),
         )
         for frame in (main.frames if main is not None else ())
         if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
@@ -79,14 +71,3 @@ def _counts(local: _Local) -> bool:
     text = local.repr or ""
     whole = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
     return whole and _NAMES.fullmatch(local.name) is not None
-
-
-def claim_of(counter: Counter, who: Who) -> Claim:
-    """Put a counter into the words of a claim: its value, then what counts."""
-    what = f"{counter.name} in {counter.function} ({counter.file})"
-    return Claim(
-        about=STEP_CLAIM,
-        value=f"{counter.value} {what}",
-        who=who,
-        source=Source(file="claims.json"),
-    )

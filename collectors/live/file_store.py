@@ -17,19 +17,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.model import Role, Source, Who, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.spots import Spot
 
 PATIENCE = 2.0
 """Seconds that the files get; a dead file server answers never."""
 
 MAX_BYTES = 4 << 20
 MAX_FILES = 16
-SCHEME = "file://"
 
 _IN_COMMAND = lazy_re.compile(r"file://(/[^\s'\"?]+)")
 _COUNTS = {"refcount/", "cleanup/"}
@@ -38,7 +37,7 @@ _COUNTS = {"refcount/", "cleanup/"}
 class FileReading:
     """Looks at the files beside whatever else is done: a dead file server must hold nobody up."""
 
-    def __init__(self, host: Host, job: Job, spots: Iterable[Spot], hostname: str) -> None:
+    def __init__(self, host: Host, job: Job, spots: Iterable[InitArguments], hostname: str) -> None:
         self._found: tuple[FileView, ...] = ()
         self._until = time.monotonic() + PATIENCE
         told = tuple(spots)
@@ -56,13 +55,11 @@ class FileReading:
         return self._found
 
 
-def file_views(host: Host, job: Job, spots: Iterable[Spot], hostname: str) -> list[FileView]:
+def file_views(
+    host: Host, job: Job, spots: Iterable[InitArguments], hostname: str
+) -> list[FileView]:
     """Look at every file that ranks meet through, once for each set of mounts they have."""
-    told = {
-        spot.pid: spot.address.removeprefix(SCHEME)
-        for spot in spots
-        if spot.address is not None and spot.address.startswith(SCHEME)
-    }
+    told = {spot.who.pid: spot.address.file for spot in spots if spot.address is not None}
     found: dict[tuple[str, str], list[int]] = {}
     for member in job.members:
         if member.role is not Role.RANK:

@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from whyhang.analyzer.model import Claim, Gap, Process, Record, Role, Source, Who
+from whyhang.analyzer.facts import DriverSilence, Statement
+from whyhang.analyzer.model import Gap, Process, Record, Role, Source, Who
 
 EXTRA = 2.0
 """Seconds that answers may still take when all else is done."""
@@ -70,7 +71,7 @@ class GpuWatch:
 
     def __init__(self, hostname: str) -> None:
         self.outputs: list[Output] = []
-        self.claims: list[Claim] = []
+        self.statements: list[Statement] = []
         self.gaps: list[Gap] = []
         self.touched: list[str] = []
         self._hostname = hostname
@@ -121,7 +122,7 @@ class GpuWatch:
         for asked in self._running:
             self._give_up(asked)
         self._running.clear()
-        if not self.outputs and not self.claims and not self.gaps and _use_gpus(processes):
+        if not self.outputs and not self.statements and not self.gaps and _use_gpus(processes):
             self.gaps.append(_not_asked(self._hostname))
 
     def _ask_smi(self, look: int) -> None:
@@ -205,10 +206,9 @@ class GpuWatch:
             self._keep(asked, data, failed=False)
         words = _words(asked.arguments)
         if held is not None:
-            self.claims.append(
-                Claim(
-                    about="gpu-driver-hangs",
-                    value=f"{words} did not come back in {age:.1f} s and sleeps in the kernel "
+            self.statements.append(
+                DriverSilence(
+                    says=f"{words} did not come back in {age:.1f} s and sleeps in the kernel "
                     f"(state D{held})",
                     who=Who(host=self._hostname),
                     source=Source(file="claims.json"),

@@ -13,12 +13,10 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Claim, Record, Source, Who
+from whyhang.analyzer.facts import Library, Setting, SettingName
+from whyhang.analyzer.model import Record, Source, Who
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Member
-
-PREFIX = "fingerprint:"
-"""How the claims begin that are compared over ranks; see ``whyhang.analyzer.fingerprints``."""
 
 DRIVER = "driver/nvidia/version"
 _DRIVER = lazy_re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
@@ -118,7 +116,7 @@ class Fingerprints:
         self._texts: dict[str, str] = {}
         self._names: dict[str, list[str]] = {}
 
-    def claims(self, ranks: Iterable[Member]) -> Iterator[Claim]:
+    def facts(self, ranks: Iterable[Member]) -> Iterator[Setting | Library]:
         """Say of each rank what it has loaded, and of the host which driver it runs."""
         ranks = list(ranks)
         maps = self._host.proc.memory_files([f"{member.pid}/maps" for member in ranks])
@@ -127,29 +125,34 @@ class Fingerprints:
             data = maps.get(f"{member.pid}/maps")
             if not data:
                 continue
-            told = self._of(member.pid, libraries(data))
-            if driver is not None:
-                told["driver"] = driver[1].decode()
             who = Who(rank=member.rank, trust=member.trust, host=self._hostname, pid=member.pid)
-            for key, value in sorted(told.items()):
-                source = Source(file=f"/proc/{member.pid}/maps")
-                yield Claim(about=f"{PREFIX}{key}", value=value, who=who, source=source)
+            source = Source(file=f"/proc/{member.pid}/maps")
+            versions: dict[SettingName, str] = {}
+            if driver is not None:
+                versions["driver"] = driver[1].decode()
+            mapped = {library.name: library for library in libraries(data)}
+            for _, library in sorted(mapped.items()):
+                yield self._library(library, who, source)
+                versions |= self._versions(member.pid, library)
+            for name, value in sorted(versions.items()):
+                yield Setting(name=name, value=value, who=who, source=source)
 
-    def _of(self, pid: int, mapped: Iterable[Mapped]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for library in mapped:
-            path = self._host.proc.path_for(pid, library.path)
-            key = (library.device, library.inode, library.deleted)
-            if key not in self._builds:
-                self._builds[key] = None if library.deleted else build_id(path)
-            build = self._builds[key]
-            gone = _GONE if library.deleted else ""
-            identity = f"build {build}" if build else f"inode {library.device}/{library.inode}"
-            found[library.name] = f"{library.path}{gone}, {identity}"
-            found |= self._versions(pid, library)
-        return found
+    def _library(self, library: Mapped, who: Who, source: Source) -> Library:
+        key = (library.device, library.inode, library.deleted)
+        if key not in self._builds:
+            path = self._host.proc.path_for(who.pid or 0, library.path)
+            self._builds[key] = None if library.deleted else build_id(path)
+        return Library(
+            name=library.name,
+            path=library.path,
+            deleted=library.deleted,
+            build=self._builds[key],
+            inode=f"{library.device}/{library.inode}",
+            who=who,
+            source=source,
+        )
 
-    def _versions(self, pid: int, library: Mapped) -> dict[str, str]:
+    def _versions(self, pid: int, library: Mapped) -> dict[SettingName, str]:
         if library.name in {"libnccl.so", "librccl.so"}:
             version = _FILE_VERSION.search(library.path)
             told = version[1] if version else self._package_version(pid, library.path)
@@ -159,8 +162,10 @@ class Fingerprints:
             return {}
         text = self._text(self._host.proc.path_for(pid, f"{root['root']}/torch/version.py"))
         version, cuda = _VERSION.search(text), _CUDA.search(text)
-        found = {"torch": version[1]} if version else {}
-        return found | ({"cuda": cuda[1]} if cuda else {})
+        found: dict[SettingName, str] = {"torch": version[1]} if version else {}
+        if cuda:
+            found["cuda"] = cuda[1]
+        return found
 
     def _package_version(self, pid: int, path: str) -> str | None:
         """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""

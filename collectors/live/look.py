@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer.facts import NoInterpreter, Statement
 from whyhang.analyzer.model import (
-    NO_INTERPRETER,
-    Claim,
     Gap,
     LockWait,
     Process,
@@ -77,7 +76,7 @@ class Look(Plan):
         self.processes: dict[int, Process] = {}
         self.gaps: list[Gap] = []
         self.touched: list[str] = []
-        self.claims: list[Claim] = []
+        self.statements: list[Statement] = []
         self._host = host
         self._proc: Proc = host.proc
         self._hostname = hostname
@@ -293,7 +292,9 @@ class Look(Plan):
             else:
                 self._gap(member, *pyspy.explain_failure(outcome.errors))
                 if pyspy.lacks_interpreter(outcome.errors):
-                    self._claim_no_interpreter(member)
+                    about = replace(who(member, self._hostname), trust=member.trust)
+                    source = Source(file="claims.json")
+                    self.statements.append(NoInterpreter(who=about, source=source))
 
     def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
         about = replace(who(member, self._hostname), trust=member.trust)
@@ -307,12 +308,6 @@ class Look(Plan):
                 who=about,
             )
         )
-
-    def _claim_no_interpreter(self, member: Member) -> None:
-        said = "py-spy finds no Python interpreter in the process"
-        about = replace(who(member, self._hostname), trust=member.trust)
-        source = Source(file="claims.json")
-        self.claims.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
 
     def _tell_touched(self, outcomes: Iterable[Outcome]) -> None:
         paused = [o for o in outcomes if o.code == 0 and "--nonblocking" not in o.command.arguments]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.model import Process, Record, Role
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.spots import Spot
 
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
@@ -30,7 +30,7 @@ class Place(Record):
 
 
 def meeting_places(
-    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[Spot] = ()
+    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
 ) -> list[Place]:
     """List where the job's processes meet: by arguments, environment, options, open ports.
 
@@ -40,14 +40,13 @@ def meeting_places(
     NCCL) must not be spoken to.
     """
     found: dict[tuple[object, ...], list[int]] = {}
-    told = {spot.pid: spot.host_port() for spot in spots if spot.address is not None}
+    told = {spot.who.pid: spot.address for spot in spots if spot.address is not None}
     for member in job.members:
         pid = member.pid
         environ = host.environ(pid)
         named: list[tuple[str, str]] = []
         if pid in told:
-            spot = told[pid]
-            named = [(spot[0], str(spot[1]))] if spot is not None else []
+            named = [(told[pid].host, str(told[pid].port))]
         elif member.role is Role.RANK:
             named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
         elif member.role is Role.LAUNCHER:

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from whyhang.analyzer.model import Claim, Role, Source, Who
+from whyhang.analyzer.facts import NearLimit
+from whyhang.analyzer.model import Role, Source, Who
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.procfs import Proc
 
@@ -21,7 +22,7 @@ MAX_RANKS = 4096
 
 
 class Pressure:
-    """Reads the limits of a job's ranks when made, and again when asked for claims."""
+    """Reads the limits of a job's ranks when made, and again when asked which are near."""
 
     def __init__(self, proc: Proc, members: Iterable[Member], root: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
@@ -57,16 +58,18 @@ class Pressure:
         told = dict(line.split()[:2] for line in _lines(folder / "cpu.stat") if " " in line)
         return _whole(told.get("nr_periods")), _whole(told.get("nr_throttled"))
 
-    def claims(self, hostname: str) -> Iterator[Claim]:
+    def facts(self, hostname: str) -> Iterator[NearLimit]:
         """Say of each rank, and of the host, what is near its limit."""
         said = {f: tuple(self._of_group(f)) for folders in self._places.values() for f in folders}
         for pid, folders in self._groups.items():
             for folder in folders:
                 for words in said[folder]:
-                    yield _claim(words, folder, Who(host=hostname, pid=pid))
+                    at = Source(file=str(folder))
+                    yield NearLimit(says=words, who=Who(host=hostname, pid=pid), source=at)
         if self._groups:
             for words, file in self._of_host():
-                yield _claim(words, Path(file), Who(host=hostname))
+                at = Source(file=file)
+                yield NearLimit(says=words, who=Who(host=hostname), source=at)
 
     def _of_group(self, folder: Path) -> Iterator[str]:
         periods, stopped = (
@@ -103,10 +106,6 @@ class Pressure:
         total, free = memory.get("MemTotal:", 0), memory.get("MemAvailable:", 0)
         if total and free / total <= 1 - FULL:
             yield f"{free / total:.0%} of the memory of the host is available", "/proc/meminfo"
-
-
-def _claim(words: str, place: Path, who: Who) -> Claim:
-    return Claim(about="pressure", value=words, who=who, source=Source(file=str(place)))
 
 
 def _lines(path: Path) -> list[str]:

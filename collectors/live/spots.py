@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Claim, Record, Source, Who
+from whyhang.analyzer.facts import Address, InitArguments
+from whyhang.analyzer.model import Source, Who
 from whyhang.analyzer.redact import redact
-
-MEETS_AT, JOINS_AS, JOINS_OF = "meets_at", "joins_as", "joins_of"
-"""What the claims are about: the address, the rank and the world size of the call."""
 
 MOST = 64
 """Ranks asked on one host."""
@@ -25,21 +23,7 @@ MOST = 64
 _INIT = b"init_process_group"
 _NAMES = {"init_method", "url", "hostname", "port", "rank", "world_size"}
 _FILES = ("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py")
-_ADDRESS = lazy_re.compile(r"(?:tcp://)?(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
-
-
-class Spot(Record):
-    """What one rank was told: ``address`` is "host:port" or a ``file://`` URL."""
-
-    pid: int
-    address: str | None = None
-    rank: int | None = None
-    world_size: int | None = None
-
-    def host_port(self) -> tuple[str, int] | None:
-        """Split the address of a store that listens on a port."""
-        match = _ADDRESS.match(self.address or "")
-        return (match["host"].strip("[]"), int(match["port"])) if match else None
+_ADDRESS = lazy_re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
 
 
 class _Local(msgspec.Struct):
@@ -62,7 +46,7 @@ def starting(dumps: Mapping[int, bytes]) -> list[int]:
     return [pid for pid, data in dumps.items() if _INIT in data][:MOST]
 
 
-def read_spot(pid: int, data: bytes) -> Spot | None:
+def read_spot(pid: int, data: bytes) -> InitArguments | None:
     """Take what is needed out of ``py-spy dump --json --locals``, and nothing else."""
     try:
         threads = msgspec.json.decode(data, type=list[_Thread])
@@ -87,39 +71,27 @@ def _said(frames: Iterable[_Frame]) -> Iterator[tuple[str, str]]:
                     yield local.name, str(local.repr).strip("\"'")
 
 
-def _spot(pid: int, said: Mapping[str, str]) -> Spot:
-    address = None
-    if "hostname" in said and "port" in said:
-        name = said["hostname"]
-        address = f"[{name}]:{said['port']}" if ":" in name else f"{name}:{said['port']}"
-    else:
-        url = said.get("url", said.get("init_method", ""))
-        if url.startswith("file://"):
-            address = url.partition("?")[0]
-        elif url.startswith("tcp://"):
-            match = _ADDRESS.match(url)
-            address = f"{match['host']}:{match['port']}" if match else None
-    return Spot(
-        pid=pid,
-        address=None if address is None else redact(address),
+def _spot(pid: int, said: Mapping[str, str]) -> InitArguments:
+    return InitArguments(
+        address=_address(said),
         rank=_whole(said.get("rank")),
         world_size=_whole(said.get("world_size")),
+        who=Who(pid=pid),
+        source=Source(file="claims.json"),
     )
+
+
+def _address(said: Mapping[str, str]) -> Address | None:
+    port = _whole(said.get("port"))
+    if "hostname" in said and port is not None:
+        return Address(host=redact(said["hostname"]), port=port)
+    url = said.get("url", said.get("init_method", ""))
+    if url.startswith("file://"):
+        return Address(file=redact(url.partition("?")[0].removeprefix("file://")))
+    if match := _ADDRESS.match(url):
+        return Address(host=redact(match["host"].strip("[]")), port=int(match["port"]))
+    return None
 
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def claims_of(spots: Iterable[Spot], who: Mapping[int, Who]) -> Iterator[Claim]:
-    """Put what the ranks were told into claims."""
-    for spot in spots:
-        told = {MEETS_AT: spot.address, JOINS_AS: spot.rank, JOINS_OF: spot.world_size}
-        for about, value in told.items():
-            if value is not None:
-                yield Claim(
-                    about=about,
-                    value=str(value),
-                    who=who[spot.pid],
-                    source=Source(file="claims.json"),
-                )

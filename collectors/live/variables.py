@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from whyhang.analyzer.facts import InitArguments, LoopCounter
 from whyhang.collectors.live import counters, spawned, spots
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.look import Dump, Look
@@ -37,7 +38,7 @@ class Variables:
             for outcome in self._ask(pids, kept)
         ]
 
-    def counters(self, pids: Iterable[int]) -> list[counters.Counter]:
+    def counters(self, pids: Iterable[int]) -> list[LoopCounter]:
         """Ask ranks that stand at one line for the step of their loops."""
         kept = "of the variables only whole numbers with the name of a step or counter were"
         asked = list(pids)[: counters.MOST]
@@ -47,7 +48,7 @@ class Variables:
             for counter in counters.read_counters(outcome.command.pid, outcome.output)
         ]
 
-    def spots(self, pids: Iterable[int]) -> list[spots.Spot]:
+    def spots(self, pids: Iterable[int]) -> list[InitArguments]:
         """Ask ranks in ``init_process_group`` where they were told to meet."""
         kept = "of the variables only address, rank and world size of init_process_group were"
         told = [spots.read_spot(o.command.pid, o.output) for o in self._ask(pids, kept)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import SettingName
 from whyhang.collectors.live.look import Dump
 from whyhang.collectors.live.procfs import Proc
 
@@ -15,8 +16,8 @@ _VERSION = lazy_re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
 _NCCL = lazy_re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
 
 
-def versions(proc: Proc, dumps: Iterable[Dump]) -> dict[str, str]:
-    """Give ``torch_version`` and ``nccl_version`` where the installation tells them.
+def versions(proc: Proc, dumps: Iterable[Dump]) -> dict[SettingName, str]:
+    """Give the versions of torch and NCCL where the installation tells them.
 
     NCCL is that of the Python package; a library put in front of it is not seen.
     """
@@ -33,6 +34,10 @@ def versions(proc: Proc, dumps: Iterable[Dump]) -> dict[str, str]:
             continue
         torch = _VERSION.search(text)
         nccl = next((match.group(1) for name in names if (match := _NCCL.match(name))), None)
-        told = {"torch_version": torch.group(1) if torch else None, "nccl_version": nccl}
-        return {about: value for about, value in told.items() if value}
+        told: dict[SettingName, str] = {}
+        if torch:
+            told["torch"] = torch.group(1)
+        if nccl:
+            told["nccl"] = nccl
+        return told
     return {}

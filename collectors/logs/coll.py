@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import CommunicatorSize
 from whyhang.analyzer.model import (
     NOBODY,
     Call,
     CallState,
-    Claim,
     Fact,
     Group,
     Source,
@@ -181,7 +181,7 @@ class CollReader:
         widest = max((s for s in self._streams.values() if s.size), key=_size, default=None)
         if widest is not None:
             source = Source(file=self._file.document.path, line=widest.line)
-            yield Claim(about="ranks", value=str(widest.size), who=NOBODY, source=source)
+            yield CommunicatorSize(size=widest.size or 0, who=NOBODY, source=source)
         for stream in self._streams.values():
             group = self._group(stream)
             groups.setdefault(f"{group.name} {stream.p2p}", []).append((stream, group))

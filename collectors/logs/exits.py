@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Claim, Exit, Fact, Record, Source, Trust, Who, replace
+from whyhang.analyzer.facts import ProcessRank, RootCause
+from whyhang.analyzer.model import Exit, Fact, Record, Source, Trust, Who, replace
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
@@ -290,20 +291,11 @@ class ExitReader:
             who = self._rank_of(row)
             yield _exit(row, who)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
-                yield Claim(
-                    about="rank",
-                    value=str(who.rank),
-                    who=Who(pid=who.pid, host=who.host),
-                    source=row.source,
-                )
+                process = Who(pid=who.pid, host=who.host)
+                yield ProcessRank(rank=who.rank, who=process, source=row.source)
         for row in self._roots:
             if row.who.rank is not None:
-                yield Claim(
-                    about="root_cause_rank",
-                    value=str(row.who.rank),
-                    who=row.who,
-                    source=row.source,
-                )
+                yield RootCause(who=row.who, source=row.source)
 
     def _distinct(self) -> Iterable[_Row]:
         """Leave out a pid's second report; the one that tells a rank is kept."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Source, Trust, Who, replace
+from whyhang.analyzer.facts import LastLine, SignOfLife, Statement, TrainingOutput
+from whyhang.analyzer.model import Fact, Gap, LogLine, Source, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
 from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold
@@ -136,29 +137,32 @@ class FileScan:
         stream = stack.enter_context(document.open())
         return ranges(stream, told) or at_hand(blocks(stream, told=told))
 
-    def _end(self) -> Iterator[Claim]:
+    def _end(self) -> Iterator[Statement]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""
         tail = clean(self.tail)
         lines = tail.strip().splitlines()
         if self.last_line is not None:  # without the empty ones behind it
             self.last_line -= tail[len(tail.rstrip()) :].count("\n")
         if self.last_line is not None and lines:
-            yield Claim(
-                about="log-end",
-                value=lines[-1][:MAX_TEXT],
+            yield LastLine(
+                text=lines[-1][:MAX_TEXT],
+                ends_log=True,
                 who=self.file.document.who,
                 source=self.file.document.source(self.last_line),
             )
-        for back, line in enumerate(reversed(lines)):
-            if self.last_line is not None and (told := sign(line)) is not None:
-                at = self.file.document.source(max(1, self.last_line - back))
-                yield Claim(about="life-to", value=told, who=self.file.document.who, source=at)
-                break
         text = clean(self.tail) + "\n" + clean(bytes(self.file.document.head[:HEAD]))
         who, source = self.file.document.who, self.file.document.source()
-        for about, told in (("sign-of-life", sign(text)), ("program", program(text))):
-            if lines and told is not None:
-                yield Claim(about=about, value=told, who=who, source=source)
+        if lines and (told := sign(text)) is not None:
+            yield SignOfLife(text=told, who=who, source=self._last_sign(lines) or source)
+        if lines and (told := program(text)) is not None:
+            yield TrainingOutput(text=told, who=who, source=source)
+
+    def _last_sign(self, lines: Sequence[str]) -> Source | None:
+        """Find the last of these lines, which end the file, that has a sign of life."""
+        if self.last_line is None:
+            return None
+        back = next((n for n, line in enumerate(reversed(lines)) if sign(line) is not None), None)
+        return None if back is None else self.file.document.source(max(1, self.last_line - back))
 
     def _listen(self) -> None:
         """Learn from a log of several ranks who speaks, and as which process.
@@ -184,13 +188,13 @@ class FileScan:
             if len(ranks) == 1:
                 self.file.pids.setdefault(process, min(ranks))
 
-    def _last_words(self) -> Iterator[Claim]:
+    def _last_words(self) -> Iterator[LastLine]:
         """Say what each rank says last in a log of several, as far as it was listened to."""
         for rank, (number, text) in sorted(self.last_words.items()):
             if len(self.last_words) > 1:
-                yield Claim(
-                    about="last-words",
-                    value=text.strip(),
+                yield LastLine(
+                    text=text.strip(),
+                    ends_log=False,
                     who=Who(rank=rank, trust=Trust.PREFIX),
                     source=self.file.document.source(number),
                 )

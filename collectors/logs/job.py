@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import NOBODY, Claim, Fact, Source
+from whyhang.analyzer.facts import Setting, WorldSize
+from whyhang.analyzer.model import NOBODY, Fact, Source
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class JobReader:
 
     def __init__(self, file: FileView) -> None:
         self._file = file
-        self._told: dict[tuple[str, str], Source] = {}
-        self._times: Counter[tuple[str, str]] = Counter()
+        self._first: dict[tuple[str, str | int], Setting | WorldSize] = {}
+        self._times: Counter[tuple[str, str | int]] = Counter()
         self._local_size: tuple[int, Source] | None = None
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
@@ -66,27 +67,27 @@ class JobReader:
             **dict.fromkeys(LAUNCHERS.values(), self.on_launcher),
         }
 
-    def _say(self, found: Found, about: str, value: str) -> None:
-        self._times[about, value] += 1
-        if (about, value) not in self._told:
-            self._told[about, value] = found.source
+    def _note(self, fact: Setting | WorldSize) -> None:
+        self._times[_key(fact)] += 1
+        self._first.setdefault(_key(fact), fact)
 
     def on_size(self, found: Found, match: regex.Match[str]) -> None:
         """Note the number of ranks."""
         if int(match["size"]) > 0:
-            self._say(found, "world_size", match["size"])
+            self._note(WorldSize(size=int(match["size"]), who=NOBODY, source=found.source))
 
     def on_version(self, found: Found, match: regex.Match[str]) -> None:
         """Note torch's version."""
-        self._say(found, "torch_version", match["version"])
+        version = match["version"]
+        self._note(Setting(name="torch", value=version, who=NOBODY, source=found.source))
 
     def on_gloo(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
         """Note that gloo is in use."""
-        self._say(found, "backend", "gloo")
+        self._note(Setting(name="backend", value="gloo", who=NOBODY, source=found.source))
 
     def on_nccl(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
         """Note that NCCL is in use."""
-        self._say(found, "backend", "nccl")
+        self._note(Setting(name="backend", value="nccl", who=NOBODY, source=found.source))
 
     def on_nodes(self, found: Found, match: regex.Match[str]) -> None:
         """Note on how many hosts the job runs."""
@@ -138,12 +139,16 @@ class JobReader:
             size, source = self._local_size
             if self._file.one_host is None:
                 self._file.one_host = True
-            if self._file.one_host and not any(about == "world_size" for about, _ in self._told):
-                self._told["world_size", str(size)] = source
-        best = {about: value for (about, value), _ in reversed(self._times.most_common())}
-        for (about, value), source in self._told.items():
-            if best.get(about, value) != value:
-                continue  # the value told most often; others are of parts of the job
-            yield Claim(about=about, value=value, who=NOBODY, source=source)
-        for name, source in self._launchers.items():
-            yield Claim(about="launcher", value=name, who=NOBODY, source=source)
+            sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
+            if self._file.one_host and not sized:
+                self._note(WorldSize(size=size, who=NOBODY, source=source))
+        best = {name: value for (name, value), _ in reversed(self._times.most_common())}
+        for (name, value), fact in self._first.items():
+            if best[name] == value:  # told most often; others are of parts of the job
+                yield fact
+        for launcher, source in self._launchers.items():
+            yield Setting(name="launcher", value=launcher, who=NOBODY, source=source)
+
+
+def _key(fact: Setting | WorldSize) -> tuple[str, str | int]:
+    return (fact.name, fact.value) if isinstance(fact, Setting) else ("world size", fact.size)

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.facts import GpuAddress, ProcessRank, Setting, Variable, WorldSize
 from whyhang.analyzer.model import (
     MAX_RANKS,
     NOBODY,
     Call,
     CallState,
-    Claim,
     Fact,
     Group,
     Source,
@@ -79,8 +79,8 @@ class NcclReader:
         self._orders: Counter[tuple[Who, int]] = Counter()
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
         self._version: dict[str, Source] = {}
-        self._notes: dict[tuple[str | None, int | None, int | None, str], Claim] = {}
-        self._buses: dict[tuple[str | None, int], Claim] = {}
+        self._notes: dict[tuple[str | None, int | None, int | None, str], Setting | Variable] = {}
+        self._buses: dict[tuple[str | None, int], GpuAddress] = {}
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
         self._placed: dict[tuple[str | None, int], dict[int, Source]] = {}
 
@@ -108,10 +108,8 @@ class NcclReader:
             self._open[key] = comm
         pid = found.who.pid
         if pid is not None and (told := regex.search(BUS, match[0])):
-            claim = Claim(
-                about="gpu-bus", value=_address(told["bus"]), who=found.who, source=found.source
-            )
-            self._buses.setdefault((found.who.host, pid), claim)
+            gpu = GpuAddress(bus=_address(told["bus"]), who=found.who, source=found.source)
+            self._buses.setdefault((found.who.host, pid), gpu)
         if told := regex.search(COMM_ID, match[0]):
             comm.name = f"nccl {told['id']}"
         elif told := regex.search(SPLIT, match[0]):
@@ -134,18 +132,18 @@ class NcclReader:
     def on_version(self, found: Found, match: regex.Match[str]) -> None:
         """Note NCCL's version, and whose it is."""
         self._version.setdefault(match["version"], found.source)
-        self._note(found, "nccl", match["version"])
+        self._note(Setting(name="nccl", value=match["version"], who=found.who, source=found.source))
 
     def on_setting(self, found: Found, match: regex.Match[str]) -> None:
         """Note a variable that NCCL has read."""
-        self._note(found, match["name"], match["value"].rstrip("."))
+        value = match["value"].rstrip(".")
+        self._note(Variable(name=match["name"], value=value, who=found.who, source=found.source))
 
-    def _note(self, found: Found, key: str, value: str) -> None:
+    def _note(self, fact: Setting | Variable) -> None:
         """Note what is compared over ranks; see ``whyhang.analyzer.fingerprints``."""
-        who = found.who
+        who = fact.who
         if (who.pid is not None or who.rank is not None) and len(self._notes) < MAX_COMMS:
-            claim = Claim(about=f"fingerprint:{key}", value=value, who=who, source=found.source)
-            self._notes.setdefault((who.host, who.pid, who.rank, key), claim)
+            self._notes.setdefault((who.host, who.pid, who.rank, fact.name), fact)
 
     def on_place(self, found: Found, match: regex.Match[str]) -> None:
         """Note whether a communicator spans hosts."""
@@ -162,16 +160,16 @@ class NcclReader:
     def facts(self) -> Iterator[Fact]:
         """Give ranks of processes, the groups, and how far each rank came in setting them up."""
         for version, source in self._version.items():
-            yield Claim(about="nccl_version", value=version, who=NOBODY, source=source)
+            yield Setting(name="nccl", value=version, who=NOBODY, source=source)
         if self._comms or self._version:
             some = next(iter(self._version.values()), None) or self._comms[0].source
-            yield Claim(about="backend", value="nccl", who=NOBODY, source=some)
+            yield Setting(name="backend", value="nccl", who=NOBODY, source=some)
         if len({comm.who.host for comm in self._comms if comm.who.host}) > 1:
             self._file.one_host = False
         yield from self._ranks()
         yield from self._buses.values()
-        for claim in self._notes.values():
-            yield replace(claim, who=self._file.resolve(claim.who))
+        for fact in self._notes.values():
+            yield replace(fact, who=self._file.resolve(fact.who))
         groups = self._groups()
         yield from groups.values()
         for comm in self._comms:
@@ -182,7 +180,7 @@ class NcclReader:
             yield self._track(comm, group)
 
     def _ranks(self) -> Iterator[Fact]:
-        """Claim the ranks of the largest communicator, if it can be the whole job."""
+        """Give the ranks of the largest communicator, if it can be the whole job."""
         if not self._comms:
             yield from self._ranks_by_place()
         size = max((comm.size for comm in self._comms), default=0)
@@ -193,17 +191,17 @@ class NcclReader:
         if not world or any(len(processes) > 1 for processes in holders.values()):
             return  # groups beside each other, or a restart: both look the same
         self._world.update(comm.key for comm in world)
-        yield Claim(about="world_size", value=str(size), who=NOBODY, source=world[0].source)
+        yield WorldSize(size=size, who=NOBODY, source=world[0].source)
         for comm in world:
             pid, host = comm.who.pid, comm.who.host
             if pid is None or (host, pid) in self._file.pids:
                 continue
             self._file.pids[host, pid] = comm.rank
             who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
-            yield Claim(about="rank", value=str(comm.rank), who=who, source=comm.source)
+            yield ProcessRank(rank=comm.rank, who=who, source=comm.source)
 
     def _ranks_by_place(self) -> Iterator[Fact]:
-        """Claim the ranks in trees, where there is but one communicator.
+        """Give the ranks in trees, where there is but one communicator.
 
         With several of them a process has several ranks, or a rank several processes.
         """
@@ -214,7 +212,7 @@ class NcclReader:
             for rank, source in told.items():
                 self._file.pids.setdefault((host, pid), rank)
                 who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
-                yield Claim(about="rank", value=str(rank), who=who, source=source)
+                yield ProcessRank(rank=rank, who=who, source=source)
 
     def _groups(self) -> dict[tuple[str, int], Group]:
         """Make the groups, with their global ranks where all are known."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Claim, Fact, Source, Who
+from whyhang.analyzer.facts import NcclPhase, NcclSetup, Setting
+from whyhang.analyzer.model import Fact, Source, Who
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:
     import regex
 
-INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
+INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$"
 NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
 STARTED = r"NCCL INFO .{0,200}- Init START"
 ARRIVED = (
@@ -30,20 +31,19 @@ MULTICAST = r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)"
 CONNECTED = r"NCCL INFO Connected all (?:rings|trees)"
 COMPLETE = r"NCCL INFO .{0,200}- Init COMPLETE"
 
-PHASES: tuple[tuple[str, str], ...] = (
-    (INTERFACE, "interface"),
-    (NETWORK, "network"),
-    (STARTED, "bootstrap"),
-    (ARRIVED, "topology"),
-    (PLANNED, "channels"),
-    (CONNECTING, "connecting"),
-    (MULTICAST, "connecting"),
-    (CONNECTED, "connected"),
-    (COMPLETE, "complete"),
+PHASES: tuple[tuple[str, NcclPhase], ...] = (
+    (INTERFACE, NcclPhase.INTERFACE),
+    (NETWORK, NcclPhase.NETWORK),
+    (STARTED, NcclPhase.BOOTSTRAP),
+    (ARRIVED, NcclPhase.TOPOLOGY),
+    (PLANNED, NcclPhase.CHANNELS),
+    (CONNECTING, NcclPhase.CONNECTING),
+    (MULTICAST, NcclPhase.CONNECTING),
+    (CONNECTED, NcclPhase.CONNECTED),
+    (COMPLETE, NcclPhase.COMPLETE),
 )
 """Which line begins which phase, in order."""
 
-_NAMES = [name for _, name in PHASES]
 MAX_PROCESSES = 100_000
 
 
@@ -56,15 +56,15 @@ class NcclStartReader:
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
-        return {pattern: self._handler(name) for pattern, name in PHASES}
+        return {pattern: self._handler(phase) for pattern, phase in PHASES}
 
-    def _handler(self, name: str) -> Handler:
+    def _handler(self, phase: NcclPhase) -> Handler:
         def note(found: Found, match: regex.Match[str]) -> None:
-            self._note(name, found, match)
+            self._note(phase, found, match)
 
         return note
 
-    def _note(self, name: str, found: Found, match: regex.Match[str]) -> None:
+    def _note(self, phase: NcclPhase, found: Found, match: regex.Match[str]) -> None:
         key = (found.who.host, found.who.pid, found.who.rank)
         stage = self._furthest.get(key)
         if stage is None:
@@ -72,22 +72,28 @@ class NcclStartReader:
                 return
             stage = self._furthest[key] = _Stage(found.who)
         stage.told |= {k: v for k, v in match.groupdict().items() if v}
-        if _NAMES.index(name) >= stage.number:
-            stage.number, stage.text, stage.source = _NAMES.index(name), found.text, found.source
+        if stage.source is None or phase >= stage.phase:
+            stage.phase, stage.text, stage.source = phase, found.text, found.source
 
     def facts(self) -> Iterator[Fact]:
-        """Give a claim for the phase of each process, its line as it stands, and its interface."""
+        """Give the phase of each process, and the family of its address."""
         for stage in self._furthest.values():
-            if stage.source is None or stage.number < 0:
+            if stage.source is None:
                 continue
             who = self._file.resolve(stage.who)
-            words = f"{_NAMES[stage.number]}\n{stage.told.get('via', '')}\n{stage.text}"
-            yield Claim(about="nccl-phase", value=words, who=who, source=stage.source)
-            if interface := stage.told.get("interface"):
-                yield Claim(about="nccl-interface", value=interface, who=who, source=stage.source)
-                family = "IPv6" if interface.count(":") > 1 else "IPv4"
-                about = "fingerprint:address-family"  # compared over ranks
-                yield Claim(about=about, value=family, who=who, source=stage.source)
+            address = stage.told.get("address", "")
+            yield NcclSetup(
+                phase=stage.phase,
+                text=stage.text,
+                transport=stage.told.get("via", ""),
+                interface=stage.told.get("interface", ""),
+                address=address,
+                who=who,
+                source=stage.source,
+            )
+            if address:
+                family = "IPv6" if ":" in address else "IPv4"
+                yield Setting(name="address-family", value=family, who=who, source=stage.source)
 
 
 class _Stage:
@@ -95,7 +101,7 @@ class _Stage:
 
     def __init__(self, who: Who) -> None:
         self.who = who
-        self.number = -1
+        self.phase = NcclPhase.INTERFACE
         self.text = ""
         self.source: Source | None = None
         self.told: dict[str, str] = {}

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import TimedOutFirst
 from whyhang.analyzer.model import (
     Call,
     CallState,
-    Claim,
     Fact,
     Frame,
     Group,
@@ -105,7 +105,7 @@ class WatchdogReader:
         self._works: dict[tuple[Who, int, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
         self._statuses: dict[tuple[Who, str, str | None], _Status] = {}
-        self._first: Claim | None = None
+        self._first: TimedOutFirst | None = None
 
     def watches(self) -> dict[str, Handler]:
         """Give the patterns to look for, and what to call with each line found."""
@@ -152,9 +152,7 @@ class WatchdogReader:
     def on_first_rank(self, found: Found, match: regex.Match[str]) -> None:
         """Note which rank was the first to give up (a waiter, rarely the culprit)."""
         if self._first is None:
-            self._first = Claim(
-                about="timed_out_first", value=match["rank"], who=found.who, source=found.source
-            )
+            self._first = TimedOutFirst(rank=int(match["rank"]), who=found.who, source=found.source)
 
     def facts(self) -> Iterator[Fact]:
         """Give a track per rank and group, and which rank timed out first."""

@@ -12,13 +12,13 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from whyhang.analyzer.facts import ProcessRank, RasReport, Setting, Statement, WorldSize
 from whyhang.analyzer.heard import MATCHED
 from whyhang.analyzer.model import (
     MAX_RANKS,
     NOBODY,
     Call,
     CallState,
-    Claim,
     Fact,
     Group,
     LogLine,
@@ -109,7 +109,7 @@ def _numbers(world: Sequence[Comm]) -> dict[_Process, int] | None:
 def facts(report: Report, document: Document) -> Iterator[Fact]:
     """Yield the version, groups, tracks of ranks, and a line for each thing that is wrong."""
     job = _Job(report)
-    yield from _claims(report, job, document)
+    yield from _statements(report, job, document)
     wrong = bool(report.lost)
     for lost in report.lost:
         who = job.who(None, None, lost.peer)
@@ -135,18 +135,18 @@ def _differs(fact: Fact) -> bool:
     return isinstance(fact, Track) and fact.completed is not None
 
 
-def _claims(report: Report, job: _Job, document: Document) -> Iterator[Claim]:
+def _statements(report: Report, job: _Job, document: Document) -> Iterator[Statement]:
     source = document.source()
-    yield Claim(about="ras-report", value=str(document.look or 0), who=document.who, source=source)
-    yield Claim(about="backend", value="nccl", who=NOBODY, source=source)
+    yield RasReport(number=document.look or 0, who=document.who, source=source)
+    yield Setting(name="backend", value="nccl", who=NOBODY, source=source)
     if report.version is not None:
-        yield Claim(about="nccl_version", value=report.version, who=NOBODY, source=source)
+        yield Setting(name="nccl", value=report.version, who=NOBODY, source=source)
     if job.size is not None and job.ranks is not None:
-        yield Claim(about="world_size", value=str(job.size), who=NOBODY, source=source)
+        yield WorldSize(size=job.size, who=NOBODY, source=source)
     if job.ranks and len(job.nodes) == 1 and document.who.host is None:
         for (_, pid), rank in job.ranks.items():
             who = Who(pid=pid, trust=Trust.NCCL_INIT)
-            yield Claim(about="rank", value=str(rank), who=who, source=source)
+            yield ProcessRank(rank=rank, who=who, source=source)
 
 
 def _of_comm(comm: Comm, job: _Job, document: Document) -> Iterator[Fact]:

@@ -13,12 +13,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from whyhang.analyzer import lazy_re
+from whyhang.analyzer.facts import RootArgument
 from whyhang.analyzer.model import (
-    IN_DEFAULT_GROUP,
-    ROOT_CLAIM,
     Call,
     CallState,
-    Claim,
     Fact,
     Frame,
     Group,
@@ -87,7 +85,7 @@ class StackPeers:
         return b'"locals"' in head or b"        Arguments:\n" in head
 
     def read(self, document: Document) -> Iterator[Fact]:
-        """Yield a track for a process in a send or receive, a claim for one in a broadcast."""
+        """Yield a track for a process in a send or receive, a root for one in a broadcast."""
         with document.open() as stream:
             data = stream.read(16 << 20)
         if data.lstrip()[:1] == b"[":
@@ -139,7 +137,7 @@ def _in_call(trace: _Trace) -> int | None:
     return None
 
 
-def _from_json(document: Document, data: bytes) -> Iterator[Track | Claim]:
+def _from_json(document: Document, data: bytes) -> Iterator[Track | RootArgument]:
     try:
         traces = _TRACES.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -160,9 +158,13 @@ def _from_json(document: Document, data: bytes) -> Iterator[Track | Claim]:
         if called.name in _PEERS:
             yield from _track(document.source(), who, called.name, arguments, frames)
         elif arguments.get(_ROOTS[called.name], "").isdecimal():
-            said = f"{called.name} {arguments[_ROOTS[called.name]]}"
-            said += IN_DEFAULT_GROUP if arguments.get("group") == "None" else ""
-            yield Claim(about=ROOT_CLAIM, value=said, who=who, source=document.source())
+            yield RootArgument(
+                op=called.name,
+                root=int(arguments[_ROOTS[called.name]]),
+                in_default_group=arguments.get("group") == "None",
+                who=who,
+                source=document.source(),
+            )
 
 
 def _from_text(document: Document, text: str) -> Iterator[Track]:

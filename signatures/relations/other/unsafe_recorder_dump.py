@@ -6,14 +6,14 @@ since. whyhang does not unpickle: it refused the file and read the others. Tools
 pickle, torchfrtrace among them, would run what it asks for.
 """
 
-from whyhang.analyzer.match import Kind, Signature, claimed
+from whyhang.analyzer.match import Kind, Signature, asks_for_code
 
 SIGNATURE = Signature(
     id="unsafe-recorder-dump",
     category="unknown",
     kind=Kind.CAUSE,
     title="A recorder dump of {who} asks to run code when it is read ({values}) and was refused",
-    when=claimed("unsafe-dump"),
+    when=asks_for_code(),
     means=(
         "{files} asks for {values} when it is unpickled. No recorder of torch writes that. "
         "Nothing of it was run, and where {who} stands is not known from it. It is no reason "

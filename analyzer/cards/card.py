@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.toml import tomllib
@@ -61,8 +60,8 @@ _CHOICES = {
     ("role",): tuple(kind.value for kind in Kind),
     ("blames",): ("speaker", "named", "nobody"),
 }
-_ID = lazy_re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_AT_LINE = lazy_re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class Mistake(Record):

@@ -6,27 +6,25 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.model import Exit, LogLine
 
-LOST_PEER = lazy_re.compile(
+LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
     r"|[Ss]ocket [Cc]losed|Broken pipe"
 )
 """A line of a rank that noticed the end of another one."""
 
-WAITED = lazy_re.compile(
+WAITED = re.compile(
     r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
     r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
 )
 """A line of a rank that waited for another one until the limit."""
 
-_OF_COLLECTIVES = lazy_re.compile(
-    r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b"
-)
+_OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.match.ended import LOST_PEER, failed, first_to_fail, raised_by
@@ -17,7 +16,7 @@ from whyhang.analyzer.waits.usercode import short
 
 EXCEPTION = "python-exception"  # the name under which the log reader gives tracebacks
 MAX_QUOTES = 6
-_NUMBERS = lazy_re.compile(r"0x[0-9a-fA-F]+|\d+")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class GarbledObjects(Record):
@@ -101,7 +100,7 @@ def _groups(case: Case, *, in_thread: bool = False) -> dict[tuple[str, str], lis
 NCCL_FAILED = ("NCCL error", "NCCL Error")
 """How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
 OF_OTHERS = {"DistBackendError", "DistNetworkError", "DistStoreError"}
-_TELLS_OF_OTHERS = lazy_re.compile(
+_TELLS_OF_OTHERS = re.compile(
     r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
     re.IGNORECASE,
 )
@@ -221,7 +220,7 @@ class WentSilent(Record):
         )
 
 
-FINISHED = lazy_re.compile(
+FINISHED = re.compile(
     r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
     r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
     re.IGNORECASE,
@@ -234,10 +233,10 @@ def went_silent(*, finished: bool = False) -> WentSilent:
     return WentSilent(finished=finished)
 
 
-BARE_ERROR = lazy_re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
 """An exception as the last line of a log, its traceback lost."""
 
-BAD_END = lazy_re.compile(
+BAD_END = re.compile(
     r"(?<!\b0 )(?<!\bno )(?<!without )(?<!squared )(?<!absolute )"
     r"\b(?:errors?\b|ERR!|(?:fail(?:ed|ures?)|fatal|aborted|killed|hangs?|hung|stuck)\b)"
     r"(?!\s*[:=]?\s*(?:(?:0|none|no|false)\b|\d*\.\d|\d+e-))",

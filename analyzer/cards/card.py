@@ -9,19 +9,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.toml import tomllib
+from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.match.log import Blames, log
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.signature import Kind, Signature
 
-if TYPE_CHECKING:
-    from whyhang.analyzer.cards.trial import Trial
-
+MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence
 
 _TEXT, _TEXTS, _FLAG, _NUMBER, _TABLE = (
@@ -87,8 +85,6 @@ def read_card(file: str, data: bytes, *, thorough: bool = False) -> Card:
 
     ``thorough`` also tries whether patterns take too long, which costs up to a second each.
     """
-    from whyhang.analyzer.cards.trial import Trial  # noqa: PLC0415 - heavy; mostly there is no card
-
     try:
         table, lines = _parsed(data)
     except _UnreadableError as error:

@@ -11,11 +11,11 @@ import argparse
 import shlex
 import sys
 
-from whyhang.analyzer import scenario
 from whyhang.analyzer.commands import live, output
 from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.scenario import Sample
+from whyhang.samples.harness import scenario
+from whyhang.samples.harness.scenario import Sample
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -48,7 +48,7 @@ wheel: $(VENV)/.dev
 
 # records the bundles of the samples anew: all, or NAMES="a b"
 capture: $(VENV)/.dev
-	$(BIN)/python -m whyhang.samples.capture $(NAMES)
+	$(BIN)/python -m whyhang.samples.harness.capture $(NAMES)
 
 clean:
 	rm -rf $(VENV) build dist

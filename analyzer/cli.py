@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import errno
-import gc
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import NoReturn
 
 from whyhang import __version__
-from whyhang.analyzer.commands import COMMANDS
+from whyhang.analyzer.commands import COMMANDS, load
 from whyhang.analyzer.commands.streams import prepare
 from whyhang.analyzer.errors import TargetError, WhyhangError
 
@@ -45,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prepare()
         arguments = _with_command(arguments)
         options = _parser(arguments[0]).parse_args(arguments)
-        code = int(options.command.run(options))
+        code = int(options.run(options))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
@@ -67,14 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"whyhang: standard output takes nothing: {error.strerror}", file=sys.stderr)
         print("  Send the report elsewhere: -o FILE.", file=sys.stderr)
         return 1
-    gc.freeze()  # the process ends here: going through all objects once more would take 15 ms
     return code
 
 
 def _with_command(arguments: list[str]) -> list[str]:
     """Put the default command in front, unless one is named or only help is asked for."""
-    names = {command.name for command in COMMANDS}
-    if arguments and arguments[0] in names | {"-h", "--help", "--version"}:
+    if arguments and arguments[0] in {*COMMANDS, "-h", "--help", "--version"}:
         return arguments
     return [DEFAULT, *arguments]
 
@@ -88,10 +84,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(named: str) -> argparse.ArgumentParser:
-    """Make the parser of the one command that is named, or else of all, without their options.
-
-    All options of all commands would take longer than some runs.
-    """
+    """Make the parser of all commands, with the options of the one that is named."""
     parser = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
@@ -100,15 +93,15 @@ def _parser(named: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in [c for c in COMMANDS if c.name == named] or COMMANDS:
-        first, _, rest = (command.__doc__ or "").strip().partition("\n")
+    for name, sentence in COMMANDS.items():
         sub = commands.add_parser(
-            command.name,
-            help=first.rstrip("."),
+            name,
+            help=sentence.rstrip("."),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if command.name == named:
-            sub.description = f"{first}\n{textwrap.dedent(rest)}".rstrip()
+        if name == named:
+            command = load(name)
+            sub.description = (command.__doc__ or "").rstrip()
             command.add_arguments(sub)
-        sub.set_defaults(command=command)
+            sub.set_defaults(run=command.run)
     return parser

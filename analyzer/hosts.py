@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-
-from whyhang.analyzer import lazy_re
 
 _NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-_PART = lazy_re.compile(r"([^,\[\]]+)((?:\[[^\]]*\][^,\[\]]*)*)")
-_BRACKET = lazy_re.compile(r"\[([^\]]*)\]([^\[\]]*)")
-_REPEATED = lazy_re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_PART = re.compile(r"([^,\[\]]+)((?:\[[^\]]*\][^,\[\]]*)*)")
+_BRACKET = re.compile(r"\[([^\]]*)\]([^\[\]]*)")
+_REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 MAX_HOSTS = 100_000
 
 

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Child
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.model_meeting import Agent
@@ -20,7 +19,7 @@ from whyhang.analyzer.model_meeting import Agent
 DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}
 """Where agents meet if nobody says: torch.distributed.run, c10d_rendezvous_backend.py."""
 
-_OPTION = lazy_re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+_OPTION = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _FLAG_NAMES = """
     standalone module m no_python run_path virtual_local_rank
     multi_gpu use_deepspeed use_fsdp cpu tpu same_network
@@ -37,8 +36,8 @@ _WANTED_NAMES = """
     master_addr master_port num_processes standalone
 """
 _WANTED = frozenset(_WANTED_NAMES.split())
-_LISTEN = lazy_re.compile(r"tcp \S+:(\d+) listen")
-_HELD = lazy_re.compile(r"tcp (\S+):(\d+) -> (\S+):(\d+) established(?: x(\d+))?")
+_LISTEN = re.compile(r"tcp \S+:(\d+) listen")
+_HELD = re.compile(r"tcp (\S+):(\d+) -> (\S+):(\d+) established(?: x(\d+))?")
 
 
 class Plan(Record):

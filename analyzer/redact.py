@@ -25,7 +25,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Record
 
 BLANK = "[redacted]"
@@ -68,7 +67,7 @@ ENVIRONMENT_PREFIXES = (
 )
 """Families of variables that are kept."""
 
-_SECRET_NAME = lazy_re.compile(
+_SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY|AUTH", re.IGNORECASE
 )
 

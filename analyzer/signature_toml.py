@@ -6,10 +6,10 @@ what may stand in one; ``whyhang cards new`` prints a word on each field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.match.log import Blames, Log
 from whyhang.analyzer.signature import Kind, Signature
 
@@ -56,8 +56,8 @@ FIELDS: dict[tuple[str | int, ...], str] = {
 
 REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
 
-_NAMES_RANKS = lazy_re.compile(r"\(\?P?<(?:rank|ranks|pid)>")
-_PARAGRAPHS = lazy_re.compile(r"\n\s*\n")
+_NAMES_RANKS = re.compile(r"\(\?P?<(?:rank|ranks|pid)>")
+_PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
 def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:

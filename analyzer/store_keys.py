@@ -10,15 +10,16 @@ made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL commun
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.model_meeting import StoreView
 
-_ADDRESS = lazy_re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
-_NCCL_ID = lazy_re.compile(r"(?P<path>.*?)//cuda//(?P<number>\d+(?::\d+)?)$")
-_BARRIER = lazy_re.compile(r"(?:^|/)store_based_barrier_key:(?P<number>\d+)$")
+_ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
+_NCCL_ID = re.compile(r"(?P<path>.*?)//cuda//(?P<number>\d+(?::\d+)?)$")
+_BARRIER = re.compile(r"(?:^|/)store_based_barrier_key:(?P<number>\d+)$")
 
 
 class Joined(Record):

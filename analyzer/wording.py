@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from whyhang.analyzer import lazy_re
-
-_VERB = lazy_re.compile(
+_VERB = re.compile(
     r"\{(who|gpus|hosts|others)\} (?!(?:always|this|its|as|across|perhaps|plus)\b)([a-z]+s)\b"
 )
 _IRREGULAR = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
-_MANY = lazy_re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
+_MANY = re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
 
 
 class _Words(dict[str, str]):

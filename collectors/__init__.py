@@ -1,90 +1,37 @@
 """Grab each kind of evidence from a live job, and read it back from files.
 
-``READERS`` is all that reads files, in the order in which a file is offered to them; several
-may take something from one file. A new kind of evidence adds its reader here. ``LIVE_READERS``
-are those of them for the files that a look at a live job yields. They are imported when they
-are first asked for: nobody must wait for readers of what is not there.
+``READERS`` is all that reads files but logs, in the order in which a file is offered to them;
+several may take something from one file. A new kind of evidence adds its reader here. The
+reader of logs (``logs/scan.py``) joins them where it is known which lines to look for.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors.files.bundle import OwnFiles
+from whyhang.collectors.flight_recorder.reader import FlightRecorder
+from whyhang.collectors.gpu.nvml import NvmlReader
+from whyhang.collectors.gpu.query_csv import CsvReader
+from whyhang.collectors.gpu.text import TextReader
+from whyhang.collectors.gpu.xml import XmlReader
+from whyhang.collectors.ras.reader import RasReader
+from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
+from whyhang.collectors.stacks.peers import StackPeers
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from whyhang.analyzer.reading import Reader
-
-    READERS: tuple[Reader, ...]
-    LIVE_READERS: tuple[Reader, ...]
-
-
-def readers_for(starts: Iterable[bytes]) -> tuple[Reader, ...]:
-    """Give the readers that files may need which begin so: for recorder dumps alone, few."""
-    only_pickles = all(start.startswith(b"\x80") for start in starts)
-    return _dump_readers() if only_pickles else _readers()
-
-
-@functools.cache
-def _dump_readers() -> tuple[Reader, ...]:
-    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
-
-    return (OwnFiles(), FlightRecorder())
-
-
-@functools.cache
-def _live_readers() -> tuple[Reader, ...]:
-    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.stacks import pyspy  # noqa: PLC0415 - see above
-    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
-
-    return (OwnFiles(), pyspy.JSON, StackPeers())
-
-
-@functools.cache
-def _readers() -> tuple[Reader, ...]:
-    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
-    from whyhang.collectors.gpu.nvml import NvmlReader  # noqa: PLC0415
-    from whyhang.collectors.gpu.query_csv import CsvReader  # noqa: PLC0415
-    from whyhang.collectors.gpu.text import TextReader  # noqa: PLC0415
-    from whyhang.collectors.gpu.xml import XmlReader  # noqa: PLC0415
-    from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
-    from whyhang.collectors.stacks import (  # noqa: PLC0415 - see above
-        faulthandler,
-        gdb,
-        handwritten,
-        pyspy,
-        pystack,
-        traceback,
-    )
-    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
-
-    return (
-        OwnFiles(),
-        NvmlReader(),  # these have a file for themselves, and tell at once
-        XmlReader(),
-        CsvReader(),
-        FlightRecorder(),
-        RasReader(),
-        pyspy.JSON,
-        pyspy.TEXT,
-        faulthandler.READER,
-        gdb.READER,
-        pystack.READER,
-        traceback.READER,
-        handwritten.READER,
-        StackPeers(),
-        TextReader(),
-    )
-
-
-if not TYPE_CHECKING:  # type checkers would take every submodule for a tuple of readers
-
-    def __getattr__(name: str) -> tuple[Reader, ...]:
-        makers = {"READERS": _readers, "LIVE_READERS": _live_readers}
-        if name not in makers:
-            raise AttributeError(name)
-        return makers[name]()
+READERS: tuple[Reader, ...] = (
+    OwnFiles(),
+    NvmlReader(),  # these have a file for themselves, and tell at once
+    XmlReader(),
+    CsvReader(),
+    FlightRecorder(),
+    RasReader(),
+    pyspy.JSON,
+    pyspy.TEXT,
+    faulthandler.READER,
+    gdb.READER,
+    pystack.READER,
+    traceback.READER,
+    handwritten.READER,
+    StackPeers(),
+    TextReader(),
+)

@@ -18,7 +18,7 @@ import pytest
 
 from whyhang.analyzer.facts import Setting, WorldSize
 from whyhang.analyzer.model import Excerpt, Fact, Process, Role, StackDump, Trust
-from whyhang.collectors import LIVE_READERS, READERS
+from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import documents_of, write_bundle
 from whyhang.collectors.files.folder import read, read_documents
 from whyhang.collectors.live.capture import Capture, Options, capture
@@ -143,7 +143,7 @@ def script(tmp_path: Path) -> Path:
 
 def facts(taken: Capture) -> list[Fact]:
     """Read what was taken, the way the command line does."""
-    return list(read_documents(documents_of(taken.bundle()), readers=LIVE_READERS))
+    return list(read_documents(documents_of(taken.bundle()), readers=READERS))
 
 
 def of_job(taken: Capture) -> dict[int, int | None]:

@@ -17,7 +17,6 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.commands.aligned import aligned
 from whyhang.analyzer.model import Excerpt, Fact, Frame, Process, Role, Source, Who, replace
 from whyhang.analyzer.report import Finding
 
@@ -525,13 +524,3 @@ def test_back_from_a_function_is_past_its_loop(head: str, category: str) -> None
 
     assert finding.category == category
     assert finding.culprit_ranks == (2,)
-
-
-def test_facts_are_lined_up_anew_only_where_there_are_others() -> None:
-    """What a live look has aligned is diagnosed as it is; one more fact is not overlooked."""
-    facts = [dump(0, ELSEWHERE), dump(1, INIT)]
-    case = aligned(facts)
-
-    assert aligned([*facts]) is case
-    assert len(aligned([*facts, dump(2, INIT)]).job.members) == len(case.job.members) + 1
-    assert aligned([dump(0, ELSEWHERE), dump(1, INIT)]) is not case

@@ -12,7 +12,7 @@ from gpu_docs import BUSES, gpus, listed, node, row, table, uuid, xml_gpu, xml_l
 from rich.console import Console
 from small_jobs import ALL_REDUCE, BROADCAST, ELSEWHERE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.commands.diagnose import Diagnose, report_on
+from whyhang.analyzer.commands.diagnose import add_arguments, report_on
 from whyhang.analyzer.facts import DriverSilence, GpuAddress, Setting
 from whyhang.analyzer.model import (
     Fact,
@@ -430,7 +430,7 @@ def hosts(folder: Path, *, broken: Mapping[int, Mapping[str, str]]) -> None:
 def test_a_folder_of_two_hosts(tmp_path: Path) -> None:
     """Files of any name, of several hosts, read as every user hands them in."""
     hosts(tmp_path, broken={3: RESTS})
-    report = report_on([], [str(tmp_path)], options())
+    report, _ = report_on([], [str(tmp_path)], options())
 
     assert report.verdict == "hung"
     assert report.findings[0].signature == "gpu-never-launched"
@@ -445,7 +445,7 @@ def test_an_xid_and_the_state_it_left_are_one_cause(tmp_path: Path) -> None:
         "[ 1234.567890] NVRM: Xid (PCI:0000:61:00): 79, pid=2003, name=python3, "
         "GPU has fallen off the bus.\n"
     )
-    report = report_on([], [str(tmp_path)], options())
+    report, _ = report_on([], [str(tmp_path)], options())
     first = report.findings[0]
 
     assert first.category == "gpu-fell-off-bus"
@@ -457,7 +457,7 @@ def test_a_folder_of_healthy_hosts(tmp_path: Path) -> None:
     """State alone, of machines at rest, in every shape: nothing is found."""
     (tmp_path / "node1.xml").write_text(node(host="node1", **RESTS))
     (tmp_path / "node2.txt").write_text(table("\n".join(row(n, "0%", " 71W") for n in range(8))))
-    report = report_on([], [str(tmp_path)], options())
+    report, _ = report_on([], [str(tmp_path)], options())
 
     assert (report.findings, report.verdict) == ((), "inconclusive")
 
@@ -465,7 +465,7 @@ def test_a_folder_of_healthy_hosts(tmp_path: Path) -> None:
 def options() -> argparse.Namespace:
     """Give the options of a plain call."""
     parser = argparse.ArgumentParser()
-    Diagnose().add_arguments(parser)
+    add_arguments(parser)
     return parser.parse_args(["x"])
 
 

@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 from gpu_docs import LINKS, TOPOLOGY, node, table
 
-from whyhang.analyzer.commands import live
+from whyhang.analyzer.cards.load import known
+from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.facts import DriverSilence
+from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.model import Fact, Gap, Process, Role, Source, ThreadState, Who
 from whyhang.analyzer.model_gpu import Gpu
-from whyhang.collectors.files.bundle import Bundle, write_bundle
+from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
+from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.gpu import probe
 from whyhang.collectors.live import gpus
 from whyhang.collectors.live.capture import Options, capture
@@ -228,7 +231,7 @@ def test_a_live_look_reads_back_from_its_bundle(
     """The files of the GPUs are in the bundle, and say the same when they are read again."""
     fake(good(tmp_path))
     bundle, pid = taken(tmp_path)
-    found = live._read(bundle)
+    found = facts_of(bundle)
     told = [fact for fact in found if isinstance(fact, Gpu)]
 
     assert {gpu.tool for gpu in told} >= {"nvidia-smi -q -x", "nvidia-smi nvlink"}
@@ -237,6 +240,12 @@ def test_a_live_look_reads_back_from_its_bundle(
     assert any(p.pid == pid for gpu in told for p in gpu.processes or ())
     write_bundle(bundle, tmp_path / "kept")
     assert sorted(map(str, gpu_facts(tmp_path / "kept"))) == sorted(map(str, told))
+
+
+def facts_of(bundle: Bundle) -> list[Fact]:
+    """Read a bundle in memory the way the command line does."""
+    readers = readers_for(known(), Meter())
+    return list(read_documents(documents_of(bundle), readers=readers))
 
 
 def gpu_facts(folder: Path) -> list[Fact]:
@@ -263,13 +272,13 @@ def test_arguments_of_other_programs_are_redacted(
 
 
 def test_garbage_costs_nothing_else(fake: Callable[[str], None], tmp_path: Path) -> None:
-    """What no reader knows is a gap; the stacks are there all the same."""
+    """What no reader of GPUs knows is a text like others; the stacks are there all the same."""
     fake("*) echo '<gpu hello'; echo world;;")
     bundle, _ = taken(tmp_path)
-    found = live._read(bundle)
+    facts = facts_of(bundle)
 
-    assert not any(isinstance(fact, Gpu) for fact in found)
-    assert any(isinstance(fact, Gap) and "gpus.look0.xml" in fact.what for fact in found)
+    assert not any(isinstance(fact, Gpu) for fact in facts)
+    assert not any(isinstance(fact, Gap) and "failed" in fact.why for fact in facts)
     assert any(entry.kind == "py-spy" for entry in bundle.manifest.files)
 
 
@@ -283,7 +292,7 @@ def test_that_the_driver_hangs_is_in_the_bundle(
     monkeypatch.setattr("whyhang.collectors.live.capture.EXTRA", 0.3)
     bundle, _ = taken(tmp_path)
 
-    assert any(isinstance(fact, DriverSilence) for fact in live._read(bundle))
+    assert any(isinstance(fact, DriverSilence) for fact in facts_of(bundle))
 
 
 FAKE_NVML = """

@@ -229,7 +229,7 @@ def test_a_report_says_for_whose_dumps_it_waits(tmp_path: Path) -> None:
         dump = pickled(header(world), [entry(0), open_entry(1)])
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump)
 
-    report = report_on([], [str(tmp_path)], argparse.Namespace())
+    report, _ = report_on([], [str(tmp_path)], argparse.Namespace())
 
     assert report.verdict == "inconclusive"
     assert "for group members among the absent: ranks 2-3 left no record" in report.headline
@@ -242,7 +242,7 @@ def test_a_rank_that_no_job_has_costs_no_memory(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(pickled(groups, [open_entry(0)]))
 
-    report = report_on([], [str(tmp_path)], argparse.Namespace())
+    report, _ = report_on([], [str(tmp_path)], argparse.Namespace())
 
     assert report.job.world_size is None
     assert [row.rank for row in report.ranks] == [0, 1]
@@ -257,7 +257,7 @@ def test_other_versions_of_nccl_that_get_on_are_no_cause(tmp_path: Path) -> None
         dump = pickled(header(world, comm_lib_version=library), entries)
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump)
 
-    report = report_on([], [str(tmp_path)], argparse.Namespace())
+    report, _ = report_on([], [str(tmp_path)], argparse.Namespace())
 
     assert [(f.signature, f.culprit_ranks) for f in report.findings] == [
         ("missing-rank-in-collective", (2,))

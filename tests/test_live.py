@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from whyhang.analyzer import keeper, scenario
-from whyhang.analyzer.expected import deviations
 from whyhang.analyzer.model import fold
 from whyhang.analyzer.report import Report
+from whyhang.samples.harness import keeper, scenario
+from whyhang.samples.harness.expected import deviations
 
 SAMPLES = scenario.samples()
 STARTABLE = [name for name in sorted(SAMPLES) if SAMPLES[name].start]

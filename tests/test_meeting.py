@@ -12,7 +12,6 @@ import pytest
 from fake_proc import FakeProc, elastic
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer import scenario
 from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.model import Fact, Source, Trust, Who, replace
 from whyhang.analyzer.model_meeting import Listener, StoreView
@@ -23,6 +22,7 @@ from whyhang.collectors.live.job import find_job
 from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.live.spots import read_spot
+from whyhang.samples.harness import scenario
 
 PORT = 29500
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.analyzer import keeper, nethosts
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.meeting_places import Place
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.live.store import Reading
+from whyhang.samples.harness import keeper, nethosts
 
 pytestmark = [
     pytest.mark.live,

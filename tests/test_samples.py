@@ -6,10 +6,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from whyhang.analyzer import scenario
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.expected import deviations
 from whyhang.analyzer.report import Report, schema
+from whyhang.samples.harness import scenario
+from whyhang.samples.harness.expected import deviations
 
 SAMPLES = {name: s for name, s in scenario.samples().items() if s.bundle.is_file()}
 

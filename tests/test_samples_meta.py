@@ -9,7 +9,8 @@ from typing import get_args
 
 import pytest
 
-from whyhang.analyzer import report, scenario
+from whyhang.analyzer import report
+from whyhang.samples.harness import scenario
 
 SAMPLES = scenario.samples()
 NAMES = sorted(SAMPLES)
@@ -28,7 +29,7 @@ def test_every_folder_is_a_sample() -> None:
     folders = {
         entry.name
         for entry in Path(SAMPLES[NAMES[0]].folder).parent.iterdir()
-        if entry.is_dir() and entry.name != "__pycache__"
+        if entry.is_dir() and entry.name not in {"__pycache__", "harness"}
     }
     assert folders == set(NAMES)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.analyzer import keeper, scenario
+from whyhang.samples.harness import keeper, scenario
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -68,7 +68,7 @@ def test_nothing_survives_the_end(sample: scenario.Sample) -> None:
 def test_nothing_survives_a_killed_parent(sample: scenario.Sample, tmp_path: Path) -> None:
     """When the program that started a sample is killed outright, the sample ends all the same."""
     program = (
-        "import sys, time; from pathlib import Path; from whyhang.analyzer import scenario\n"
+        "import sys, time; from pathlib import Path; from whyhang.samples.harness import scenario\n"
         f"argv = [sys.executable, '-S', {str(tmp_path / 'job.py')!r}]\n"
         "expect = scenario.Expectation(verdict='hung', category='unknown')\n"
         "sample = scenario.Sample(name='s', folder='', title='', expect=expect, ranks=3,"

@@ -16,7 +16,7 @@ from store_server import FakeStore, listening
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model import Gap, Process, Role, Source, ThreadState, Who
 from whyhang.analyzer.model_meeting import StoreView
-from whyhang.collectors import LIVE_READERS
+from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.descriptors import Sockets
@@ -157,7 +157,7 @@ def test_a_view_is_read_back_from_a_bundle_as_it_was() -> None:
         files={"n/stores.json": facts_file("stores", [view])},
     )
 
-    assert list(read_documents(documents_of(bundle), readers=LIVE_READERS)) == [view]
+    assert list(read_documents(documents_of(bundle), readers=READERS)) == [view]
 
 
 def test_ranks_meet_where_their_environment_says(fake: FakeProc) -> None:

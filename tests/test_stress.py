@@ -138,7 +138,7 @@ def test_a_bundle_that_cannot_be_is_refused_before_work(
     with pytest.raises(BundleError):
         check_name(tmp_path / name)
     monkeypatch.setattr(
-        "whyhang.collectors.live.capture.capture", lambda *_, **__: pytest.fail("work was done")
+        "whyhang.analyzer.commands.live.capture", lambda *_, **__: pytest.fail("work was done")
     )
     assert main(["collect", str(os.getpid()), "-o", str(tmp_path / name)]) == 1
 
@@ -279,7 +279,7 @@ def test_what_was_taken_is_kept_where_reading_it_fails(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(live, "_deepened", interrupted)
+    monkeypatch.setattr(live, "settled", interrupted)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         arguments = ["collect", str(child.pid), "-o", str(tmp_path / "b"), "--looks", "1"]

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from whyhang.analyzer import lazy_re
-from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.match.log import Blames
@@ -32,6 +30,7 @@ from whyhang.analyzer.signature_toml import (
 )
 from whyhang.analyzer.toml import tomllib
 
+MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence
 
 _CATEGORIES = tuple(name for group in CATEGORIES.values() for name in group)
@@ -41,8 +40,8 @@ _CHOICES = {
     ("role",): tuple(kind.value for kind in Kind),
     ("blames",): tuple(blames.value for blames in Blames),
 }
-_ID = lazy_re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_AT_LINE = lazy_re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class Mistake(Record):

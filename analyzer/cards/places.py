@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.toml import tomllib
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""
 
-_BLANK = lazy_re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_STRING = lazy_re.compile(
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_STRING = re.compile(
     r'"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
     r"|'''.*?'''(?:''?(?!'))?"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'",
     re.DOTALL,
 )
-_KEY = lazy_re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*""")
-_PLAIN = lazy_re.compile(r"[^,\]}#\n]+")
+_KEY = re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*""")
+_PLAIN = re.compile(r"[^,\]}#\n]+")
 
 
 def places(text: str) -> dict[Path, int]:

@@ -1,23 +1,20 @@
-"""One command, one module: its docstring is its help."""
+"""The commands, one module each: its docstring is its help.
+
+A module is imported when its command is called: what reads evidence and knows hangs takes
+several times as long to import as ``whyhang --help`` takes.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Protocol
-
-from whyhang.analyzer.commands.cards import Cards
-from whyhang.analyzer.commands.collect import Collect
-from whyhang.analyzer.commands.demo import Demo
-from whyhang.analyzer.commands.diagnose import Diagnose
-from whyhang.analyzer.commands.doctor import Doctor
-from whyhang.analyzer.commands.explain import Explain
-from whyhang.analyzer.commands.schema import PrintSchema
+import importlib
+from typing import Protocol, cast
 
 
 class Command(Protocol):
-    """What the command line asks of a command."""
+    """What the command line asks of a command's module."""
 
-    name: str
+    __doc__: str | None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the options."""
@@ -26,12 +23,18 @@ class Command(Protocol):
         """Do it and return the exit code."""
 
 
-COMMANDS: tuple[Command, ...] = (
-    Diagnose(),
-    Collect(),
-    Demo(),
-    Explain(),
-    Cards(),
-    Doctor(),
-    PrintSchema(),
-)
+COMMANDS = {
+    "diagnose": "Say why a job hangs: from its processes, or from what it left behind.",
+    "collect": "Only collect: keep the evidence of a job that hangs now, to analyze it elsewhere.",
+    "demo": "Start a small job that really hangs, and diagnose it.",
+    "explain": "Say what a signature means, how it is recognised and what to do.",
+    "cards": "List your own signatures (TOML cards), test them, or print one to start from.",
+    "doctor": "Say what you can read on this machine, and how to get what is missing.",
+    "schema": "Print the JSON Schema of what --format json prints.",
+}
+"""The commands by name, each with the first line of its help."""
+
+
+def load(name: str) -> Command:
+    """Import the module of a command."""
+    return cast("Command", importlib.import_module(f"{__name__}.{name}"))

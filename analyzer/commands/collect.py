@@ -1,4 +1,7 @@
-"""``whyhang collect``."""
+"""Only collect: keep the evidence of a job that hangs now, to analyze it elsewhere.
+
+The bundle is a folder or a .tar.zst of plain files: what each tool printed, and a manifest.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +9,43 @@ import argparse
 import sys
 from pathlib import Path
 
+from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import live
 from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
 
 
-class Collect:
-    """Only collect: keep the evidence of a job that hangs now, to analyze it elsewhere.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the process, the bundle and how to look."""
+    parser.add_argument("pid", nargs="+", help="any process of the job")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
+    )
+    live.add_arguments(parser)
 
-    The bundle is a folder or a .tar.zst of plain files: what each tool printed, and a manifest.
-    """
 
-    name = "collect"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the process, the bundle and how to look."""
-        parser.add_argument("pid", nargs="+", help="any process of the job")
-        parser.add_argument(
-            "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
-        )
-        live.add_arguments(parser)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Collect and write the bundle."""
-        for text in options.pid:
-            if not (text.isascii() and text.isdecimal()):
-                raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
-        options.save = options.output
-        before = Path(options.output).exists()
-        try:
-            with Progress() as progress:
-                live.facts([int(text) for text in options.pid], options, progress)
-        except BaseException:
-            if not before and Path(options.output).exists():
-                sys.stderr.write(f"whyhang: what was taken so far is in {options.output}\n")
-            raise
-        for error in getattr(options, "unsaved", ()):
-            raise error
-        sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")
-        return 0
+def run(options: argparse.Namespace) -> int:
+    """Collect and write the bundle."""
+    for text in options.pid:
+        if not (text.isascii() and text.isdecimal()):
+            raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
+    bundle = Path(options.output)
+    before = bundle.exists()
+    try:
+        with Progress() as progress:
+            _, unsaved = live.facts(
+                [int(text) for text in options.pid],
+                options,
+                readers_for(known(), progress.meter),
+                progress,
+                save=options.output,
+            )
+    except BaseException:
+        if not before and bundle.exists():
+            sys.stderr.write(f"whyhang: what was taken so far is in {options.output}\n")
+        raise
+    for error in unsaved:
+        raise error
+    sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")
+    return 0

@@ -1,53 +1,46 @@
-"""``whyhang demo``."""
+"""Start a small job that really hangs, and diagnose it.
+
+Without a name, list the samples. A live sample needs torch and starts real processes on
+this machine (it says which before), all of which end with the demo. --recorded reads the
+bundle that was captured from the same job: no torch, nothing is started.
+"""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import live, output
+from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.errors import TargetError
+from whyhang.samples.harness import scenario
+from whyhang.samples.harness.scenario import Sample
 
-if TYPE_CHECKING:
-    from whyhang.analyzer.scenario import Sample
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sample and how to look."""
+    parser.add_argument("sample", nargs="?", help="name of a sample")
+    parser.add_argument(
+        "--recorded", action="store_true", help="read the recording instead of starting a job"
+    )
+    output.add_arguments(parser)
+    live.add_arguments(parser)
 
 
-class Demo:
-    """Start a small job that really hangs, and diagnose it.
-
-    Without a name, list the samples. A live sample needs torch and starts real processes on
-    this machine (it says which before), all of which end with the demo. --recorded reads the
-    bundle that was captured from the same job: no torch, nothing is started.
-    """
-
-    name = "demo"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the sample and how to look."""
-        parser.add_argument("sample", nargs="?", help="name of a sample")
-        parser.add_argument(
-            "--recorded", action="store_true", help="read the recording instead of starting a job"
+def run(options: argparse.Namespace) -> int:
+    """List, replay or start."""
+    output.check(options)
+    known = scenario.samples()
+    if options.sample is None:
+        sys.stdout.write(listing(known))
+        return 0
+    if options.sample not in known:
+        raise TargetError(
+            f"there is no sample called {options.sample}", "`whyhang demo` lists them."
         )
-        output.add_arguments(parser)
-        live.add_arguments(parser)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """List, replay or start."""
-        from whyhang.analyzer import scenario  # noqa: PLC0415 - not for `--help`
-
-        output.check(options)
-        known = scenario.samples()
-        if options.sample is None:
-            sys.stdout.write(listing(known))
-            return 0
-        if options.sample not in known:
-            raise TargetError(
-                f"there is no sample called {options.sample}", "`whyhang demo` lists them."
-            )
-        sample = known[options.sample]
-        return _replay(sample, options) if options.recorded else _start(sample, options)
+    sample = known[options.sample]
+    return _replay(sample, options) if options.recorded else _start(sample, options)
 
 
 def listing(known: dict[str, Sample]) -> str:
@@ -60,17 +53,13 @@ def listing(known: dict[str, Sample]) -> str:
 
 
 def _replay(sample: Sample, options: argparse.Namespace) -> int:
-    from whyhang.analyzer.commands.diagnose import report_on  # noqa: PLC0415
-
     if not sample.bundle.is_file():
         raise TargetError(f"{sample.name} has no recording", "Start it without --recorded.")
-    return output.emit(report_on([], [str(sample.bundle)], options), options)
+    report, _ = report_on([], [str(sample.bundle)], options)
+    return output.emit(report, options)
 
 
 def _start(sample: Sample, options: argparse.Namespace) -> int:
-    from whyhang.analyzer import scenario  # noqa: PLC0415
-    from whyhang.analyzer.commands.diagnose import report_on  # noqa: PLC0415
-
     lack = scenario.missing(sample)
     if lack is not None:
         raise lack
@@ -80,7 +69,7 @@ def _start(sample: Sample, options: argparse.Namespace) -> int:
         _say(f"waiting until its {sample.ranks} ranks hang …\n")
         job.wait_ready()
         _say(f"it hangs; now: whyhang {job.pid}\n\n")
-        report = report_on([job.pid], [], options)
+        report, _ = report_on([job.pid], [], options)
     return output.emit(report, options)
 
 

@@ -1,70 +1,102 @@
-"""``whyhang diagnose``, the default command."""
+"""Say why a job hangs: from its processes, or from what it left behind.
+
+TARGET is a PID or a path, freely mixed. A PID may be the launcher, any rank or any
+DataLoader worker: all ranks of that job on this host are found and looked at. A path may
+be a folder, a file or an archive (.tar, .tar.gz, .tar.zst, .zip, .gz, .zst, .xz), with
+stacks (py-spy, faulthandler, gdb, pystack), logs, flight-recorder dumps and bundles in any
+mix and under any names; "-" is standard input. Without a TARGET, the flight-recorder dumps
+are read that torch wrote last where it writes them: ~/.cache/torch, /tmp, or what
+TORCH_FR_DUMP_TEMP_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE name.
+"""
 
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import archived, cards, live, output
-from whyhang.analyzer.commands.aligned import aligned
+from whyhang.analyzer.align import align
+from whyhang.analyzer.cards.load import known
+from whyhang.analyzer.commands import card_folders, live, output
 from whyhang.analyzer.commands.progress import Progress
-from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.commands.readers import readers_for
+from whyhang.analyzer.diagnose import diagnose
+from whyhang.analyzer.errors import TargetError, WhyhangError
+from whyhang.analyzer.identify import identify
+from whyhang.analyzer.model import Fact
+from whyhang.analyzer.report import Report
+from whyhang.collectors.files.archive import Store
+from whyhang.collectors.files.folder import read
+from whyhang.collectors.flight_recorder import places
+from whyhang.signatures.frames import TABLE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
-    from whyhang.analyzer.cards.load import Known
-    from whyhang.analyzer.model import Fact
-    from whyhang.analyzer.report import Report
-    from whyhang.collectors.files.archive import Store
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare targets and options."""
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="a PID or a path")
+    output.add_arguments(parser)
+    card_folders.add_arguments(parser)
+    live.add_arguments(parser)
+    parser.add_argument(
+        "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
+    )
 
 
-class Diagnose:
-    """Say why a job hangs: from its processes, or from what it left behind.
+def run(options: argparse.Namespace) -> int:
+    """Collect, read, analyze, report."""
+    output.check(options)
+    pids, paths = split(options.targets) if options.targets else ([], dumps_left_behind())
+    report, unsaved = report_on(pids, paths, options, cards=options.cards, save=options.save)
+    return output.emit(report, options, unsaved)
 
-    TARGET is a PID or a path, freely mixed. A PID may be the launcher, any rank or any
-    DataLoader worker: all ranks of that job on this host are found and looked at. A path may
-    be a folder, a file or an archive (.tar, .tar.gz, .tar.zst, .zip, .gz, .zst, .xz), with
-    stacks (py-spy, faulthandler, gdb, pystack), logs, flight-recorder dumps and bundles in any
-    mix and under any names; "-" is standard input. Without a TARGET, the flight-recorder dumps
-    are read that torch wrote last where it writes them: ~/.cache/torch, /tmp, or what
-    TORCH_FR_DUMP_TEMP_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE name.
+
+def report_on(
+    pids: Sequence[int],
+    paths: Sequence[str],
+    options: argparse.Namespace,
+    *,
+    cards: Sequence[str] = (),
+    save: str | None = None,
+) -> tuple[Report, Sequence[WhyhangError]]:
+    """Collect from processes, read files, and diagnose all of it as one job.
+
+    ``options`` are those of ``live.add_arguments``, needed for processes only. What was taken of
+    them is kept in the bundle ``save``; the errors are those of bundles that could not be.
     """
+    knowledge = known(cards)
+    facts: list[Fact] = []
+    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not pids else []
+    with Progress() as progress, Store() as store:
+        readers = readers_for(knowledge, progress.meter)
+        if pids:
+            live_facts, unsaved = live.facts(pids, options, readers, progress, save=save)
+            facts += live_facts
+        if paths:
+            facts += read(
+                paths, readers=readers, progress=progress.say, store=store, meter=progress.meter
+            )
+        progress.say("lining the ranks up")
+        case = align(identify([*facts, *knowledge.gaps]), TABLE)
+        return diagnose(case, knowledge.signatures), unsaved
 
-    name = "diagnose"
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare targets and options."""
-        parser.add_argument("targets", nargs="*", metavar="TARGET", help="a PID or a path")
-        output.add_arguments(parser)
-        cards.add_arguments(parser)
-        live.add_arguments(parser)
-        parser.add_argument(
-            "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
-        )
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Collect, read, analyze, report."""
-        output.check(options)
-        pids, paths = split(options.targets) if options.targets else ([], dumps_left_behind())
-        return output.emit(report_on(pids, paths, options), options)
+def _nothing_to_save(path: str) -> TargetError:
+    return TargetError(
+        f"nothing was kept in {path}: --save keeps what is taken of processes; no PID was named",
+        "The files that were read are still where they are.",
+    )
 
 
 def dumps_left_behind() -> list[str]:
     """Find the recorder dumps where torch writes them, and say so. Raises ``TargetError``."""
-    from whyhang.collectors.flight_recorder.places import left_behind, prefixes  # noqa: PLC0415
-
-    found = left_behind(os.environ)
+    found = places.left_behind(os.environ)
     if found is None:
-        places = ", ".join(f"{_home(prefix)}*" for prefix in prefixes(os.environ))
+        named = ", ".join(f"{_home(prefix)}*" for prefix in places.prefixes(os.environ))
         raise TargetError(
-            f"nothing to look at: no TARGET was named, and no recorder dumps are at {places}",
+            f"nothing to look at: no TARGET was named, and no recorder dumps are at {named}",
             "whyhang PID looks at a job that hangs now, whyhang PATH... at what it left; "
             "whyhang --help says more.",
         )
@@ -105,39 +137,3 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
                 "Give the PID of any process of the job, or the path of what it left.",
             )
     return pids, paths
-
-
-def report_on(pids: list[int], paths: list[str], options: argparse.Namespace) -> Report:
-    """Collect from processes, read files, and diagnose all of it as one job."""
-    facts: list[Fact] = []
-    with ExitStack() as whole, Progress() as progress:
-        if getattr(options, "save", None) and not pids:
-            options.unsaved = [_nothing_to_save(options.save)]
-        if pids:  # before anything else is imported: the job is what must not wait
-            facts += live.facts(pids, options, progress)
-        from whyhang.analyzer.cards.load import known  # noqa: PLC0415 - not for `--help`
-
-        knowledge = functools.cache(functools.partial(known, getattr(options, "cards", ())))
-        if paths:
-            facts += archived.facts(paths, knowledge, progress, whole.enter_context(_store()))
-        progress.say("lining the ranks up")
-        return _diagnosed(facts, knowledge())
-
-
-def _nothing_to_save(path: str) -> TargetError:
-    return TargetError(
-        f"nothing was kept in {path}: --save keeps what is taken of processes; no PID was named",
-        "The files that were read are still where they are.",
-    )
-
-
-def _store() -> Store:
-    from whyhang.collectors.files.archive import Store  # noqa: PLC0415 - not for `--help`
-
-    return Store()
-
-
-def _diagnosed(facts: list[Fact], knowledge: Known) -> Report:
-    from whyhang.analyzer.diagnose import diagnose  # noqa: PLC0415 - not for `--help`
-
-    return diagnose(aligned([*facts, *knowledge.gaps]), knowledge.signatures)

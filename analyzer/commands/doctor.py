@@ -1,29 +1,25 @@
-"""``whyhang doctor``."""
+"""Say what you can read on this machine, and how to get what is missing."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+from whyhang.collectors.live.doctor import checks
 
-class Doctor:
-    """Say what you can read on this machine, and how to get what is missing."""
 
-    name = "doctor"
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare nothing."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare nothing."""
 
-    def run(self, options: argparse.Namespace) -> int:
-        """Print one line per check, with cost and remedy where it fails."""
-        del options
-        from whyhang.collectors.live.doctor import checks  # noqa: PLC0415 - not for `--help`
-
-        for check in checks():
-            mark = "ok     " if check.ok else "missing"
-            sys.stdout.write(f"{mark}  {check.what}: {check.found}\n")
-            if not check.ok:
-                for text in (check.cost, check.remedy):
-                    if text:
-                        sys.stdout.write(f"         {text}\n")
-        return 0
+def run(options: argparse.Namespace) -> int:
+    """Print one line per check, with cost and remedy where it fails."""
+    del options
+    for check in checks():
+        mark = "ok     " if check.ok else "missing"
+        sys.stdout.write(f"{mark}  {check.what}: {check.found}\n")
+        if not check.ok:
+            for text in (check.cost, check.remedy):
+                if text:
+                    sys.stdout.write(f"         {text}\n")
+    return 0

@@ -1,56 +1,48 @@
-"""``whyhang explain``."""
+"""Say what a signature means, how it is recognised and what to do.
+
+Without a name, list all signatures by category.
+"""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 import textwrap
-from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import cards
+from whyhang.analyzer.cards.load import known
+from whyhang.analyzer.commands import card_folders
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.reports.page import is_command
+from whyhang.analyzer.signature import Signature
 
 WIDTH = 100
 
-if TYPE_CHECKING:
-    from whyhang.analyzer.signature import Signature
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the signature's name."""
+    parser.add_argument("signature", nargs="?", help="id of a signature, or a category")
+    card_folders.add_arguments(parser)
 
 
-class Explain:
-    """Say what a signature means, how it is recognised and what to do.
-
-    Without a name, list all signatures by category.
-    """
-
-    name = "explain"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the signature's name."""
-        parser.add_argument("signature", nargs="?", help="id of a signature, or a category")
-        cards.add_arguments(parser)
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Print one signature, those of one category, or the list."""
-        from whyhang.analyzer.cards import load  # noqa: PLC0415 - not for `--help`
-
-        found = load.known(options.cards)
-        known = found.signatures
-        cards.complain(found.gaps)
-        if options.signature is None:
-            sys.stdout.write(listing(known))
-            return 0
-        wanted = [s for s in known if options.signature in {s.id, s.category}]
-        exact = [s for s in wanted if s.id == options.signature]
-        if not wanted:
-            raise _unknown(options.signature, known)
-        sys.stdout.write("\n\n".join(story(s) for s in (exact or wanted)) + "\n")
+def run(options: argparse.Namespace) -> int:
+    """Print one signature, those of one category, or the list."""
+    knowledge = known(options.cards)
+    signatures = knowledge.signatures
+    card_folders.complain(knowledge.gaps)
+    if options.signature is None:
+        sys.stdout.write(listing(signatures))
         return 0
+    wanted = [s for s in signatures if options.signature in {s.id, s.category}]
+    exact = [s for s in wanted if s.id == options.signature]
+    if not wanted:
+        raise _unknown(options.signature, signatures)
+    sys.stdout.write("\n\n".join(story(s) for s in (exact or wanted)) + "\n")
+    return 0
 
 
 def _unknown(name: str, known: tuple[Signature, ...]) -> TargetError:
     names = sorted({s.id for s in known} | {s.category for s in known})
-    import difflib  # noqa: PLC0415 - for mistakes only
-
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"Did you mean {', '.join(near)}? " if near else ""
     return TargetError(
@@ -102,8 +94,6 @@ def story(signature: Signature) -> str:
 
 def _item(text: str) -> str:
     """Write an item of a list; what can be pasted into a shell stays on one line."""
-    from whyhang.analyzer.reports.page import is_command  # noqa: PLC0415 - not for `--help`
-
     if is_command(text):
         return f"  $ {text}"
     return textwrap.fill(

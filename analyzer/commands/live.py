@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import functools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from whyhang.analyzer.commands.aligned import aligned
+from whyhang.analyzer.align import align
+from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.questions import Question, questions
 from whyhang.analyzer.errors import BundleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from whyhang.analyzer.commands.progress import Progress
-    from whyhang.analyzer.model import Fact
-    from whyhang.collectors.files.bundle import Bundle
-    from whyhang.collectors.live.capture import Capture
+from whyhang.analyzer.identify import identify
+from whyhang.analyzer.model import Fact
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
+from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.signatures.frames import TABLE
 
 NATIVE = ("auto", "always", "never")
-MORE_LOOKS = 3
-SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all asleep
-
-# What the analysis imports, the small first: a long import keeps py-spy waiting.
-_WARM = (
-    *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.excerpts"),
-    *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
-    *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
-    *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.gpus"),
-    *("analyzer.case", "analyzer.align", "analyzer.identify", "analyzer.commands.unclear"),
-    *("signatures.frames", "analyzer.match", "analyzer.diagnose", "analyzer.cards.load"),
-)
-_SAMPLE = {"x.json": b'[{"os_thread_id": 1, "frames": [{"name": "f", "filename": "f.py"}]}]'}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,40 +93,64 @@ def _seconds(text: str) -> float:
     return number
 
 
-def facts(pids: list[int], options: argparse.Namespace, progress: Progress) -> list[Fact]:
+def facts(
+    pids: Sequence[int],
+    options: argparse.Namespace,
+    readers: Sequence[Reader],
+    progress: Progress,
+    *,
+    save: str | None = None,
+) -> tuple[list[Fact], list[BundleError]]:
     """Collect the jobs of these processes, keep the bundle if asked to, and read it.
 
     What is read is what the bundle holds, so a saved bundle gives the same diagnosis. Several
-    PIDs of one job are one capture; each further job is a capture of its own. Bundles that could
-    not be written are left as errors in ``options.unsaved``.
+    PIDs of one job are one capture; each further job is a capture of its own. Gives the errors
+    of bundles that could not be written, too: the diagnosis goes first, the job may end meanwhile.
     """
-    found: list[Fact] = []
-    seen: set[int] = set()
-    save = getattr(options, "save", None)
     if save:
-        _check(save)
+        check_name(save)
+    collected: list[Fact] = []
+    unsaved: list[BundleError] = []
+    seen: set[int] = set()
     for pid in pids:
         if pid in seen:
             continue
-        taken = _looked(pid, options, progress)
+        taken = capture(pid, _capture_options(options), progress.say)
         seen |= {member.pid for member in taken.job.members}
-        number = 0 if not found else len(seen)
+        number = len(seen) if collected else 0
+        open_questions = questions(several_looks=options.looks > 1, native=options.native == "auto")
         try:
-            found += _deepened(taken, options)
+            collected += settled(taken, open_questions, readers)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
                 try:
-                    _save(taken.bundle(), save, number=number)
-                except BundleError as error:  # the diagnosis goes first: the job may end meanwhile
-                    options.unsaved = [*getattr(options, "unsaved", ()), error]
-    return found
+                    write_bundle(taken.bundle(), _numbered(save, number))
+                except BundleError as error:
+                    unsaved.append(error)
+    return collected, unsaved
 
 
-def _looked(pid: int, options: argparse.Namespace, progress: Progress) -> Capture:
-    """Look at one job as often as asked to."""
-    from whyhang.collectors.live.capture import Options, capture  # noqa: PLC0415 - not for `--help`
+def settled(
+    taken: Capture, open_questions: Sequence[Question], readers: Sequence[Reader]
+) -> list[Fact]:
+    """Read what was taken of a job, and take more as long as a question is open.
 
-    look = Options(
+    After each answer everything is read and aligned anew. A question is asked at most once.
+    """
+    unasked = list(open_questions)
+    while True:
+        collected = list(read_documents(documents_of(taken.bundle()), readers=readers))
+        case = align(identify(collected), TABLE)
+        question = next((each for each in unasked if each.open_for(case)), None)
+        if question is None:
+            return collected
+        unasked.remove(question)
+        pids = [case.member(number).pid for number in question.open_for(case)]
+        question.take(taken, [pid for pid in pids if pid is not None])
+
+
+def _capture_options(options: argparse.Namespace) -> Options:
+    return Options(
         looks=options.looks,
         interval=options.interval,
         limit=options.timeout,
@@ -149,102 +160,9 @@ def _looked(pid: int, options: argparse.Namespace, progress: Progress) -> Captur
         store=not options.no_store,
         probe=options.probe,
     )
-    return capture(pid, look, progress.say, meanwhile=_warm_up())
 
 
-def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
-    """Read what was taken, and look further as often and as deep as it takes."""
-    from whyhang.analyzer.commands import unclear  # noqa: PLC0415 - not for `--help`
-
-    cards = tuple(getattr(options, "cards", ()))
-    read = _read(taken.bundle(), cards)
-    case = aligned(read)
-    may_come = case.picture.progress or unclear.late_one_may_come(case)
-    late = may_come and bool(case.picture.roots)
-    if options.looks > 1 and (late or unclear.all_run(case) or unclear.all_nap(case)):
-        taken.look_more(MORE_LOOKS)  # slow, or only caught so: is it always the same rank?
-        read = _read(taken.bundle(), cards)
-        case = aligned(read)
-        if unclear.all_nap(case):
-            taken.look_more(SURE_LOOKS)
-            read = _read(taken.bundle(), cards)
-            case = aligned(read)
-    speaking = unclear.with_a_peer(case)
-    if speaking:
-        taken.peers(speaking)
-        read = _read(taken.bundle(), cards)
-    if together := unclear.all_in_collectives(case):
-        taken.counters(together)
-        read = _read(taken.bundle(), cards)
-    if options.native == "auto":
-        open_questions = unclear.undecided_pids(case)
-        if open_questions:
-            taken.native_stacks(open_questions)
-            read = _read(taken.bundle(), cards)
-    if options.looks > 1 and unclear.one_seems_slow(aligned(read)):
-        taken.look_more(SURE_LOOKS)
-        read = _read(taken.bundle(), cards)
-    return read
-
-
-def _warm_up() -> Iterator[object]:
-    """Import what the analysis needs, piece by piece, while py-spy is at work.
-
-    At the end a dump is read, which compiles what reading needs. With this a look at 8 ranks
-    takes a fifth less time on two processors.
-    """
-    import importlib  # noqa: PLC0415 - not for `--help`
-
-    from whyhang import signatures  # noqa: PLC0415
-    from whyhang.collectors.files.bundle import Bundle, Entry, Manifest  # noqa: PLC0415
-
-    for name in _WARM:
-        yield importlib.import_module(f"whyhang.{name}")
-    yield signatures.load()
-    yield _read(Bundle(manifest=Manifest(files=(Entry(path="x.json", kind=""),)), files=_SAMPLE))
-
-
-def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:
-    from whyhang.collectors import LIVE_READERS  # noqa: PLC0415 - not for `--help`
-    from whyhang.collectors.files.bundle import documents_of  # noqa: PLC0415
-    from whyhang.collectors.files.folder import read_documents  # noqa: PLC0415
-
-    readers = LIVE_READERS
-    if any(entry.kind == "flight-recorder" for entry in bundle.manifest.files):
-        from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
-
-        readers = (FlightRecorder(), *readers)
-    if any(entry.kind == "ras" for entry in bundle.manifest.files):
-        from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
-
-        readers = (RasReader(), *readers)
-    if any(entry.kind.startswith("gpu") for entry in bundle.manifest.files):
-        from whyhang.collectors.gpu.nvml import NvmlReader  # noqa: PLC0415
-        from whyhang.collectors.gpu.query_csv import CsvReader  # noqa: PLC0415
-        from whyhang.collectors.gpu.text import TextReader  # noqa: PLC0415
-        from whyhang.collectors.gpu.xml import XmlReader  # noqa: PLC0415
-
-        readers = (*readers, NvmlReader(), XmlReader(), CsvReader(), TextReader())
-    if any(entry.kind in {"kernel-log", "gpu-failed"} for entry in bundle.manifest.files):
-        from whyhang.analyzer.cards.load import known  # noqa: PLC0415
-        from whyhang.analyzer.commands.archived import Logs  # noqa: PLC0415
-
-        readers = (*readers, Logs(functools.partial(known, cards), engine="words"))
-    return list(read_documents(documents_of(bundle), readers=readers))
-
-
-def _check(path: str) -> None:
-    """Refuse a name that no bundle can have before any work is done. Raises ``BundleError``."""
-    from whyhang.collectors.files.bundle import check_name  # noqa: PLC0415 - not for `--help`
-
-    check_name(path)
-
-
-def _save(bundle: Bundle, path: str, *, number: int) -> None:
-    """Write the bundle; a second job gets a name of its own beside the first."""
-    from whyhang.collectors.files.bundle import write_bundle  # noqa: PLC0415 - not for `--help`
-
-    if number:
-        stem, dot, rest = path.partition(".")
-        path = f"{stem}-{number}{dot}{rest}"
-    write_bundle(bundle, path)
+def _numbered(path: str, number: int) -> str:
+    """Give the bundle of a second job a name of its own beside the first."""
+    stem, dot, rest = path.partition(".")
+    return f"{stem}-{number}{dot}{rest}" if number else path

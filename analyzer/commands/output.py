@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from rich.console import Console
 
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.report import Report, Verdict, to_json
+from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.reports.terminal import show
 
 FORMATS = ("terminal", "markdown", "json")
 EXTENSIONS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "terminal"}
@@ -58,18 +64,18 @@ def check(options: argparse.Namespace) -> None:
             raise WhyhangError(f"the folder of {name} does not exist", "Create it first.")
 
 
-def emit(report: Report, options: argparse.Namespace) -> int:
+def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangError] = ()) -> int:
     """Write the report everywhere it should go and return the exit code.
 
-    A place that takes nothing does not keep the report from the others; then it is raised.
+    A place that takes nothing does not keep the report from the others; then it is raised, and
+    so are the errors in ``unsaved``, of bundles that could not be kept.
     """
     written = [
         _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix]))
         for name in options.output
     ]
     _print(report, options.format)
-    errors = [error for error in written if error is not None]
-    errors += getattr(options, "unsaved", ())
+    errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {error}\n")
     if errors:
@@ -104,20 +110,12 @@ def _render(report: Report, name: str) -> bytes:
     if name == "json":
         return to_json(report)
     if name == "markdown":
-        from whyhang.analyzer.reports.markdown import render  # noqa: PLC0415 - only when asked for
-
         return render(report).encode()
     return _terminal_text(report).encode()
 
 
 def _terminal_text(report: Report) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
-    import io  # noqa: PLC0415
-
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-
-    from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
-
     buffer = io.StringIO()
     show(
         report,
@@ -127,10 +125,6 @@ def _terminal_text(report: Report) -> str:
 
 
 def _print_terminal(report: Report) -> None:
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-
-    from whyhang.analyzer.reports.terminal import show  # noqa: PLC0415
-
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
         show(report, Console(highlight=False))
     else:

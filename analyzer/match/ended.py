@@ -6,17 +6,15 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.ends import LOST_PEER, WAITED
 from whyhang.analyzer.facts import RootCause
 from whyhang.analyzer.model import Exit, LogLine
 
-_OF_COLLECTIVES = lazy_re.compile(
-    r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b"
-)
+_OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.ends import EXCEPTION, LOST_PEER, is_own_exception
@@ -18,7 +17,7 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
 
 MAX_QUOTES = 6
-_NUMBERS = lazy_re.compile(r"0x[0-9a-fA-F]+|\d+")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class GarbledObjects(Record):
@@ -194,7 +193,7 @@ class WentSilent(Record):
         )
 
 
-FINISHED = lazy_re.compile(
+FINISHED = re.compile(
     r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
     r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
     re.IGNORECASE,
@@ -207,10 +206,10 @@ def went_silent(*, finished: bool = False) -> WentSilent:
     return WentSilent(finished=finished)
 
 
-BARE_ERROR = lazy_re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
 """An exception as the last line of a log, its traceback lost."""
 
-BAD_END = lazy_re.compile(
+BAD_END = re.compile(
     r"(?<!\b0 )(?<!\bno )(?<!without )(?<!squared )(?<!absolute )"
     r"\b(?:errors?\b|ERR!|(?:fail(?:ed|ures?)|fatal|aborted|killed|hangs?|hung|stuck)\b)"
     r"(?!\s*[:=]?\s*(?:(?:0|none|no|false)\b|\d*\.\d|\d+e-))",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case, Stand
 from whyhang.analyzer.describe import evidence_of, ranks_in_words, subject_fields
 from whyhang.analyzer.match.stands import all_seen
@@ -21,7 +20,7 @@ _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WO
 
 # dist.all_reduce(x, group=self.tp_group): the argument by name. Given by position, or by a
 # helper's own argument, the line says nothing.
-_GROUP = lazy_re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*)")
+_GROUP = re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*)")
 # comm.allreduce(x) of mpi4py: the object itself is the group.
 _COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 

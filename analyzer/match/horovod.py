@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.match.log import quote, ranks_in
 from whyhang.analyzer.model import Record, Who
@@ -14,8 +14,8 @@ MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
 SOME = "..."  # stands for all tensors, where lists of them were cut short
 
-_TOLD = lazy_re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
-_LISTED = lazy_re.compile(r"^(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+_TOLD = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
+_LISTED = re.compile(r"^(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
 class Stalled(Record):

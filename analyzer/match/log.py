@@ -11,7 +11,6 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.facts import GpuAddress, ProcessRank
 from whyhang.analyzer.gpus import same_host
@@ -103,7 +102,7 @@ class Log(Record):
                 yield Who(pid=int(pid), host=line.who.host)
 
 
-_ADDRESS = lazy_re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
+_ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
 def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, Stand, Standing
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
@@ -17,9 +16,9 @@ from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import LineText, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
 
-_LOOP = lazy_re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
-_OF_A_MODEL = lazy_re.compile(
+_OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
 )
 """A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.match.log import quote
@@ -12,7 +13,7 @@ from whyhang.analyzer.signature import Hit
 LAST_ERROR = "nccl-last-error"  # the name under which the log reader gives "Last error:"
 WARNING = r"NCCL WARN (?P<what>\S.*)"
 MAX_QUOTES = 4
-_FAILED = lazy_re.compile(r"NCCL (?:[Ee]rror|failure)\b|\bnccl[A-Z]\w+Error: ")
+_FAILED = re.compile(r"NCCL (?:[Ee]rror|failure)\b|\bnccl[A-Z]\w+Error: ")
 
 
 class Warned(Record):

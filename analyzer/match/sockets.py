@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.model import Record
@@ -12,8 +12,8 @@ from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
 
-_LISTEN = lazy_re.compile(r"tcp \S+:(\d+) listen")
-_TO = lazy_re.compile(r"tcp \S+ -> (\S+):(\d+) (established|syn-sent)")
+_LISTEN = re.compile(r"tcp \S+:(\d+) listen")
+_TO = re.compile(r"tcp \S+ -> (\S+):(\d+) (established|syn-sent)")
 
 
 class NotConnected(Record):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import duration, ranks_in_words
 from whyhang.analyzer.match.log import Log
@@ -12,7 +12,7 @@ from whyhang.analyzer.model import Call, Record, Track, replace
 from whyhang.analyzer.signature import Hit
 
 MAX_SIDES = 3  # calls that a title tells apart
-_LIMIT = lazy_re.compile(r"Timeout\(ms\)=(\d+)")
+_LIMIT = re.compile(r"Timeout\(ms\)=(\d+)")
 
 
 class GaveUp(Record):

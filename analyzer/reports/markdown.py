@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
+
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.page import (
     Block,
@@ -50,7 +51,7 @@ def _block(block: Block) -> str:
 
 # What CommonMark would read as markup inside a line. An underscore between letters is none,
 # and a bracket is only where a link or its target follows.
-_MARKUP = lazy_re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
+_MARKUP = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
 
 
 def _text(text: str) -> str:

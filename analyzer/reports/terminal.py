@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
 
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.page import (
@@ -18,9 +21,6 @@ from whyhang.analyzer.reports.page import (
     is_command,
     page,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
 
 VERDICT_STYLES = {
     "hung": "bold white on red",
@@ -54,10 +54,6 @@ def _apart(previous: Block, block: Block) -> bool:
 
 
 def _draw(block: Block, width: int) -> RenderableType:
-    from rich.console import Group  # noqa: PLC0415 - rich is slow to import
-    from rich.padding import Padding  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     match block:
         case Headline():
             return Text.assemble(
@@ -88,10 +84,6 @@ def _step(item: str, width: int) -> RenderableType:
 
     What is said behind it goes below where both do not fit.
     """
-    from rich.console import Group  # noqa: PLC0415 - rich is slow to import
-    from rich.padding import Padding  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     if not is_command(item):
         return _listed([("•", item)])
     command, _, words = item.partition("  # ")
@@ -102,9 +94,6 @@ def _step(item: str, width: int) -> RenderableType:
 
 
 def _listed(items: list[tuple[str, str]]) -> RenderableType:
-    from rich.table import Table as Grid  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=5, justify="right")
     grid.add_column(overflow="fold")
@@ -114,10 +103,6 @@ def _listed(items: list[tuple[str, str]]) -> RenderableType:
 
 
 def _quotes(block: Quotes) -> RenderableType:
-    from rich.console import Group  # noqa: PLC0415
-    from rich.padding import Padding  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     lines: list[RenderableType] = []
     for where, quote in block.items:
         lines.append(Padding(Text(where, style="dim"), (0, 0, 0, 5), expand=False))
@@ -126,9 +111,6 @@ def _quotes(block: Quotes) -> RenderableType:
 
 
 def _table(block: Table) -> RenderableType:
-    from rich.table import Table as Grid  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for number, name in enumerate(block.columns):
         grid.add_column(name, overflow="fold", no_wrap=number == 1)

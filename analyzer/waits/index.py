@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
+import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Frame
 from whyhang.analyzer.waits.kinds import Layer, WaitRule, last_name
 from whyhang.analyzer.waits.usercode import Origin, origin_of_file
 
-_LIBC = lazy_re.compile(r"^_*(?:GI_+)?_*(?:libc_|new_)?")
-_TAIL = lazy_re.compile(r"(?:@|\.(?:constprop|isra|cold|part|lto_priv)\b).*$")
-_WIDE = lazy_re.compile(r"(?:_time)?64$")
+_LIBC = re.compile(r"^_*(?:GI_+)?_*(?:libc_|new_)?")
+_TAIL = re.compile(r"(?:@|\.(?:constprop|isra|cold|part|lto_priv)\b).*$")
+_WIDE = re.compile(r"(?:_time)?64$")
 # Order of the rules of one frame: what it is for, then what it is part of, then how it waits.
 _ORDER = {Layer.PURPOSE: 0, Layer.CONTEXT: 1, Layer.MECHANISM: 2}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import posixpath
+import re
 from itertools import pairwise
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Frame, Record, replace
 from whyhang.analyzer.waits.guesses import Guess
 from whyhang.analyzer.waits.index import FrameIndex, symbol
@@ -59,7 +59,7 @@ _SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE
 _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 
-_INTERPRETER = lazy_re.compile(r"(?:lib)?python\d")
+_INTERPRETER = re.compile(r"(?:lib)?python\d")
 _TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})
 _GIL = WaitRule(
     kind=WaitKind.GIL,

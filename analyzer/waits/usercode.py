@@ -13,9 +13,9 @@ from __future__ import annotations
 import enum
 import functools
 import posixpath
+import re
 from collections.abc import Iterable
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Frame
 from whyhang.analyzer.waits.packages import (
     CHECKOUTS,
@@ -38,13 +38,13 @@ class Origin(enum.Enum):
     LIBRARY = "library"
 
 
-_STDLIB = lazy_re.compile(r"(?:^|/)lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?(?:/lib-dynload)?/")
-_ZIPPED = lazy_re.compile(r"(?:^|/)python\d+\.zip/")
-_GENERATED = lazy_re.compile(r"(?:^|/)(?:torchinductor_[^/]*|\.triton/cache|torch_extensions)/")
-_CELL = lazy_re.compile(r"^<(?:ipython-input|stdin|doctest|cell|console)|/ipykernel_\d+/")
-_NATIVE = lazy_re.compile(r"\.(?:so(?:\.[\d.]+)?|dylib|pyd|c|cc|cpp|cxx|cu|h|hpp|pyx|pxd|rs|S)$")
+_STDLIB = re.compile(r"(?:^|/)lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?(?:/lib-dynload)?/")
+_ZIPPED = re.compile(r"(?:^|/)python\d+\.zip/")
+_GENERATED = re.compile(r"(?:^|/)(?:torchinductor_[^/]*|\.triton/cache|torch_extensions)/")
+_CELL = re.compile(r"^<(?:ipython-input|stdin|doctest|cell|console)|/ipykernel_\d+/")
+_NATIVE = re.compile(r"\.(?:so(?:\.[\d.]+)?|dylib|pyd|c|cc|cpp|cxx|cu|h|hpp|pyx|pxd|rs|S)$")
 # Sources of torch outside of site-packages: a build tree or an editable install.
-_TORCH_TREE = lazy_re.compile(
+_TORCH_TREE = re.compile(
     r"/(torch/(?:_dynamo|_inductor|autograd|cuda|distributed|fx|jit|multiprocessing|nn|optim|utils)/)"
 )
 

@@ -5,9 +5,9 @@ This is where they are written and read back, and nowhere else are they texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.facts import (
     Address,
     DriverSilence,
@@ -34,12 +34,10 @@ _SETTINGS: dict[str, SettingName] = {
     **{f"{COMPARED}{name}": name for name in ("cuda", "driver", "nccl", "torch")},
 }
 _SCHEME = "file://"
-_LIBRARY = lazy_re.compile(
+_LIBRARY = re.compile(
     r"(?P<path>.*?)(?P<gone> \(deleted\))?, (?P<kind>build|inode) (?P<identity>\S+)"
 )
-_COUNTER = lazy_re.compile(
-    r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)"
-)
+_COUNTER = re.compile(r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)")
 
 
 class Row(Record):

@@ -17,11 +17,9 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from whyhang.analyzer import lazy_re
-
 # Of texts only the short ones; each takes a branch, with its length.
 _SHORT_TEXTS = b"|".join(re.escape(bytes((n,))) + rb"\x00\x00\x00.{%d}" % n for n in range(48))
-_TOKENS = lazy_re.compile(
+_TOKENS = re.compile(
     rb"(?:h.|[\]\}\(euN\x88\x89]+|K.|j..[\x00-\x0f]\x00|q.|M..|J....|\x8a\x08.{8}"
     rb"|r..[\x00-\x0f]\x00|G.{8}|\x86(?![qr])|X(?:" + _SHORT_TEXTS + rb")){1,400}",
     re.DOTALL,
@@ -31,7 +29,7 @@ _FAILURES = (
     *(pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError),
     *(MemoryError, OverflowError, TypeError, ValueError),
 )
-_REFERENCES = lazy_re.compile(rb"h(.)|j(..[\x00-\x0f]\x00)", re.DOTALL)
+_REFERENCES = re.compile(rb"h(.)|j(..[\x00-\x0f]\x00)", re.DOTALL)
 _TEXT = ord("X")
 _SET_ITEMS = ord("u")
 _STOP = ord(".")

@@ -17,10 +17,10 @@ What takes care here:
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
 from whyhang.collectors.flight_recorder.values import (
     dtypes,
@@ -59,9 +59,9 @@ _OPS = {
     "all_to_all_single": "all_to_all",
 }
 _STATES = {"completed": CallState.COMPLETED, "started": CallState.STARTED}
-_P2P = lazy_re.compile(r"(?P<op>send|recv)(?: (?P<me>\d+)(?:->|<-)(?P<peer>\d+|\?))?$")
+_P2P = re.compile(r"(?P<op>send|recv)(?: (?P<me>\d+)(?:->|<-)(?P<peer>\d+|\?))?$")
 # These tell by their state; gloo and others without a hook for it tell by ``retired``.
-_STATEFUL = lazy_re.compile(r"(?:nccl|rccl|xccl|hccl|mccl|cncl)")
+_STATEFUL = re.compile(r"(?:nccl|rccl|xccl|hccl|mccl|cncl)")
 
 
 class Name(Record):

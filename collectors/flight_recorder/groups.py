@@ -7,14 +7,14 @@ torch 2.4 the entries too, count the groups within the process.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Group, Record
 from whyhang.collectors.flight_recorder.entries import Row
 from whyhang.collectors.flight_recorder.values import number, text
 
-_DIGITS = lazy_re.compile(r"\d{1,9}")
+_DIGITS = re.compile(r"\d{1,9}")
 
 
 MAX_RANK = 1 << 20

@@ -17,7 +17,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.facts import UnsafeDump
 from whyhang.analyzer.model import Call, Fact, Gap, Trust, Who, replace
 from whyhang.analyzer.reading import Document
@@ -30,16 +29,16 @@ from whyhang.collectors.flight_recorder.tracks import (
     facts,
 )
 
-_NAMED = lazy_re.compile(
+_NAMED = re.compile(
     r"(?:(?:nccl|comm_lib|hccl|xccl|rccl|mccl|fr)_trace_rank_|(?:^|[/_.-])(?:fr|flight_recorder)_?"
     r"(?:trace|dump)[^/]*\d)[^/]*$",
     re.IGNORECASE,
 )
 _RANK_IN_NAME = (
-    lazy_re.compile(r"(?:trace|dump)[-_.]?(\d{1,6})(?:\.[A-Za-z]\w*)*$"),
-    lazy_re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,12})*$"),
+    re.compile(r"(?:trace|dump)[-_.]?(\d{1,6})(?:\.[A-Za-z]\w*)*$"),
+    re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,12})*$"),
 )
-_PICKLE = lazy_re.compile(rb"\x80[\x02-\x05]")
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _KEYS = (b"pg_config", b"profiling_name", b"collective_seq_id", b"record_id")
 _COST = "where this rank stands is not known from its recorder"
 

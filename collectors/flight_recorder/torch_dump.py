@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Record
 from whyhang.collectors.flight_recorder.builder import (
     Builder,
@@ -31,9 +30,9 @@ WINDOWS = (16, 64, 256)
 MAX_SCATTERED = 256
 """How many entries before the window are built one by one; with more, all are."""
 
-_BATCH_END = lazy_re.compile(rb":[A-Za-z_]*coalesced(?:q(.)|r(.{4}))", re.DOTALL)
+_BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?:q(.)|r(.{4}))", re.DOTALL)
 # The last entry, the list of entries, the whole; each may be given a number.
-_CLOSING = lazy_re.compile(rb"u(e(?:q.|r.{4})?(?:u(?:q(.)|r(.{4}))?)?\.)\Z", re.DOTALL)
+_CLOSING = re.compile(rb"u(e(?:q.|r.{4})?(?:u(?:q(.)|r(.{4}))?)?\.)\Z", re.DOTALL)
 _ENTRIES = b"X\x07\x00\x00\x00entries"
 _OPEN_LIST = b"\x80\x02]("
 

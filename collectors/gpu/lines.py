@@ -11,33 +11,32 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Record, Source
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files import naming
 from whyhang.collectors.gpu import values
 
-_ESCAPES = lazy_re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
-_PREFIX = lazy_re.compile(
+_PREFIX = re.compile(
     rf"(?:\d+: |\[(?:\d+,)?\d+\]<std(?:out|err)>: ?)?(?P<host>{_NAME}\d[\w.-]*|{_NAME}): ?"
     r"(?=[|+#]|GPU |Unable to|\t|\s+(?:Link \d|GPU\d)|\s*\d+\s)"
 )
-_UNAME = lazy_re.compile(rf"Linux (?P<host>{_NAME}) \d+\.\d+\.\d+")
-_PROMPT = lazy_re.compile(rf"\(?[\w.-]*\)? ?\[?[\w.-]+@(?P<host>{_NAME})(?:[:\s][^#$]*)?[#$] ")
-_SAYS = lazy_re.compile(
+_UNAME = re.compile(rf"Linux (?P<host>{_NAME}) \d+\.\d+\.\d+")
+_PROMPT = re.compile(rf"\(?[\w.-]*\)? ?\[?[\w.-]+@(?P<host>{_NAME})(?:[:\s][^#$]*)?[#$] ")
+_SAYS = re.compile(
     rf"[=#*\-\s>\[]*(?:host(?:name)?|node(?:name)?|machine)\s*[:=]\s*(?P<host>{_NAME})[\]=#*\-\s]*$",
     re.IGNORECASE,
 )
-_RULED = lazy_re.compile(
+_RULED = re.compile(
     r"(?P<rule>[=#*>-])(?P=rule)+\s*(?:on |from |node |host )?"
     rf"(?P<host>{_NAME})\s*(?:\|.*|:?\s*(?:[=#*<-]{{2,}})?)$"
 )
-_GPUSTAT = lazy_re.compile(
+_GPUSTAT = re.compile(
     rf"(?P<host>{_NAME})\s+[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ [\d:]{{8}} \d{{4}}"
 )
-_CLUSH = lazy_re.compile(r"-{6,}$")
-_TAIL = lazy_re.compile(r"==> (?P<path>\S+) <==$")
+_CLUSH = re.compile(r"-{6,}$")
+_TAIL = re.compile(r"==> (?P<path>\S+) <==$")
 _NO_HOST = frozenset(
     {"nvidia", "nvidia-smi", "gpu", "gpus", "processes", "start", "end", "topology", "nvlink"}
     | {"dmesg", "output", "log", "stdout", "stderr", "env", "environment", "driver", "cuda"}

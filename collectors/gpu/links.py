@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuSlice, NvLink
 from whyhang.collectors.gpu.lines import Counter, Line, Piece
 
-_GPU = lazy_re.compile(r"\s*GPU (?P<index>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]+)\)\s*$")
+_GPU = re.compile(r"\s*GPU (?P<index>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]+)\)\s*$")
 # Newer drivers and -i leave the UUID out; then the links below tell what it is.
-_BARE = lazy_re.compile(r"\s*GPU (?P<index>\d+): (?P<name>[A-Za-z][\w .-]*?)\s*$")
-_SPEED = lazy_re.compile(r"\s*Link (?P<link>\d+): +(?P<state><inactive>|[\d.]+ GB/s)\s*$")
-_ERRORS = lazy_re.compile(
+_BARE = re.compile(r"\s*GPU (?P<index>\d+): (?P<name>[A-Za-z][\w .-]*?)\s*$")
+_SPEED = re.compile(r"\s*Link (?P<link>\d+): +(?P<state><inactive>|[\d.]+ GB/s)\s*$")
+_ERRORS = re.compile(
     r"\s*Link (?P<link>\d+): +(?P<what>[A-Za-z][\w ()/.-]*?)(?: Lane \d+)?: +(?P<count>\d+)\s*$"
 )
 # Of NVLink 5 there are counters of ordinary events beside those of errors.
-_COUNTED = lazy_re.compile(
+_COUNTED = re.compile(
     r"replay|recovery|crc|malformed|overrun|rx errors|rx remote|local link integrity"
     r"|link recovery failed|failed events",
     re.IGNORECASE,
 )
-_NO_ERROR = lazy_re.compile(r"successful|fec|effective|symbol ber|good", re.IGNORECASE)
-_MIG = lazy_re.compile(r"\s+MIG .*?Device\s+(?P<device>\d+): \(UUID: (?P<uuid>MIG-[\w/-]+)\)")
+_NO_ERROR = re.compile(r"successful|fec|effective|symbol ber|good", re.IGNORECASE)
+_MIG = re.compile(r"\s+MIG .*?Device\s+(?P<device>\d+): \(UUID: (?P<uuid>MIG-[\w/-]+)\)")
 _ALL_INACTIVE = "all links are inActive"
-_DCGM_GPU = lazy_re.compile(r"\s*gpuId (?P<index>\d+):\s*$")
-_DCGM_LINKS = lazy_re.compile(r"\s*(?:[UDX_]\s+){1,35}[UDX_]\s*$|\s*[UDX_]\s*$")
-_TOPOLOGY = lazy_re.compile(
+_DCGM_GPU = re.compile(r"\s*gpuId (?P<index>\d+):\s*$")
+_DCGM_LINKS = re.compile(r"\s*(?:[UDX_]\s+){1,35}[UDX_]\s*$|\s*[UDX_]\s*$")
+_TOPOLOGY = re.compile(
     r"\s*(?:GPU\d+\s+)+(?:\S+\s+)*?(?:CPU Affinity|NUMA Affinity)|\s*GPU\d+(?:\s+GPU\d+)+\s*$"
 )
-_COUNTS_HEAD = lazy_re.compile(r"\|\s*GPU (?P<index>\d+)\s*\|")
-_COUNTS_LINK = lazy_re.compile(r"\|\s*Link (?P<link>\d+)\s*\|")
-_COUNTS_ROW = lazy_re.compile(r"\|\s*-> (?P<what>[A-Za-z ]+?)\s*\|\s*(?P<count>\d+)\s*\|")
-_ROW = lazy_re.compile(r"\s*GPU(?P<index>\d+)\s+(?P<cells>.*)$")
-_CELL = lazy_re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|NV\d+|N/A")
+_COUNTS_HEAD = re.compile(r"\|\s*GPU (?P<index>\d+)\s*\|")
+_COUNTS_LINK = re.compile(r"\|\s*Link (?P<link>\d+)\s*\|")
+_COUNTS_ROW = re.compile(r"\|\s*-> (?P<what>[A-Za-z ]+?)\s*\|\s*(?P<count>\d+)\s*\|")
+_ROW = re.compile(r"\s*GPU(?P<index>\d+)\s+(?P<cells>.*)$")
+_CELL = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|NV\d+|N/A")
 
 
 def is_gpu(text: str, after: str) -> bool:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Counter, Line, Piece, time_before
 
-_DIAG_ROW = lazy_re.compile(r"\|\s*(?P<test>[^|]*?)\s*\|\s*(?P<result>[^|]*?)\s*\|\s*$")
-_FAIL = lazy_re.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]+))?")
-_ERROR = lazy_re.compile(r"GPU (?P<gpu>\d+) ")
-_GPUSTAT = lazy_re.compile(
+_DIAG_ROW = re.compile(r"\|\s*(?P<test>[^|]*?)\s*\|\s*(?P<result>[^|]*?)\s*\|\s*$")
+_FAIL = re.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]+))?")
+_ERROR = re.compile(r"GPU (?P<gpu>\d+) ")
+_GPUSTAT = re.compile(
     r"\[(?P<index>\d+)\] (?P<name>[^|]+?)\s*\|\s*(?P<temp>\d+).C,\s*(?P<busy>\d+|\?+) %"
     r"(?:,\s*(?P<power>\d+)(?: / (?P<limit>\d+))? W)?\s*\|\s*(?P<used>\d+) / (?P<total>\d+) MB"
     r"(?:\s*\|(?P<users>.*))?$"
 )
-_GPUSTAT_USER = lazy_re.compile(r"(?P<name>[^\s/()]*)/(?P<pid>\d+)\((?P<memory>\d+M|\?+M)\)")
-_ONE_GPU = lazy_re.compile(r"GPU(?P<gpu>\d+): Fail")
-_ROCM_HEAD = lazy_re.compile(r"(?:GPU|Device)\s.*\bGPU%\s*$")
-_ROCM_VALUE = lazy_re.compile(r"GPU\[(?P<index>\d+)\]\s*: (?P<what>[^:]+): (?P<value>.+?)\s*$")
+_GPUSTAT_USER = re.compile(r"(?P<name>[^\s/()]*)/(?P<pid>\d+)\((?P<memory>\d+M|\?+M)\)")
+_ONE_GPU = re.compile(r"GPU(?P<gpu>\d+): Fail")
+_ROCM_HEAD = re.compile(r"(?:GPU|Device)\s.*\bGPU%\s*$")
+_ROCM_VALUE = re.compile(r"GPU\[(?P<index>\d+)\]\s*: (?P<what>[^:]+): (?P<value>.+?)\s*$")
 _ROCM_FIELDS = {
     "GPU use (%)": "busy",
     "GPU Memory Allocated (VRAM%)": "",

@@ -10,9 +10,9 @@ a name and an amount of memory.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess
 from whyhang.analyzer.reading import Document
@@ -20,13 +20,11 @@ from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import COLUMNS, Draft, column
 from whyhang.collectors.gpu.lines import Counter, Line, Piece
 
-_COLUMN = lazy_re.compile(r"\s*([a-z][\w.]*)\s*(?:\[([A-Za-z%]+)\])?\s*$")
+_COLUMN = re.compile(r"\s*([a-z][\w.]*)\s*(?:\[([A-Za-z%]+)\])?\s*$")
 _KNOWN = frozenset(COLUMNS) | {"timestamp", "pid", "process_name", "used_gpu_memory"}
 _MORE = frozenset({"used_memory", "gpu_serial", "gpu_uuid", "count", "serial", "hostname", "host"})
-_TELLING = lazy_re.compile(
-    r"utilization\.|memory\.|power\.|clocks|ecc\.|retired_|remapped_|_uuid|pid"
-)
-_APP = lazy_re.compile(
+_TELLING = re.compile(r"utilization\.|memory\.|power\.|clocks|ecc\.|retired_|remapped_|_uuid|pid")
+_APP = re.compile(
     r"\s*(?P<uuid>(?:GPU|MIG)-[0-9a-fA-F][\w/-]+),\s*(?P<pid>\d+),\s*(?P<name>.*?),"
     r"\s*(?P<memory>\[?N/A\]?|\d+(?: MiB)?)\s*$"
 )

@@ -6,7 +6,8 @@ in the middle of nvidia-bug-report.log.
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
+
 from whyhang.analyzer.model import Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess
 from whyhang.collectors.gpu import values
@@ -15,10 +16,8 @@ from whyhang.collectors.gpu.lines import Counter, Line, Piece
 
 START = "==NVSMI LOG=="
 TOOL = "nvidia-smi -q"
-_GPU = lazy_re.compile(
-    r"GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$"
-)
-_PAIR = lazy_re.compile(r"(?P<indent>\s*)(?P<label>[^:]+?)\s*: ?(?P<value>.*)$")
+_GPU = re.compile(r"GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*$")
+_PAIR = re.compile(r"(?P<indent>\s*)(?P<label>[^:]+?)\s*: ?(?P<value>.*)$")
 _PROCESS = {
     "process_id": "pid",
     "name": "name",

@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Counter, Line, Piece, time_before
 
-HEAD = lazy_re.compile(
+HEAD = re.compile(
     r"\|\s*NVIDIA-SMI\s+(?P<smi>\d[\w.]*)\s+(?:(?:Driver|KMD) Version:\s*(?P<driver>[\w./]+))?"
     r"(?:\s+CUDA(?: UMD)? Version:\s*(?P<cuda>[\w./]+))?"
 )
-_FIRST = lazy_re.compile(
+_FIRST = re.compile(
     r"\|\s*(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?P<persistence>On|Off|N/A|ERR!|WDDM|TCC|MCDM)\s*"
     r"\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])"
     r"\s+(?P<display>\S+)?\s*\|\s*(?P<ecc>\S+)\s*\|"
 )
-_SECOND = lazy_re.compile(
+_SECOND = re.compile(
     r"\|\s*(?P<fan>\d+%|N/A|ERR!)?\s*(?P<temp>\d+C|N/A|ERR!|Unknown Error)\s+"
     r"(?P<perf>P\d+|N/A|ERR!|Unknown Error)\s+(?P<power>[\d.]+W|N/A|ERR!|Unknown Error)\s*/\s*"
     r"(?P<limit>[\d.]+W|N/A|ERR!)\s*\|\s*(?P<used>[\d.]+[KMG]iB|N/A|ERR!)\s*/\s*"
     r"(?P<total>[\d.]+[KMG]iB|N/A|ERR!)\s*\|\s*(?P<busy>\d+%|N/A|ERR!)\s+(?P<mode>\S.*?)\s*\|"
 )
-_THIRD = lazy_re.compile(r"\|[^|]*\|[^|]*\|\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*\|")
-_SLICE = lazy_re.compile(
+_THIRD = re.compile(r"\|[^|]*\|[^|]*\|\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*\|")
+_SLICE = re.compile(
     r"\|\s*(?P<gpu>\d+)\s+(?P<gi>\d+)\s+(?P<ci>\d+)\s+(?P<device>\d+)\s*\|"
     r"\s*(?P<used>[\d.]+[KMG]iB)\s*/"
 )
-_PROCESS = lazy_re.compile(
+_PROCESS = re.compile(
     r"\|\s*(?P<gpu>\d+)\s+(?:(?P<gi>\d+|N/A)\s+(?P<ci>\d+|N/A)\s+)?(?P<pid>\d+)\s+"
     r"(?P<type>C\+G|M\+C|[CGM])\s+(?P<name>.*?)\s+(?P<memory>\d+[KMG]iB|N/A)?\s*\|$"
 )
@@ -191,7 +190,7 @@ def _finished(piece: Piece, start: int, rows: list[_Row], counter: Counter) -> l
     return found
 
 
-_LOST = lazy_re.compile(
+_LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU|gpu)\s?(?P<index>\d{1,3}(?=: ))?"
     r"(?:: | )?(?P<bus>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?"
     r":?\s*(?P<why>[^|]*)"

@@ -7,10 +7,10 @@ samples and several hosts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.reading import Document
@@ -30,7 +30,7 @@ _MARKS = Marks(
 
 MAX_OWNED = 128 << 10
 # What stands around matrices and tables: a date, NICs, the legend.
-_BESIDE = lazy_re.compile(
+_BESIDE = re.compile(
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}$|NIC\d+\s|Legend:|NIC Legend:"
     r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s+=|NvSwitches:|GPUs:|Key:"
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.collectors.logs.clock import time_of
 
 # Said in the place of a value that this board, driver or user does not have; no trouble.
@@ -16,18 +15,14 @@ _ABSENT = frozenset(
     | {"[function not found]", "undefined", "[no permission]"}
 )
 # Said where the driver does not get an answer from the GPU.
-_TROUBLE = lazy_re.compile(
+_TROUBLE = re.compile(
     r"ERR!|\bunknown error\b|\bis lost\b|requires? reset|reset required|fallen off"
     r"|unable to determine the device handle",
     re.IGNORECASE,
 )
-_LOST = lazy_re.compile(
-    r"\bis lost\b|fallen off|unable to determine the device handle", re.IGNORECASE
-)
-_NUMBER = lazy_re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%\N{DEGREE SIGN}/]*)\s*$")
-_BUS = lazy_re.compile(
-    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?$"
-)
+_LOST = re.compile(r"\bis lost\b|fallen off|unable to determine the device handle", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%\N{DEGREE SIGN}/]*)\s*$")
+_BUS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?$")
 _MIB = {"": 1.0, "b": 1 / 2**20, "kib": 1 / 1024, "kb": 1 / 1024, "mib": 1.0, "mb": 1.0}
 _MIB |= {"gib": 1024.0, "gb": 1024.0, "tib": 1024.0**2}
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Gap, Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice
 from whyhang.analyzer.reading import Document
@@ -26,14 +25,14 @@ MAX_GPU = 4 << 20
 """Bytes of one GPU; with a hundred processes it has about 50 KiB."""
 
 _ROOT = b"<nvidia_smi_log"
-_GPU = lazy_re.compile(rb"<gpu(?:\s+id\s*=\s*[\"']([^\"'<>]{0,80})[\"'])?\s*>")
+_GPU = re.compile(rb"<gpu(?:\s+id\s*=\s*[\"']([^\"'<>]{0,80})[\"'])?\s*>")
 _END = b"</gpu>"
 _CLOSE = b"</nvidia_smi_log>"
 _HEAD = {
-    name: lazy_re.compile(rb"<%s>([^<]{0,200})</%s>" % (name.encode(), name.encode()))
+    name: re.compile(rb"<%s>([^<]{0,200})</%s>" % (name.encode(), name.encode()))
     for name in ("timestamp", "driver_version", "cuda_version")
 }
-_COUNT = lazy_re.compile(rb"<attached_gpus>\s*(\d{1,4})\s*</attached_gpus>")
+_COUNT = re.compile(rb"<attached_gpus>\s*(\d{1,4})\s*</attached_gpus>")
 
 
 class XmlReader:

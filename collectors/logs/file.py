@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.facts import LastLine, SignOfLife, Statement, TrainingOutput
 from whyhang.analyzer.model import Fact, Gap, LogLine, Source, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
@@ -44,7 +44,7 @@ TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 
 # Lines of a message that began in a line before, which says whose it is.
-_CONTINUED = lazy_re.compile(
+_CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
 )
 Matcher = Callable[[int], "tuple[str, bool, regex.Pattern[str] | None]"]

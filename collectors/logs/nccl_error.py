@@ -7,10 +7,10 @@ not set. Each becomes a ``LogLine`` whose text is that line, with the field ``re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, LogLine, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
@@ -22,7 +22,7 @@ HEADING = r"Last error: *$"
 MAX_ERRORS = 1000  # of one file
 MAX_REASON = 300
 
-_NO_REASON = lazy_re.compile(
+_NO_REASON = re.compile(
     r"\s*$|Exception raised from |frame #\d|Traceback |The above exception|\s*File "
 )
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
+_NO_TEXT = (b"\x80", b"\x7fELF", b"{")
+SHARED_FROM, SHARED_TO = 512, 128 << 20
+"""Bytes of a text that one of several processes reads; smaller ones are read as soon here."""
 THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
 MAX_BINARY = 0.02  # share of control characters in a text
 MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
@@ -66,6 +69,10 @@ class LogReader:
         """Take whatever looks like text."""
         return looks_like_text(document.head)
 
+    def apart(self, start: bytes, size: int) -> bool:
+        """Say that texts of some size can be read side by side; in one huge one, threads can."""
+        return SHARED_FROM <= size <= SHARED_TO and not start.startswith(_NO_TEXT)
+
     def ready(self) -> Searcher:
         """Load the patterns, if they are not yet."""
         if self._searcher is None:
@@ -78,7 +85,6 @@ class LogReader:
         """Scan one file. What cannot be read to its end yields what was read, and a gap."""
         searching = self.ready()
         yield from self._gaps
-        self._gaps = ()  # said once is enough
         document = unfold(document)
         # A forked process has others beside it: it needs no threads.
         shared = document.size < THREADS_FROM or os.getpid() != self._process

@@ -9,11 +9,11 @@ call 12 while another still waits in call 11, unless a GPU or its driver stalled
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.facts import TimedOutFirst
 from whyhang.analyzer.model import (
     Call,
@@ -50,7 +50,7 @@ FIRST_RANK = r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d
 MAX_FRAMES = 60
 MAX_CALLS = 8
 
-_FRAME = lazy_re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
+_FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
 
 
 class _Work:

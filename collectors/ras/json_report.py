@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import replace
 from whyhang.collectors.ras.report import (
     ABORTED,
@@ -28,8 +27,8 @@ from whyhang.collectors.ras.report import (
     Report,
 )
 
-_FORGOTTEN_COMMA = lazy_re.compile(r'("nvml_dev": -?\d+)(\s*\n\s*"status")')
-_COMM = lazy_re.compile(r'\{\s*"hash"\s*:')
+_FORGOTTEN_COMMA = re.compile(r'("nvml_dev": -?\d+)(\s*\n\s*"status")')
+_COMM = re.compile(r'\{\s*"hash"\s*:')
 _RESULTS = {  # ncclResult_t, in the words of the text report
     1: "Unhandled CUDA error",
     2: "System error",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras import json_report, text
@@ -13,11 +12,11 @@ from whyhang.collectors.ras.facts import facts
 from whyhang.collectors.ras.report import Report
 
 MAX_BYTES = 256 << 20
-_ANSWERS = lazy_re.compile(rb"\s*(?:(?:SERVER PROTOCOL \d+|OK|ERROR:[^\n]*)\r?\n\s*)*")
-_TEXT = lazy_re.compile(rb"NCCL version \S+ compiled with CUDA")
-_TABLE = lazy_re.compile(rb"^\s*Group +Comms +Nodes +Ranks +Ranks", re.MULTILINE)
-_SUMMARY = lazy_re.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
-_JSON = lazy_re.compile(rb'"communicators(?:_count)?"\s*:')
+_ANSWERS = re.compile(rb"\s*(?:(?:SERVER PROTOCOL \d+|OK|ERROR:[^\n]*)\r?\n\s*)*")
+_TEXT = re.compile(rb"NCCL version \S+ compiled with CUDA")
+_TABLE = re.compile(rb"^\s*Group +Comms +Nodes +Ranks +Ranks", re.MULTILINE)
+_SUMMARY = re.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
+_JSON = re.compile(rb'"communicators(?:_count)?"\s*:')
 
 
 class RasReader:

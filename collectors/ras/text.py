@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import replace
 from whyhang.collectors.ras.report import (
     DEAD,
@@ -26,27 +25,25 @@ from whyhang.collectors.ras.report import (
     Report,
 )
 
-_VERSION = lazy_re.compile(r"NCCL version (\S+) compiled with CUDA")
-_TOTALS = lazy_re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
-_UNIFORM = lazy_re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$")
-_ROW = lazy_re.compile(
+_VERSION = re.compile(r"NCCL version (\S+) compiled with CUDA")
+_TOTALS = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
+_UNIFORM = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$")
+_ROW = re.compile(
     r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+(?:-\d+)?)\s+(\d+)\s+(\d+)\s+([A-Z,]+)\s+([A-Z,]+)\s*$"
 )
-_COMM = lazy_re.compile(r"#(\d+)-(\d+) \(([0-9a-f]{1,16})\) (INCOMPLETE|ERROR|MISMATCH)")
-_PROCESS = lazy_re.compile(r"Process (\d+) on node (\S+) managing GPUs? (.+?)\s*$")
+_COMM = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]{1,16})\) (INCOMPLETE|ERROR|MISMATCH)")
+_PROCESS = re.compile(r"Process (\d+) on node (\S+) managing GPUs? (.+?)\s*$")
 _MANAGED = (
     r"(?: -- (?:GPU (?P<gpu>.+?) managed by process (?P<pid>\d+) on node (?P<node>\S+)|\[.*))?"
 )
-_RANK = lazy_re.compile(rf"^\s*Rank (?P<rank>\d+)(?P<what>| (?:has|reported) .+?){_MANAGED}\s*$")
-_SOME = lazy_re.compile(r"^\s*(?P<size>\d+) ranks? (?P<what>(?:have|has|reported) .+?)\s*$")
-_NUMBERS = lazy_re.compile(r"The (?P<what>missing|unknown) ranks?: (?P<ranks>\d+(?:, ?\d+)*)")
-_COUNTS = lazy_re.compile(
-    r"Communicator ranks have different (?:(\w+) operation|collective operation)"
-)
-_LAUNCHED = lazy_re.compile(r"ha(?:s|ve) (?:launched up to operation (\d+)|not launched any)")
-_STATUS = lazy_re.compile(r"ha(?:s|ve) status (\w+)")
-_REPORTED = lazy_re.compile(r"reported (.+)")
-_TIMEOUTS = lazy_re.compile(r"Encountered (\d+) communication timeouts?")
+_RANK = re.compile(rf"^\s*Rank (?P<rank>\d+)(?P<what>| (?:has|reported) .+?){_MANAGED}\s*$")
+_SOME = re.compile(r"^\s*(?P<size>\d+) ranks? (?P<what>(?:have|has|reported) .+?)\s*$")
+_NUMBERS = re.compile(r"The (?P<what>missing|unknown) ranks?: (?P<ranks>\d+(?:, ?\d+)*)")
+_COUNTS = re.compile(r"Communicator ranks have different (?:(\w+) operation|collective operation)")
+_LAUNCHED = re.compile(r"ha(?:s|ve) (?:launched up to operation (\d+)|not launched any)")
+_STATUS = re.compile(r"ha(?:s|ve) status (\w+)")
+_REPORTED = re.compile(r"reported (.+)")
+_TIMEOUTS = re.compile(r"Encountered (\d+) communication timeouts?")
 
 
 class _Block:

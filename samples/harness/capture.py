@@ -1,4 +1,6 @@
-"""Captures the bundles of the samples anew: ``python -m whyhang.samples.capture [NAME...]``.
+"""Captures the bundles of the samples anew.
+
+    python -m whyhang.samples.harness.capture [NAME...]
 
 Each job is started from a copy in a plain folder, so that the paths in its bundle are those
 of the job and not of the checkout. A bundle replaces the old one only when all went well.
@@ -13,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from whyhang.analyzer import scenario
 from whyhang.analyzer.errors import WhyhangError
+from whyhang.samples.harness import scenario
 
 
 def capture(sample: scenario.Sample, workplace: Path) -> None:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyhang.analyzer import keeper, nethosts
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.model import Record
+from whyhang.samples.harness import keeper, nethosts
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -50,13 +50,13 @@ def _host(number: int, count: int, command: list[str]) -> None:
     with tempfile.NamedTemporaryFile("w", delete=False) as names:
         names.write("127.0.0.1 localhost\n")
         names.writelines(f"10.77.0.{each + 1} node{each}\n" for each in range(count))
-    os.chmod(names.name, 0o644)  # noqa: PTH101
+    os.chmod(names.name, 0o644)
     _run("mount", "--bind", names.name, "/etc/hosts")
     os.environ |= {"HOST_NUMBER": str(number), "GLOO_SOCKET_IFNAME": "eth0"}
     silent, _held_open = os.pipe()
     os.dup2(silent, 0)
     os.dup2(2, 1)
-    os.execvp(command[0], command)  # noqa: S606 - the program is the sample's own
+    os.execvp(command[0], command)
 
 
 def main() -> int:

@@ -1,6 +1,6 @@
 """A Slurm cluster of several nodes on this machine, for as long as one command runs.
 
-``python -m whyhang.samples.little_slurm NODES COMMAND...`` starts munged, slurmctld and a
+``python -m whyhang.samples.harness.little_slurm NODES COMMAND...`` starts munged, slurmctld and a
 slurmd for each node (n1, n2, …) with everything they write in a temporary folder, runs the
 command there (``srun …``), and ends all of them with it. It needs root and Debian's
 ``slurmctld slurmd slurm-client munge``; a cluster that the machine is part of is left alone.

@@ -1,4 +1,6 @@
-"""Records the flight-recorder samples anew: ``python -m whyhang.samples.capture_fr [NAME...]``.
+"""Records the flight-recorder samples anew.
+
+    python -m whyhang.samples.harness.capture_fr [NAME...]
 
 Each job is started from a copy in a plain folder and writes its recorders' dumps itself. Where
 it sends and receives, which gloo does not record, the ranks' stacks are taken as well. The
@@ -22,7 +24,7 @@ from pathlib import Path
 
 import zstandard
 
-HERE = Path(__file__).resolve().parent
+SAMPLES = Path(__file__).resolve().parents[1]
 RANKS = {"fr-mesh-chain": 8, "fr-pipeline-order": 2}
 PATIENCE = 120.0
 
@@ -32,7 +34,7 @@ def capture(name: str, workplace: Path) -> int:
     copy = workplace / name
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir(parents=True)
-    shutil.copy(HERE / name / "train.py", copy)
+    shutil.copy(SAMPLES / name / "train.py", copy)
     dumps = copy / "dumps"
     dumps.mkdir()
     ranks = RANKS.get(name, 4)
@@ -53,7 +55,7 @@ def capture(name: str, workplace: Path) -> int:
         take_stacks(dumps)
     finally:
         end(job)
-    return pack(dumps, HERE / name / "bundle.tar.zst")
+    return pack(dumps, SAMPLES / name / "bundle.tar.zst")
 
 
 def wait_for(dumps: Path, ranks: int, job: subprocess.Popen[bytes]) -> None:
@@ -99,7 +101,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="samples to record; all when none is named")
     parser.add_argument("--workplace", type=Path, default=Path("/tmp/training"))
     options = parser.parse_args()
-    names = options.names or sorted(folder.name for folder in HERE.glob("fr-*"))
+    names = options.names or sorted(folder.name for folder in SAMPLES.glob("fr-*"))
     for name in names:
         print(f"{name}: {capture(name, options.workplace)} bytes", flush=True)
     shutil.rmtree(options.workplace, ignore_errors=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from whyhang.analyzer.model import fold
 from whyhang.analyzer.report import Collective, Finding, Location, Report
-from whyhang.analyzer.scenario import Sample
+from whyhang.samples.harness.scenario import Sample
 
 
 def deviations(sample: Sample, report: Report) -> list[str]:

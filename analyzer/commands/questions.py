@@ -1,0 +1,140 @@
+"""What the first looks at a live job leave open, and what is taken of the job to settle it.
+
+A question reads an aligned case and names the members that leave it open. It takes from the job
+only what its answer needs, and is asked at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.describe import busy_worker
+from whyhang.analyzer.match.moving import moving
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.waits import WaitKind, undecided
+from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.stacks.peers import ROOTED
+
+MORE_LOOKS = 3
+SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all asleep
+
+
+class Question(Record):
+    """What may be open in a case: of which members, and what to take of their processes."""
+
+    open_for: Callable[[Case], Sequence[int]]
+    take: Callable[[Capture, list[int]], None]
+
+
+def questions(*, several_looks: bool, native: bool) -> list[Question]:
+    """List the questions, in the order in which they are asked.
+
+    ``several_looks``: the stacks may be taken again; ``native``: native stacks may be.
+    """
+    late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_LOOKS))
+    naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_LOOKS))
+    peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
+    step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
+    wait = Question(open_for=with_open_stacks, take=lambda job, pids: job.native_stacks(pids))
+    slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_LOOKS))
+    return [
+        *((late, naps) if several_looks else ()),
+        *(peer, step),
+        *((wait,) if native else ()),
+        *((slow,) if several_looks else ()),
+    ]
+
+
+def between_steps(case: Case) -> Sequence[int]:
+    """List the members that hold the others up and may only have been caught in a long step.
+
+    Of a job that moves, whoever is late; else those in what ends by itself. Where none waits
+    for another, all of them.
+    """
+    if case.picture.progress and case.picture.roots:
+        return case.picture.roots
+    return late_but_on_the_way(case) or all_run(case) or all_asleep(case)
+
+
+def late_but_on_the_way(case: Case) -> list[int]:
+    """List the ranks that others wait for and that are in what ends by itself.
+
+    They run or sleep, or their DataLoader's worker does: a step may take longer than two looks.
+    """
+    starting = all(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
+
+    def ends_by_itself(stand: Stand) -> bool:
+        if stand.standing in {Standing.MOVING, Standing.STOPPED, Standing.GONE}:
+            return False
+        worker = busy_worker(stand)
+        places = [stand.place, worker[1] if worker is not None else None]
+        return (
+            stand.standing is Standing.RUNNING
+            or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
+            or (starting and stand.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
+        )
+
+    if not case.picture.meetings:
+        return []
+    return [number for number in case.picture.roots if ends_by_itself(case.stands[number])]
+
+
+def all_run(case: Case) -> list[int]:
+    """List all ranks if all compute and none waits: a step may take longer than a look."""
+    runs = {Standing.RUNNING, Standing.MOVING}
+    return _all_if(case, all(stand.standing in runs for stand in case.stands))
+
+
+def all_asleep(case: Case) -> list[int]:
+    """List all ranks if all sleep a while and ran in between, as in a step that paces itself."""
+    ran = {Moved.IN_PLACE, Moved.STIRRED}
+    naps = all(
+        stand.place is not None and stand.place.kind is WaitKind.SLEEP and stand.motion.moved in ran
+        for stand in case.stands
+    )
+    return _all_if(case, naps)
+
+
+def with_a_peer(case: Case) -> list[int]:
+    """List the ranks whose call names another rank, in a job where nobody is late.
+
+    Sends and receives, broadcasts and their like. Who is late is the cause without that.
+    """
+    if case.picture.progress or case.picture.roots:
+        return []
+    return [
+        number
+        for meeting in case.picture.meetings
+        if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
+        for number in meeting.members
+    ]
+
+
+def all_in_collectives(case: Case) -> list[int]:
+    """List all ranks if all wait in collectives, though perhaps in different steps."""
+    if case.picture.progress or len(case.stands) < 2:
+        return []
+    waits = {Standing.WAITING, Standing.MAYBE}
+    return _all_if(case, all(stand.standing in waits for stand in case.stands))
+
+
+def with_open_stacks(case: Case) -> list[int]:
+    """List the ranks whose Python stack leaves open what they wait for."""
+    return [
+        stand.member for stand in case.stands if stand.place is not None and undecided(stand.place)
+    ]
+
+
+def with_a_slow_rank(case: Case) -> list[int]:
+    """List all ranks if the job moves and the same ranks were behind at nearly all looks.
+
+    On a busy machine that happens by chance: of three ranks, one is last at four looks of five
+    in one case of seven, at eight of ten in one of a hundred.
+    """
+    return _all_if(case, bool(moving()(case)))
+
+
+def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001
+    return [stand.member for stand in case.stands] if condition else []

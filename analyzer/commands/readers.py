@@ -1,0 +1,24 @@
+"""All readers, with the one of logs told which lines to look for."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.cards.load import Known
+from whyhang.analyzer.match.log import patterns_of
+from whyhang.analyzer.meter import Meter
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors import READERS
+from whyhang.collectors.logs.scan import LogReader
+
+
+def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
+    """Give the readers of all evidence, of a live job as of files.
+
+    The reader of logs looks for what the signatures ask for, and counts the bytes of long logs.
+    """
+    patterns = {
+        pattern
+        for signature in known.signatures
+        for matcher in (signature.when, signature.unless)
+        for pattern in patterns_of(matcher)
+    }
+    return (*READERS, LogReader(patterns, owners=known.owners(), told=meter.count))

@@ -1,0 +1,1 @@
+"""Starts the samples, ends them, records their bundles, and holds reports against them."""

@@ -1,0 +1,115 @@
+"""What a live job is asked further: always by the case as it stands after the last answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import cast
+
+from whyhang.analyzer.commands.live import settled
+from whyhang.analyzer.commands.questions import questions
+from whyhang.analyzer.model import StackDump, Trust
+from whyhang.collectors import READERS
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest
+from whyhang.collectors.live.capture import Capture
+
+RECEIVES = "recv (torch/distributed/distributed_c10d.py:2600)"
+REDUCES = "all_reduce (torch/distributed/distributed_c10d.py:3100)"
+PASSES_BACK = "_engine_run_backward (torch/autograd/graph.py:869)"
+
+
+class StandIn:
+    """Stands for a job under observation, which goes on where an answer is taken of it.
+
+    ``looks`` holds the innermost frame of each rank at each look. Whatever is taken of the job
+    lets it show its next look; ``asked`` says what was taken.
+    """
+
+    def __init__(self, *looks: tuple[str, ...], seen: int = 1) -> None:
+        self.asked: list[str] = []
+        self._looks = looks
+        self._seen = seen
+
+    def look_more(self, count: int) -> None:
+        """Take further looks."""
+        self._take(f"{count} looks")
+
+    def peers(self, pids: Iterable[int]) -> None:
+        """Ask for peers."""
+        self._take("peers")
+
+    def counters(self, pids: Iterable[int]) -> None:
+        """Ask for steps."""
+        self._take("counters")
+
+    def native_stacks(self, pids: Iterable[int]) -> None:
+        """Take native stacks."""
+        self._take("native stacks")
+
+    def bundle(self) -> Bundle:
+        """Give what was seen so far."""
+        entries, files = [], {}
+        for look, frames in enumerate(self._looks[: self._seen]):
+            for rank, frame in enumerate(frames):
+                path = f"rank{rank}.look{look}.json"
+                files[path] = stack(100 + rank, frame)
+                entries.append(
+                    Entry(
+                        path=path,
+                        kind="py-spy",
+                        host="n",
+                        pid=100 + rank,
+                        rank=rank,
+                        trust=Trust.ENVIRONMENT,
+                        look=look,
+                        taken_at=1e9 + look,
+                    )
+                )
+        return Bundle(manifest=Manifest(files=tuple(entries)), files=files)
+
+    def _take(self, what: str) -> None:
+        self.asked.append(what)
+        self._seen += 1
+
+
+def stack(pid: int, frame: str) -> bytes:
+    """Print a stack as py-spy does: a frame of torch in a training script."""
+    inner, _, place = frame.partition(" (")
+    file, _, line = place.rstrip(")").partition(":")
+    frames = [
+        {"name": inner, "filename": f"/x/site-packages/{file}", "line": int(line)},
+        {"name": f"{inner}_step", "filename": "/job/train.py", "line": 40},
+        {"name": "<module>", "filename": "/job/train.py", "line": 60},
+    ]
+    thread = {"pid": pid, "thread_id": 1, "thread_name": "MainThread", "os_thread_id": pid}
+    return json.dumps([{**thread, "active": False, "owns_gil": False, "frames": frames}]).encode()
+
+
+def asked(job: StandIn, *, several_looks: bool = False, native: bool = True) -> list[str]:
+    """Ask whatever is open, and tell what was taken."""
+    chosen = questions(several_looks=several_looks, native=native)
+    facts = settled(cast("Capture", job), chosen, READERS)
+    dumps = [fact for fact in facts if isinstance(fact, StackDump)]
+    assert len(dumps) == len(job.bundle().files)  # what was taken last is among the facts
+    return job.asked
+
+
+def test_each_question_is_asked_of_the_newest_case() -> None:
+    """Ranks that were seen to go on by the time their peers were read need not tell their steps."""
+    still = StandIn((RECEIVES, RECEIVES), (RECEIVES, RECEIVES), (RECEIVES, RECEIVES))
+    assert asked(still) == ["peers", "counters"]
+
+    goes_on = StandIn((RECEIVES, RECEIVES), (REDUCES, REDUCES), (RECEIVES, RECEIVES))
+    assert asked(goes_on) == ["peers"]
+
+
+def test_a_question_that_comes_up_late_is_asked() -> None:
+    """Native stacks are taken of ranks that have come to what only these can tell."""
+    job = StandIn((RECEIVES, RECEIVES), (RECEIVES, PASSES_BACK), (RECEIVES, PASSES_BACK))
+    assert "native stacks" in asked(job)
+
+
+def test_nothing_is_asked_twice() -> None:
+    """What stays open after it was asked stays open, and the loop ends."""
+    job = StandIn(*[(RECEIVES, RECEIVES)] * 9)
+    assert asked(job, several_looks=True) == ["peers", "counters"]

@@ -16,9 +16,9 @@ from whyhang.analyzer.case import (
     Job,
     Meeting,
     Member,
-    Picture,
-    Stand,
-    Standing,
+    RankState,
+    Status,
+    WaitGraph,
     lock_holder,
 )
 from whyhang.analyzer.ends import ends_of
@@ -52,23 +52,23 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
     each = [_stand(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     each = place_backstage(job, each, rules, line_text)
-    stands = for_a_key(set_aside(job, each))
-    if not job.absent and all(stand.standing is Standing.WAITING for stand in stands):
+    states = for_a_key(set_aside(job, each))
+    if not job.absent and all(state.status is Status.WAITING for state in states):
         now = since_it_stands(job)  # nobody is left who could end the wait of the others
         if now is not None:
             return align(now, rules)
     ends = ends_of(job)
     tracks = ranked_tracks(job)
-    tracks = (*tracks, *records_of(job, stands, tracks, ends))
-    waits = _waits_of_stacks(job, stands, tracks)
+    tracks = (*tracks, *records_of(job, states, tracks, ends))
+    waits = _waits_of_stacks(job, states, tracks)
     ledger = judge(tracks, job.groups, job.world_size, waits=waits)
-    stands = completed(job, stands, ledger.spots, ends)
+    states = completed(job, states, ledger.spots, ends)
     meeting = [_in_rendezvous(_child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,
-        stands=stands,
+        states=states,
         ledger=ledger,
-        picture=_picture(job, stands),
+        graph=_picture(job, states),
         agents=(*job.agents, *agents_of(job.launchers, meeting)),
     )
 
@@ -79,7 +79,7 @@ def _in_rendezvous(place: Place | None) -> bool | None:
 
 
 def _waits_of_stacks(
-    job: Job, stands: tuple[Stand, ...], tracks: Iterable[Track]
+    job: Job, states: tuple[RankState, ...], tracks: Iterable[Track]
 ) -> tuple[Wait, ...]:
     """Draw the waits of ranks that stand in a collective while others send and receive.
 
@@ -90,9 +90,9 @@ def _waits_of_stacks(
     recorded = {t.who.rank for t in tracks if t.kind != "stack"}
     if not paired:
         return ()
-    ranks = {s.member: job.members[s.member].rank for s in stands}
+    ranks = {s.member: job.members[s.member].rank for s in states}
     found = []
-    for meeting in _meetings(stands):
+    for meeting in _meetings(states):
         if meeting.kind is not WaitKind.COLLECTIVE:
             continue
         inside = {ranks[number] for number in meeting.members}
@@ -113,52 +113,52 @@ def _waits_of_stacks(
     return tuple(found)
 
 
-def set_aside(job: Job, stands: list[Stand]) -> tuple[Stand, ...]:
+def set_aside(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
     """Take processes that only look like ranks out of the picture.
 
     A dump of everything on a host also holds servers and controllers. Ranks of one job enter
     the program at one place; a process without a rank number that entered elsewhere than all
     who wait for ranks is none of them.
     """
-    entries = {_entry(job.members[s.member]) for s in stands if s.standing in IN_STEP}
+    entries = {_entry(job.members[s.member]) for s in states if s.status in IN_STEP}
     return tuple(
-        replace(stand, standing=Standing.IDLE)
+        replace(state, status=Status.IDLE)
         if entries
-        and stand.standing not in IN_STEP
-        and job.members[stand.member].rank is None
-        and _entry(job.members[stand.member]) not in entries
-        else stand
-        for stand in stands
+        and state.status not in IN_STEP
+        and job.members[state.member].rank is None
+        and _entry(job.members[state.member]) not in entries
+        else state
+        for state in states
     )
 
 
-def for_a_key(stands: tuple[Stand, ...]) -> tuple[Stand, ...]:
+def for_a_key(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     """Take a wait for a key of the store as a wait for a rank, where one is free to set it.
 
     Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
     waits for nobody, or has ended, may be the one that should set it.
     """
-    keys = {s.member for s in stands if s.place is not None and s.place.kind is WaitKind.STORE}
+    keys = {s.member for s in states if s.place is not None and s.place.kind is WaitKind.STORE}
     free = {
-        Standing.BLOCKED,
-        Standing.RUNNING,
-        Standing.STOPPED,
-        Standing.MOVING,
-        Standing.GONE,
+        Status.BLOCKED,
+        Status.RUNNING,
+        Status.STOPPED,
+        Status.MOVING,
+        Status.GONE,
     }
-    if not any(s.standing in free and s.member not in keys for s in stands):
-        return stands
+    if not any(s.status in free and s.member not in keys for s in states):
+        return states
     return tuple(
         replace(
-            stand,
-            standing=Standing.WAITING,
+            state,
+            status=Status.WAITING,
             earlier=tuple(
-                Standing.WAITING if was is Standing.BLOCKED else was for was in stand.earlier
+                Status.WAITING if was is Status.BLOCKED else was for was in state.earlier
             ),
         )
-        if stand.member in keys and stand.standing is Standing.BLOCKED
-        else stand
-        for stand in stands
+        if state.member in keys and state.status is Status.BLOCKED
+        else state
+        for state in states
     )
 
 
@@ -212,7 +212,7 @@ def _stand(
     rules: tuple[WaitRule, ...],
     line_text: LineText,
     unseen: Place | None = None,
-) -> Stand:
+) -> RankState:
     """Place one member; ``unseen`` is where it stands if no stack tells."""
     looks = sorted({dump.look for dump in member.dumps})
     places = _at_equal_depth(
@@ -228,17 +228,17 @@ def _stand(
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
     place = places[looks[-1]] if looks else unseen
-    standing = _standing(member, place, moves)
-    if standing is Standing.BLOCKED and lock_holder(job, member) is not None:
-        standing = Standing.WAITING  # on the rank that holds the lock
-    if standing is Standing.IDLE and member.rank is not None and place and place.user is not None:
+    status = _standing(member, place, moves)
+    if status is Status.BLOCKED and lock_holder(job, member) is not None:
+        status = Status.WAITING  # on the rank that holds the lock
+    if status is Status.IDLE and member.rank is not None and place and place.user is not None:
         # A rank in an event loop of its own is in no collective, unless it serves requests.
-        place, standing = replace(place, certain=False), Standing.BLOCKED
-    return Stand(
+        place, status = replace(place, certain=False), Status.BLOCKED
+    return RankState(
         member=member.id,
         place=place,
         motion=moves,
-        standing=standing,
+        status=status,
         earlier=earlier,
         children=tuple(_child_place(child, rules, line_text) for child in member.children),
     )
@@ -285,22 +285,22 @@ def _child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText)
     return place_of(child.dumps[-1], process, rules, line_text)
 
 
-def _standing(member: Member, place: Place | None, moves: Motion) -> Standing:
+def _standing(member: Member, place: Place | None, moves: Motion) -> Status:
     state = member.processes[-1].state if member.processes else None
     if state in DEAD_STATES:
-        return Standing.GONE
+        return Status.GONE
     if state in STOPPED_STATES:
-        return Standing.STOPPED
+        return Status.STOPPED
     if place is None:
-        return Standing.BLOCKED if state == "D" else Standing.UNSEEN
+        return Status.BLOCKED if state == "D" else Status.UNSEEN
     if (moves.moved is Moved.ON or moves.file) and standing_by_place(place) not in IN_STEP:
-        return Standing.MOVING
+        return Status.MOVING
     if place.kind is WaitKind.FILE and _burns(moves):
-        return Standing.RUNNING  # who uses a CPU gets the data that it asks for
+        return Status.RUNNING  # who uses a CPU gets the data that it asks for
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
-        return Standing.WAITING  # a backward that uses no CPU at all waits in a collective
+        return Status.WAITING  # a backward that uses no CPU at all waits in a collective
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
-        return Standing.RUNNING  # in no call that waits, by its native stack: it computes
+        return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return standing_by_place(place)
 
 
@@ -308,39 +308,39 @@ def _burns(moves: Motion) -> bool:
     return moves.cpu is not None and moves.cpu > SPINNING
 
 
-def _picture(job: Job, stands: tuple[Stand, ...]) -> Picture:
-    waiting = tuple(s.member for s in stands if s.standing is Standing.WAITING)
-    maybe = tuple(s.member for s in stands if s.standing is Standing.MAYBE)
+def _picture(job: Job, states: tuple[RankState, ...]) -> WaitGraph:
+    waiting = tuple(s.member for s in states if s.status is Status.WAITING)
+    maybe = tuple(s.member for s in states if s.status is Status.MAYBE)
     held_up = {
-        Standing.BLOCKED,
-        Standing.RUNNING,
-        Standing.STOPPED,
-        Standing.MOVING,
-        Standing.GONE,
+        Status.BLOCKED,
+        Status.RUNNING,
+        Status.STOPPED,
+        Status.MOVING,
+        Status.GONE,
     }
-    roots = tuple(s.member for s in stands if s.standing in held_up)
-    return Picture(
+    roots = tuple(s.member for s in states if s.status in held_up)
+    return WaitGraph(
         waiting=waiting,
         maybe=maybe,
         roots=roots if waiting or maybe or job.gone else (),
         apart=roots,
-        meetings=_meetings(stands),
-        progress=progress(job, stands),
+        meetings=_meetings(states),
+        progress=progress(job, states),
         looks=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
     )
 
 
-def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
+def _meetings(states: tuple[RankState, ...]) -> tuple[Meeting, ...]:
     """Group the waiting ranks by the call they wait in."""
     found: dict[tuple[str, str, str], list[int]] = {}
-    for stand in stands:
-        if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
-            op = stand.place.op or stand.place.says.removeprefix("in ")
-            key = (stand.place.kind.name, op, _purpose(stand.place))
-            found.setdefault(key, []).append(stand.member)
+    for state in states:
+        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
+            op = state.place.op or state.place.says.removeprefix("in ")
+            key = (state.place.kind.name, op, _purpose(state.place))
+            found.setdefault(key, []).append(state.member)
     meetings = []
     for (kind, op, _), members in found.items():
-        places = [stands[member].place for member in members]
+        places = [states[member].place for member in members]
         sites = {_site(place) for place in places if place is not None}
         meetings.append(
             Meeting(

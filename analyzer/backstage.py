@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Job, Member, Stand, Standing
+from whyhang.analyzer.case import Job, Member, RankState, Status
 from whyhang.analyzer.model import Frame, Process, Record, Thread, replace
 from whyhang.analyzer.motion import Motion, Moved
 from whyhang.analyzer.roles import main_thread
@@ -31,13 +31,13 @@ class _Actor(Record):
 
 
 def place_backstage(
-    job: Job, stands: Iterable[Stand], rules: tuple[WaitRule, ...], line_text: LineText
-) -> list[Stand]:
+    job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
+) -> list[RankState]:
     """Give the ranks the places of their working threads, where that is how the job is made."""
-    stands = list(stands)
-    ranked = [s for s in stands if job.members[s.member].rank is not None]
+    states = list(states)
+    ranked = [s for s in states if job.members[s.member].rank is not None]
     if len(ranked) < 2 or len({_spot(s) for s in ranked}) != 1 or not all(map(_looks_on, ranked)):
-        return stands
+        return states
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
     waiting = Counter(
         entry
@@ -45,18 +45,18 @@ def place_backstage(
         for entry in {a.entry for a in found if a.place.scope is Scope.RANKS and a.place.certain}
     )
     if not waiting:
-        return stands
+        return states
     entry = waiting.most_common(1)[0][0]
-    return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in stands]
+    return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in states]
 
 
-def _looks_on(stand: Stand) -> bool:
-    looks = {stand.standing, *stand.earlier}
-    return looks <= {Standing.BLOCKED, Standing.IDLE} and not looks & IN_STEP
+def _looks_on(state: RankState) -> bool:
+    looks = {state.status, *state.earlier}
+    return looks <= {Status.BLOCKED, Status.IDLE} and not looks & IN_STEP
 
 
-def _spot(stand: Stand) -> _Entry | None:
-    user = stand.place.user if stand.place is not None else None
+def _spot(state: RankState) -> _Entry | None:
+    user = state.place.user if state.place is not None else None
     return (user.function, user.file) if user is not None else None
 
 
@@ -95,18 +95,18 @@ def _moved(before: Thread | None, now: Thread, processes: tuple[Process, ...]) -
     return len(used) > 1
 
 
-def _moved_to(stand: Stand, actors: list[_Actor]) -> Stand:
+def _moved_to(state: RankState, actors: list[_Actor]) -> RankState:
     if len(actors) != 1:
-        return stand
+        return state
     place = actors[0].place
-    looking = stand.place.says if stand.place is not None else "waiting"
+    looking = state.place.says if state.place is not None else "waiting"
     through = f'on thread "{place.thread or place.tid}" while the main thread is {looking}'
     moved = Moved.ON if actors[0].moved else Moved.UNKNOWN
     now = standing_by_place(place)
     return replace(
-        stand,
+        state,
         place=replace(place, through=place.through or through),
-        standing=Standing.MOVING if actors[0].moved and now not in IN_STEP else now,
+        status=Status.MOVING if actors[0].moved and now not in IN_STEP else now,
         motion=Motion(moved=moved),
         earlier=(),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 
-from whyhang.analyzer.case import Case, Standing
+from whyhang.analyzer.case import Case, Status
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
 
@@ -34,9 +34,9 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 1.0
     if not _complete(case) or (pid.isdecimal() and int(pid) in _own(case)):
         return 1.0
-    if case.picture.progress:
+    if case.graph.progress:
         return 0.0
-    held = [case.stands[number].place for number in case.picture.apart]
+    held = [case.states[number].place for number in case.graph.apart]
     waits = any(place is not None and place.kind in _FOR_HELPERS for place in held)
     return LEFT_OPEN if waits else 0.0
 
@@ -44,9 +44,9 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
 def _complete(case: Case) -> bool:
     """Tell whether every rank of the job was seen alive."""
     job = case.job
-    alive = all(stand.standing is not Standing.GONE for stand in case.stands)
+    alive = all(state.status is not Status.GONE for state in case.states)
     processes = all(member.processes for member in job.members)
-    return bool(case.stands) and alive and processes and not job.gone and not job.absent
+    return bool(case.states) and alive and processes and not job.gone and not job.absent
 
 
 def _own(case: Case) -> set[int]:

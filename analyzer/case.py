@@ -141,7 +141,7 @@ def lock_holder(job: Job, member: Member) -> Member | None:
     return holder if holder is not member else None
 
 
-class Standing(enum.Enum):
+class Status(enum.Enum):
     """Where a member stands towards the others, all evidence taken together."""
 
     WAITING = "waiting"  # on other ranks
@@ -155,22 +155,25 @@ class Standing(enum.Enum):
     UNSEEN = "unseen"  # no stack and no process state says anything
 
 
-class Stand(Record):
+class RankState(Record):
     """Where one member stands.
 
     ``place`` is its place at the last look, ``earlier`` how it stood at the looks before, oldest
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
     is told. ``spot`` is where its records show it, where no stack does.
+    ``ras`` is the state that NCCL RAS tells of it, ``last_line`` what its log says last.
     """
 
     member: int
     place: Place | None
     motion: Motion
-    standing: Standing
-    earlier: tuple[Standing, ...] = ()
+    status: Status
+    earlier: tuple[Status, ...] = ()
     children: tuple[Place | None, ...] = ()
     end: End | None = None
     spot: Spot | None = None
+    ras: str = ""
+    last_line: str = ""
 
 
 class Meeting(Record):
@@ -183,7 +186,7 @@ class Meeting(Record):
     sites: tuple[str, ...]
 
 
-class Picture(Record):
+class WaitGraph(Record):
     """The wait graph read off the stacks.
 
     ``roots`` are members that wait for no rank while others wait; ``apart`` the same whether or
@@ -206,9 +209,9 @@ class Case(Record):
     """
 
     job: Job
-    picture: Picture
+    graph: WaitGraph
     ledger: LedgerReport
-    stands: tuple[Stand, ...] = ()
+    states: tuple[RankState, ...] = ()
     agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:

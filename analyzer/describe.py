@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.case import Case, Meeting, Stand, Standing
+from whyhang.analyzer.case import Case, Meeting, RankState, Status
 from whyhang.analyzer.ends import End
 from whyhang.analyzer.model import Frame, Process, StackDump, few
 from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.report import Collective, Evidence, Location, RankState
+from whyhang.analyzer.ras_lines import WORDS
+from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.waits import Place, WaitKind
 from whyhang.analyzer.waits.usercode import is_library, short, user_frame
 
-STATES: dict[Standing, RankState] = {
-    Standing.WAITING: "waiting",
-    Standing.MAYBE: "waiting",
-    Standing.BLOCKED: "blocked",
-    Standing.RUNNING: "running",
-    Standing.MOVING: "running",
-    Standing.IDLE: "waiting",
-    Standing.STOPPED: "stopped",
-    Standing.GONE: "exited",
-    Standing.UNSEEN: "unreachable",
+STATES: dict[Status, RankStateName] = {
+    Status.WAITING: "waiting",
+    Status.MAYBE: "waiting",
+    Status.BLOCKED: "blocked",
+    Status.RUNNING: "running",
+    Status.MOVING: "running",
+    Status.IDLE: "waiting",
+    Status.STOPPED: "stopped",
+    Status.GONE: "exited",
+    Status.UNSEEN: "unreachable",
 }
 CONTEXT_LINES = 4
-MAX_HOW = 80
+MAX_QUOTED = 80
 POOL = "its process pool"
 
 
@@ -35,42 +36,51 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
     return f"rank{'s' if len(chosen) > 1 else ''} {few(chosen)}"
 
 
-def activity(stand: Stand) -> str:
+def activity(state: RankState) -> str:
     """Say in a short phrase what a member does."""
-    if stand.standing is Standing.GONE:
-        return _ended(stand.end) if stand.end is not None else "dead"
-    if stand.spot is not None:
-        return str(stand.spot)
-    if stand.place is None and stand.end is not None:
-        return _ended(stand.end)
-    if stand.place is None:
-        return "stopped by a signal" if stand.standing is Standing.STOPPED else "not seen"
-    phrase = str(stand.place)
-    if stand.standing is Standing.STOPPED:
+    if state.status is Status.GONE:
+        return _ended(state.end) if state.end is not None else "dead"
+    if state.spot is not None:
+        return str(state.spot)
+    if state.status is Status.UNSEEN and state.ras in WORDS:
+        return WORDS[state.ras][1]
+    if state.place is None and state.end is not None:
+        return _ended(state.end)
+    if state.status is Status.UNSEEN and state.last_line:
+        return f"last line: {_cut(state.last_line)}"
+    if state.place is None:
+        return "stopped by a signal" if state.status is Status.STOPPED else "not seen"
+    phrase = str(state.place)
+    if state.status is Status.STOPPED:
         return f"stopped by a signal, {phrase}"
-    if stand.standing is Standing.MOVING:
-        return f"{phrase}, {stand.motion.file or 'moving'}"
-    if stand.motion.moved is Moved.IN_PLACE and stand.place.kind is WaitKind.WORK:
+    if state.status is Status.MOVING:
+        return f"{phrase}, {state.motion.file or 'moving'}"
+    if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
 
 
 def _ended(end: End) -> str:
     """Say how a rank ended, short enough for a row."""
-    how = end.how if len(end.how) <= MAX_HOW else f"{end.how[:MAX_HOW]}…"
-    return f"ended: {how}"
+    return f"ended: {_cut(end.how)}"
 
 
-def state_of(stand: Stand) -> RankState:
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+
+
+def status_word(state: RankState) -> RankStateName:
     """Give the word of the report for how a rank is."""
-    if stand.standing is Standing.UNSEEN and stand.end is not None:
+    if state.status is Status.UNSEEN and state.ras in WORDS:
+        return WORDS[state.ras][0]
+    if state.status is Status.UNSEEN and state.end is not None:
         return "exited"
-    return STATES[stand.standing]
+    return STATES[state.status]
 
 
-def location_of(case: Case, stand: Stand) -> Location | None:
+def location_of(case: Case, state: RankState) -> Location | None:
     """Give the place in the user's code: of the worker that a rank waits for, if it is that."""
-    frame = _worker_frame(stand) or (stand.place.user if stand.place else None)
+    frame = _worker_frame(state) or (state.place.user if state.place else None)
     if frame is None:
         return None
     return Location(
@@ -88,23 +98,23 @@ def site_location(frame: Frame | None) -> Location | None:
     return Location(file=short(frame.file), line=frame.line, function=frame.function)
 
 
-def _worker_frame(stand: Stand) -> Frame | None:
+def _worker_frame(state: RankState) -> Frame | None:
     """Find the user's frame in the DataLoader worker that is busy while its rank waits for it."""
-    worker = busy_worker(stand)
+    worker = busy_worker(state)
     return worker[1].user if worker is not None else None
 
 
-def busy_worker(stand: Stand) -> tuple[int, Place] | None:
+def busy_worker(state: RankState) -> tuple[int, Place] | None:
     """Find the first worker that is inside the dataset, or a task, while its rank waits for it.
 
     Gives its index among the member's children, and its place.
     """
-    if stand.place is None:
+    if state.place is None:
         return None
-    loads = stand.place.kind is WaitKind.DATALOADER
-    if not loads and not waits_for_pool(stand.place):
+    loads = state.place.kind is WaitKind.DATALOADER
+    if not loads and not waits_for_pool(state.place):
         return None
-    for index, place in enumerate(stand.children):
+    for index, place in enumerate(state.children):
         if place is None:
             continue
         works = place.user is not None and place.kind not in {WaitKind.IDLE, WaitKind.QUEUE}
@@ -134,24 +144,24 @@ def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
     return ()
 
 
-def evidence_of(case: Case, stand: Stand) -> list[Evidence]:
+def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     """Cite what places a member: its deciding frame, its process state, its busy worker."""
-    member = case.member(stand.member)
+    member = case.member(state.member)
     found: list[Evidence] = []
-    if stand.standing in {Standing.STOPPED, Standing.GONE} and member.processes:
+    if state.status in {Status.STOPPED, Status.GONE} and member.processes:
         found.append(_state(member.processes[-1], member.rank))
-    if stand.standing is Standing.GONE and stand.end is not None:
-        end = stand.end
+    if state.status is Status.GONE and state.end is not None:
+        end = state.end
         found.append(
             Evidence(
                 source=end.source.file, line=end.source.line, rank=member.rank, quote=end.quote
             )
         )
-    if stand.place is not None and member.dumps:
-        found.append(_frames(member.dumps[-1], stand.place, member.rank))
-    if stand.motion.moved is Moved.STILL and member.processes:
+    if state.place is not None and member.dumps:
+        found.append(_frames(member.dumps[-1], state.place, member.rank))
+    if state.motion.moved is Moved.STILL and member.processes:
         found.append(_counters(member.processes, member.rank))
-    worker = busy_worker(stand)
+    worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         found.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
     return found
@@ -213,7 +223,7 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
     """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
     chosen = set(waiters)
     kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
-    for meeting in case.picture.meetings:
+    for meeting in case.graph.meetings:
         if chosen & set(meeting.members) and meeting.kind in kinds:
             return collective_of(case, meeting)
     return None
@@ -234,19 +244,19 @@ def collective_of(case: Case, meeting: Meeting, others: str | None = None) -> Co
     return Collective(op=meeting.op, group=group or None, seq=seq, others=others)
 
 
-def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> dict[str, str]:
+def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
     """Fill the words of a title: who, does, where, others, call, waiting."""
     affected = tuple(affected)
-    who = case.names(stand.member for stand in stands) if stands else "nobody"
-    place = location_of(case, stands[0]) if stands else None
+    who = case.names(state.member for state in states) if states else "nobody"
+    place = location_of(case, states[0]) if states else None
     others = case.names(affected) if affected else ""
     call = _call_words(case, affected)
-    many = _plural(case, [stand.member for stand in stands])
+    many = _plural(case, [state.member for state in states])
     return {
         "who": who,
-        "pid": pid_in_words(case, [stand.member for stand in stands]),
-        "worker": _worker_pid(case, stands),
-        **_helper_words(stands),
+        "pid": pid_in_words(case, [state.member for state in states]),
+        "worker": _worker_pid(case, states),
+        **_helper_words(states),
         "is": "are" if many else "is",
         "has": "have" if many else "has",
         "gets": "get" if many else "gets",
@@ -257,12 +267,12 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "use": "use" if many else "uses",
         "stay": "stay" if many else "stays",
         "wait": "waits" if affected and _single(affected, case) else "wait",
-        "partner": _other_lock(case, stands),
-        "does": _does(case, stands),
-        "io": _io(stands),
+        "partner": _other_lock(case, states),
+        "does": _does(case, states),
+        "io": _io(states),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
-        "since": _since(case, stands),
+        "since": _since(case, states),
         "others": others,
         "call": call,
         "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_in(call)}"
@@ -271,9 +281,9 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
     }
 
 
-def _io(stands: list[Stand]) -> str:
+def _io(states: list[RankState]) -> str:
     """Say how the first member does file I/O, where more is known than that it does."""
-    said = stands[0].place.says if stands and stands[0].place is not None else ""
+    said = states[0].place.says if states and states[0].place is not None else ""
     return said if said.startswith(("reading", "writing", "opening")) else "in file I/O"
 
 
@@ -288,9 +298,9 @@ def pid_in_words(case: Case, members: Sequence[int]) -> str:
     return "PID" if pid is None else str(pid)
 
 
-def _since(case: Case, stands: list[Stand]) -> str:
+def _since(case: Case, states: list[RankState]) -> str:
     """Say which process the first member is, on which node of Slurm, and how old it was then."""
-    member = case.member(stands[0].member) if stands else None
+    member = case.member(states[0].member) if states else None
     process = member.processes[-1] if member is not None and member.processes else None
     if process is None or process.started_at is None or process.taken_at is None:
         return ""
@@ -308,19 +318,19 @@ def duration(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def _worker_pid(case: Case, stands: list[Stand]) -> str:
-    worker = busy_worker(stands[0]) if stands else None
+def _worker_pid(case: Case, states: list[RankState]) -> str:
+    worker = busy_worker(states[0]) if states else None
     if worker is None:  # the dataset may run in the rank itself
-        place = stands[0].place if stands else None
+        place = states[0].place if states else None
         workers = place is not None and place.kind is WaitKind.DATALOADER
-        return "PID" if workers else pid_in_words(case, [stand.member for stand in stands])
-    pid = case.member(stands[0].member).children[worker[0]].pid
+        return "PID" if workers else pid_in_words(case, [state.member for state in states])
+    pid = case.member(states[0].member).children[worker[0]].pid
     return "PID" if pid is None else str(pid)
 
 
-def _helper_words(stands: list[Stand]) -> dict[str, str]:
+def _helper_words(states: list[RankState]) -> dict[str, str]:
     """Name the kind of worker that the first member waits for, and what it should give."""
-    place = stands[0].place if stands else None
+    place = states[0].place if states else None
     if place is not None and waits_for_pool(place):
         return {"helper": f"worker of {POOL}", "batch": "result"}
     return {"helper": "DataLoader worker", "batch": "batch"}
@@ -330,31 +340,31 @@ def _plural(case: Case, members: list[int]) -> bool:
     return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
 
 
-def _other_lock(case: Case, stands: list[Stand]) -> str:
+def _other_lock(case: Case, states: list[RankState]) -> str:
     """Name the other threads of the first member that also stand in the user's code."""
-    if not stands or stands[0].place is None or not case.member(stands[0].member).dumps:
+    if not states or states[0].place is None or not case.member(states[0].member).dumps:
         return ""
-    dump = case.member(stands[0].member).dumps[-1]
+    dump = case.member(states[0].member).dumps[-1]
     names = []
     for thread in dump.threads:
         user = user_frame(thread.frames)
-        if thread.tid != stands[0].place.tid and user is not None and not is_library(user):
+        if thread.tid != states[0].place.tid and user is not None and not is_library(user):
             names.append(f"{thread.name or thread.tid} at {_frame(user)}")
     return f", and {names[0]} of the same process does not go on either" if names else ""
 
 
-def _does(case: Case, stands: list[Stand]) -> str:
-    if not stands:
+def _does(case: Case, states: list[RankState]) -> str:
+    if not states:
         return ""
-    worker = busy_worker(stands[0])
+    worker = busy_worker(states[0])
     if worker is None:
-        does = activity(stands[0])
-        many = _plural(case, [stand.member for stand in stands])
+        does = activity(states[0])
+        many = _plural(case, [state.member for state in states])
         return does.replace(" for its ", " for their ") if many else does
-    pid = case.member(stands[0].member).children[worker[0]].pid
+    pid = case.member(states[0].member).children[worker[0]].pid
     number = f" (pid {pid})" if pid is not None else ""
     stopped = "stopped by a signal, " if worker[1].stopped else ""
-    of_pool = stands[0].place is not None and waits_for_pool(stands[0].place)
+    of_pool = states[0].place is not None and waits_for_pool(states[0].place)
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
     return f"{whose}{number} is {stopped}{worker[1].says}"
 
@@ -374,7 +384,7 @@ def _call_words(case: Case, affected: tuple[int, ...]) -> str:
     chosen = set(affected)
     calls = [
         meeting.says.removeprefix("in ")
-        for meeting in case.picture.meetings
+        for meeting in case.graph.meetings
         if chosen & set(meeting.members)
     ]
     if not calls:

@@ -12,21 +12,23 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.case import Job, Stand, Standing
+from whyhang.analyzer.case import Job, RankState, Status
 from whyhang.analyzer.ends import End
+from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.ledger.book import SPACES, STATE
 from whyhang.analyzer.ledger.compare import family
 from whyhang.analyzer.ledger.records import Spot
 from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who, replace
+from whyhang.analyzer.ras_lines import ras_states
 from whyhang.analyzer.waits import Place, Scope, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
 
 NOT_WAITING = {
-    Standing.BLOCKED,
-    Standing.RUNNING,
-    Standing.STOPPED,
-    Standing.MOVING,
-    Standing.GONE,
+    Status.BLOCKED,
+    Status.RUNNING,
+    Status.STOPPED,
+    Status.MOVING,
+    Status.GONE,
 }
 """Standings that prove that a rank is in no collective of the others."""
 
@@ -34,51 +36,60 @@ DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
 
 def completed(
-    job: Job, stands: Iterable[Stand], spots: Mapping[int, Spot], ends: Mapping[int, End]
-) -> tuple[Stand, ...]:
+    job: Job, states: Iterable[RankState], spots: Mapping[int, Spot], ends: Mapping[int, End]
+) -> tuple[RankState, ...]:
     """Fill in what records and logs tell of ranks, where their stacks do not.
 
     ``spots`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
     given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
-    return tuple(_completed(job, stand, spots, ends, given_up) for stand in stands)
+    ras = ras_states(job)
+    last = {line.who.rank: line.text for line in job.of(LastLine)}
+    return tuple(
+        replace(
+            _completed(job, state, spots, ends, given_up),
+            ras=ras.get(state.member, ""),
+            last_line=last.get(job.members[state.member].rank, ""),
+        )
+        for state in states
+    )
 
 
 def _completed(
     job: Job,
-    stand: Stand,
+    state: RankState,
     spots: Mapping[int, Spot],
     ends: Mapping[int, End],
     given_up: set[int],
-) -> Stand:
-    member = job.members[stand.member]
+) -> RankState:
+    member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
     spot = spots.get(member.rank) if member.rank is not None else None
     if end is not None:
-        stand = replace(stand, end=end)
-    if stand.standing is not Standing.UNSEEN:
+        state = replace(state, end=end)
+    if state.status is not Status.UNSEEN:
         printed = (
             any(dump.source.file == end.source.file for dump in member.dumps) if end else False
         )
-        return replace(stand, standing=Standing.GONE) if printed and end and end.own else stand
+        return replace(state, status=Status.GONE) if printed and end and end.own else state
     if end is not None and end.own:
-        return replace(stand, standing=Standing.GONE)
+        return replace(state, status=Status.GONE)
     if spot is not None and spot.inside:
-        return replace(stand, standing=Standing.WAITING, place=_place_of(spot), spot=spot)
+        return replace(state, status=Status.WAITING, place=_place_of(spot), spot=spot)
     if end is not None and end.op is not None:
         user = end.user if end.user is not None and not is_library(end.user) else None
         place = Place(
             kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=f"in {end.op}", op=end.op, user=user
         )
-        return replace(stand, standing=Standing.WAITING, place=place)
+        return replace(state, status=Status.WAITING, place=place)
     if end is not None and end.signal == signal.SIGTERM and given_up and spot is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
-        return replace(stand, standing=Standing.RUNNING, place=place)
+        return replace(state, status=Status.RUNNING, place=place)
     if spot is not None:
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=str(spot), certain=False)
-        return replace(stand, standing=Standing.RUNNING, place=place, spot=spot)
-    return stand
+        return replace(state, status=Status.RUNNING, place=place, spot=spot)
+    return state
 
 
 def _place_of(spot: Spot) -> Place:
@@ -99,7 +110,7 @@ def _place_of(spot: Spot) -> Place:
 
 
 def records_of(
-    job: Job, stands: Sequence[Stand], tracks: Sequence[Track], ends: Mapping[int, End]
+    job: Job, states: Sequence[RankState], tracks: Sequence[Track], ends: Mapping[int, End]
 ) -> Iterator[Track]:
     """Yield what stacks and ends prove of ranks without a record, for the groups that are told of.
 
@@ -111,19 +122,19 @@ def records_of(
     groups = {id(track.group): track.group for track in told}
     open_calls = _open_calls(told)
     given_up = any(end.signal == signal.SIGABRT for end in ends.values())
-    for stand in stands:
-        rank = job.members[stand.member].rank
+    for state in states:
+        rank = job.members[state.member].rank
         if rank is None or rank in recorded:
             continue
         end = ends.get(rank)
         stopped = end is not None and (end.own or (end.signal == signal.SIGTERM and given_up))
-        if stand.standing in NOT_WAITING or (stand.standing is Standing.UNSEEN and stopped):
-            source = end.source if end is not None else _source(job, stand)
+        if state.status in NOT_WAITING or (state.status is Status.UNSEEN and stopped):
+            source = end.source if end is not None else _source(job, state)
             for group in groups.values():
                 if source is not None and _may_belong(group, rank):
                     yield _record(rank, group, source)
-        elif (source := _source(job, stand)) is not None and stand.place is not None:
-            call = _call_of(stand.place, open_calls)
+        elif (source := _source(job, state)) is not None and state.place is not None:
+            call = _call_of(state.place, open_calls)
             if call is not None and _may_belong(call[0], rank):
                 yield _record(rank, call[0], source, call[1])
 
@@ -159,8 +170,8 @@ def _call_of(
     return group, replace(call, op=place.op, input_sizes=None, output_sizes=None, dtypes=())
 
 
-def _source(job: Job, stand: Stand) -> Source | None:
-    member = job.members[stand.member]
+def _source(job: Job, state: RankState) -> Source | None:
+    member = job.members[state.member]
     if member.dumps:
         return member.dumps[-1].source
     return member.processes[-1].source if member.processes else None

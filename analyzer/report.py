@@ -15,7 +15,9 @@ from whyhang.analyzer.model import Record
 SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["hung", "failed", "slow", "healthy", "inconclusive"]
-RankState = Literal["waiting", "blocked", "running", "stopped", "exited", "missing", "unreachable"]
+RankStateName = Literal[
+    "waiting", "blocked", "running", "stopped", "exited", "missing", "unreachable"
+]
 Confidence = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 CATEGORIES: dict[str, tuple[str, ...]] = {
@@ -134,7 +136,7 @@ class RankRow(Record):
     rank: int | None
     host: str | None
     pid: int | None
-    state: RankState
+    state: RankStateName
     activity: str
     location: Location | None = None
     name: str = ""

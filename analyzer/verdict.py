@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.causes import ENOUGH, Candidate
 from whyhang.analyzer.describe import ranks_in_words, subject_fields
 from whyhang.analyzer.ends import EXCEPTION
@@ -39,17 +39,17 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     if first.category in SETTLED:
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
-    waits = bool(case.picture.waiting or case.picture.maybe or case.ledger.waits)
+    waits = bool(case.graph.waiting or case.graph.maybe or case.ledger.waits)
     seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
     if first.category == "unknown":
         return (
             "hung"
-            if waits and not case.picture.progress and first.confidence >= 0.5
+            if waits and not case.graph.progress and first.confidence >= 0.5
             else "inconclusive"
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    if case.stands and all(_seen_dead(case, stand) for stand in case.stands):
+    if case.states and all(_seen_dead(case, state) for state in case.states):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -70,9 +70,9 @@ def _seen_alive(case: Case) -> bool:
     )
 
 
-def _seen_dead(case: Case, stand: Stand) -> bool:
+def _seen_dead(case: Case, state: RankState) -> bool:
     """Return whether a process was looked at and was dead."""
-    return stand.standing is Standing.GONE and bool(case.member(stand.member).processes)
+    return state.status is Status.GONE and bool(case.member(state.member).processes)
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:
@@ -88,9 +88,9 @@ def _errors(case: Case, candidates: list[Candidate]) -> bool:
 
 def _all_move(case: Case, finding: Finding) -> bool:
     """Tell whether every rank that is waited for was seen to go on."""
-    stands = {case.member(s.member).rank: s.standing for s in case.stands}
+    states = {case.member(s.member).rank: s.status for s in case.states}
     culprits = finding.culprit_ranks or ()
-    return bool(culprits) and all(stands.get(rank) is Standing.MOVING for rank in culprits)
+    return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
 
 
 def _no_job(case: Case) -> bool:
@@ -130,15 +130,15 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
 
 def _standing_words(case: Case) -> str:
     """Say where everybody stands, where few words do, and who has no process."""
-    places: dict[str, list[Stand]] = {}
-    for stand in case.stands:
-        if stand.place is not None:
-            fields = subject_fields(case, [stand], ())
-            places.setdefault(fields["does"] + fields["at"], []).append(stand)
+    places: dict[str, list[RankState]] = {}
+    for state in case.states:
+        if state.place is not None:
+            fields = subject_fields(case, [state], ())
+            places.setdefault(fields["does"] + fields["at"], []).append(state)
     if not 0 < len(places) <= MAX_PLACES:
         return ""
-    words = [f"{case.names(s.member for s in stands)} {at}" for at, stands in places.items()]
-    unseen = [s.member for s in case.stands if s.standing is Standing.UNSEEN]
+    words = [f"{case.names(s.member for s in states)} {at}" for at, states in places.items()]
+    unseen = [s.member for s in case.states if s.status is Status.UNSEEN]
     if unseen:
         words.append(f"{case.names(unseen)} could not be looked at")
     lost = [gone.rank for gone in case.job.gone]

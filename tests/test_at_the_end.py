@@ -42,7 +42,7 @@ def test_ranks_behind_their_program_wait_in_mpi_finalize() -> None:
 @pytest.mark.parametrize("facts", [[*_ended(0), *_ended(1)], [*_ended(0, age=1.0), *_running(1)]])
 def test_a_process_that_may_only_have_begun_is_not_at_its_end(facts: list[Fact]) -> None:
     """Without another rank's stack, or just after the start, py-spy's word proves no end."""
-    assert case_of(facts).stands[0].place is None
+    assert case_of(facts).states[0].place is None
     assert all(f.category != "mpi-missing-rank" for f in report_of(facts).findings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.case import Standing
+from whyhang.analyzer.case import Status
 from whyhang.analyzer.model import Fact, Frame, Process, replace
 
 BACKWARD = """
@@ -48,7 +48,7 @@ def test_a_wait_that_spins_or_naps_had_no_answer(
         f for r in range(3) for f in _busy(r, ALL_REDUCE, state=state, wchan=wchan, sleeps=sleeps)
     ]
 
-    assert not case_of(facts).picture.progress
+    assert not case_of(facts).graph.progress
 
 
 def test_naps_with_little_cpu_are_no_answer_either() -> None:
@@ -76,7 +76,7 @@ def test_a_backward_that_computes_waits_for_nobody() -> None:
     )
     case = case_of(facts)
 
-    assert case.stands[1].standing is Standing.RUNNING
+    assert case.states[1].status is Status.RUNNING
     assert all(f.category != "collective-mismatch" for f in report_of(facts).findings)
 
 
@@ -126,4 +126,4 @@ def test_who_computed_and_sleeps_now_has_come_since(innermost: str, *, goes_on: 
         inner = replace(last.threads[0], frames=(*native, *last.threads[0].frames))
         facts.append(replace(last, threads=(inner,)))
 
-    assert (case_of(facts).picture.progress is True) is goes_on
+    assert (case_of(facts).graph.progress is True) is goes_on

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import busy_worker
 from whyhang.analyzer.match.moving import moving
 from whyhang.analyzer.model import Record
@@ -53,8 +53,8 @@ def between_steps(case: Case) -> Sequence[int]:
     Of a job that moves, whoever is late; else those in what ends by itself. Where none waits
     for another, all of them.
     """
-    if case.picture.progress and case.picture.roots:
-        return case.picture.roots
+    if case.graph.progress and case.graph.roots:
+        return case.graph.roots
     return late_but_on_the_way(case) or all_run(case) or all_asleep(case)
 
 
@@ -63,36 +63,36 @@ def late_but_on_the_way(case: Case) -> list[int]:
 
     They run or sleep, or their DataLoader's worker does: a step may take longer than two looks.
     """
-    starting = all(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
+    starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.meetings)
 
-    def ends_by_itself(stand: Stand) -> bool:
-        if stand.standing in {Standing.MOVING, Standing.STOPPED, Standing.GONE}:
+    def ends_by_itself(state: RankState) -> bool:
+        if state.status in {Status.MOVING, Status.STOPPED, Status.GONE}:
             return False
-        worker = busy_worker(stand)
-        places = [stand.place, worker[1] if worker is not None else None]
+        worker = busy_worker(state)
+        places = [state.place, worker[1] if worker is not None else None]
         return (
-            stand.standing is Standing.RUNNING
+            state.status is Status.RUNNING
             or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
-            or (starting and stand.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
+            or (starting and state.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
         )
 
-    if not case.picture.meetings:
+    if not case.graph.meetings:
         return []
-    return [number for number in case.picture.roots if ends_by_itself(case.stands[number])]
+    return [number for number in case.graph.roots if ends_by_itself(case.states[number])]
 
 
 def all_run(case: Case) -> list[int]:
     """List all ranks if all compute and none waits: a step may take longer than a look."""
-    runs = {Standing.RUNNING, Standing.MOVING}
-    return _all_if(case, all(stand.standing in runs for stand in case.stands))
+    runs = {Status.RUNNING, Status.MOVING}
+    return _all_if(case, all(state.status in runs for state in case.states))
 
 
 def all_asleep(case: Case) -> list[int]:
     """List all ranks if all sleep a while and ran in between, as in a step that paces itself."""
     ran = {Moved.IN_PLACE, Moved.STIRRED}
     naps = all(
-        stand.place is not None and stand.place.kind is WaitKind.SLEEP and stand.motion.moved in ran
-        for stand in case.stands
+        state.place is not None and state.place.kind is WaitKind.SLEEP and state.motion.moved in ran
+        for state in case.states
     )
     return _all_if(case, naps)
 
@@ -102,11 +102,11 @@ def with_a_peer(case: Case) -> list[int]:
 
     Sends and receives, broadcasts and their like. Who is late is the cause without that.
     """
-    if case.picture.progress or case.picture.roots:
+    if case.graph.progress or case.graph.roots:
         return []
     return [
         number
-        for meeting in case.picture.meetings
+        for meeting in case.graph.meetings
         if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
         for number in meeting.members
     ]
@@ -114,16 +114,16 @@ def with_a_peer(case: Case) -> list[int]:
 
 def all_in_collectives(case: Case) -> list[int]:
     """List all ranks if all wait in collectives, though perhaps in different steps."""
-    if case.picture.progress or len(case.stands) < 2:
+    if case.graph.progress or len(case.states) < 2:
         return []
-    waits = {Standing.WAITING, Standing.MAYBE}
-    return _all_if(case, all(stand.standing in waits for stand in case.stands))
+    waits = {Status.WAITING, Status.MAYBE}
+    return _all_if(case, all(state.status in waits for state in case.states))
 
 
 def with_open_stacks(case: Case) -> list[int]:
     """List the ranks whose Python stack leaves open what they wait for."""
     return [
-        stand.member for stand in case.stands if stand.place is not None and undecided(stand.place)
+        state.member for state in case.states if state.place is not None and undecided(state.place)
     ]
 
 
@@ -137,4 +137,4 @@ def with_a_slow_rank(case: Case) -> list[int]:
 
 
 def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001
-    return [stand.member for stand in case.stands] if condition else []
+    return [state.member for state in case.states] if condition else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from whyhang.analyzer.case import Case, Standing
+from whyhang.analyzer.case import Case, Status
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.absent import absent
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
@@ -103,7 +103,7 @@ __all__ = [
     "Log",
     "Moved",
     "Signature",
-    "Standing",
+    "Status",
     "Verdict",
     "WaitKind",
     "absent",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Gone, Stand
+from whyhang.analyzer.case import Case, Gone, RankState
 from whyhang.analyzer.describe import (
     call_of,
     evidence_of,
     ranks_in_words,
     subject_fields,
 )
-from whyhang.analyzer.match.stands import OWN, kinds_of, waiters_for
+from whyhang.analyzer.match.states import OWN, kinds_of, waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -28,14 +28,14 @@ class Absent(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks that are gone."""
-        starting = any(m.kind is WaitKind.INIT for m in case.picture.meetings)
+        starting = any(m.kind is WaitKind.INIT for m in case.graph.meetings)
         # a size that is too large says nothing of a job whose ranks have met nevertheless
         gone = tuple(lost for lost in case.job.gone if starting or not lost.beyond)
         if not gone or (self.starting is not None and self.starting is not starting):
             return ()
-        stores = (s.member for s in case.stands if WaitKind.STORE in kinds_of(s))
+        stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
         waiters = tuple(sorted({*waiters_for(case), *stores}))
-        if not waiters and case.stands and all(_on_its_own(stand) for stand in case.stands):
+        if not waiters and case.states and all(_on_its_own(state) for state in case.states):
             return ()  # who is gone has ended, and nobody waits for it
         ranks = [lost.rank for lost in gone]
         members = tuple(m.id for m in case.job.members if m.rank in ranks)
@@ -43,7 +43,7 @@ class Absent(Record):
             Evidence(source=lost.source.file, quote=lost.quote, rank=None) for lost in gone[:4]
         ]
         for number in waiters[:2]:
-            evidence += evidence_of(case, case.stands[number])[:1]
+            evidence += evidence_of(case, case.states[number])[:1]
         fields = subject_fields(case, [], waiters)
         fields["who"] = ranks_in_words(ranks)
         fields["is"], fields["has"] = ("are", "have") if len(ranks) > 1 else ("is", "has")
@@ -63,13 +63,11 @@ class Absent(Record):
         )
 
 
-def _on_its_own(stand: Stand) -> bool:
+def _on_its_own(state: RankState) -> bool:
     """Tell whether it is known of a member that it waits for no other rank."""
-    place = stand.place
+    place = state.place
     return (
-        stand.standing in OWN
-        and place is not None
-        and place.scope not in {Scope.RANKS, Scope.MAYBE}
+        state.status in OWN and place is not None and place.scope not in {Scope.RANKS, Scope.MAYBE}
     )
 
 

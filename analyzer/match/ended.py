@@ -68,7 +68,7 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     """Find the ranks of a launcher's table that failed as these did, and with them."""
     if not spoken <= ended.keys() or _brought_down(case.job.lines):
         return set()
-    heard = {
+    ras_lines = {
         line.who.rank for line in case.job.lines if "python-exception" in line.matched
     } - spoken
     codes = {ended[rank].exitcode for rank in spoken}
@@ -76,7 +76,7 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     return {
         rank
         for rank, exit_ in ended.items()
-        if exit_.exitcode in codes and rank not in heard and _same_moment(exit_.time, times)
+        if exit_.exitcode in codes and rank not in ras_lines and _same_moment(exit_.time, times)
     } - spoken
 
 

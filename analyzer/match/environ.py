@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from whyhang.analyzer.case import Case, Member
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
 from whyhang.analyzer.facts import InitArguments
-from whyhang.analyzer.match.stands import has_met, waiters_for
+from whyhang.analyzer.match.states import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -33,7 +33,7 @@ class SameRank(Record):
         members = [member for same in twice.values() for member in same]
         listed = {r: " and ".join(str(m.pid) for m in same) for r, same in twice.items()}
         pids = "; ".join(f"rank {r}: {pids}" for r, pids in listed.items())
-        fields = subject_fields(case, [case.stands[m.id] for m in members], waiters_for(case))
+        fields = subject_fields(case, [case.states[m.id] for m in members], waiters_for(case))
         fields["who"] = ranks_in_words(twice)
         missing = [rank for rank in range(case.job.world_size or 0) if rank not in claims]
         fields["pids"] = pids if len(twice) > 1 else f"pids {next(iter(listed.values()))}"
@@ -101,7 +101,7 @@ class Differs(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the members that differ from the most."""
-        if not any(m.kind is WaitKind.INIT for m in case.picture.meetings):
+        if not any(m.kind is WaitKind.INIT for m in case.graph.meetings):
             return ()
         values = {
             member.id: tuple(member.processes[-1].environ.get(key, "") for key in self.keys)
@@ -116,7 +116,7 @@ class Differs(Record):
         odd = tuple(number for number, value in values.items() if value != usual)
         shown = [case.member(number) for number in odd[:3]]
         shown.append(next(case.member(n) for n, value in values.items() if value == usual))
-        fields = subject_fields(case, [case.stands[n] for n in odd], waiters_for(case))
+        fields = subject_fields(case, [case.states[n] for n in odd], waiters_for(case))
         fields |= {
             "theirs": _values(self.keys, values[odd[0]]),
             "usual": _values(self.keys, usual),
@@ -126,9 +126,9 @@ class Differs(Record):
             Hit(
                 members=odd,
                 affected=tuple(n for n in waiters_for(case) if n not in odd),
-                evidence=(*evidence, *evidence_of(case, case.stands[odd[0]])[:1]),
+                evidence=(*evidence, *evidence_of(case, case.states[odd[0]])[:1]),
                 names_culprit=not tie,
-                location=location_of(case, case.stands[odd[0]]),
+                location=location_of(case, case.states[odd[0]]),
                 fields=fields,
             ),
         )
@@ -149,7 +149,7 @@ class Generations(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for those of the old start; why the new one began is in their logs."""
-        waits = {n for m in case.picture.meetings if m.kind is WaitKind.INIT for n in m.members}
+        waits = {n for m in case.graph.meetings if m.kind is WaitKind.INIT for n in m.members}
         counts = {
             member.id: int(count)
             for member in case.job.members
@@ -163,8 +163,8 @@ class Generations(Record):
         old = tuple(n for n in older if n in waits or has_met(case.member(n)))
         if not new or not old:
             return ()
-        stands = [case.stands[number] for number in old]
-        fields = subject_fields(case, stands, new)
+        states = [case.states[number] for number in old]
+        fields = subject_fields(case, states, new)
         fields["new"] = str(newest)
         fields["old"] = ", ".join(sorted({str(counts[number]) for number in old}))
         shown = [case.member(number) for number in (*old[:3], *new[:2])]
@@ -176,9 +176,9 @@ class Generations(Record):
                 names_culprit=not stuck,
                 evidence=(
                     *(_said(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
-                    *evidence_of(case, stands[0]),
+                    *evidence_of(case, states[0]),
                 ),
-                location=location_of(case, stands[0]),
+                location=location_of(case, states[0]),
                 fields=fields,
             ),
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Evidence
@@ -22,7 +22,7 @@ class FileMissing(Record):
         missing = [view for view in case.job.files if not view.exists]
         others = [view for view in case.job.files if view.exists]
         members = _members(case, missing)
-        if not missing or not members or case.picture.progress:
+        if not missing or not members or case.graph.progress:
             return ()
         what = "the file" if missing[0].folder_exists else "the folder of the file"
         return (_hit(case, missing, others, members, bool(others), {"what": what}),)
@@ -39,7 +39,7 @@ class FileApart(Record):
                 by_path.setdefault(view.path, []).append(view)
         for views in by_path.values():
             files = {(view.device, view.inode) for view in views}
-            if len(files) < 2 or case.picture.progress:
+            if len(files) < 2 or case.graph.progress:
                 continue
             sizes = {
                 file: [v for v in views if (v.device, v.inode) == file] for file in sorted(files)
@@ -65,14 +65,14 @@ class FileStale(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
         size = case.job.world_size
-        starting = any(meeting.kind is WaitKind.INIT for meeting in case.picture.meetings)
-        if not starting and (case.picture.roots or not case.picture.meetings):
+        starting = any(meeting.kind is WaitKind.INIT for meeting in case.graph.meetings)
+        if not starting and (case.graph.roots or not case.graph.meetings):
             return ()  # past the start-up, with somebody whom the others wait for
         for view in case.job.files:
             addresses = [key for key in view.repeated if "//cpu//" in key or "//cuda//" in key]
             over = size is not None and view.processes is not None and view.processes > size
             sure = over and addresses
-            if not (over or addresses) or case.picture.progress or not (starting or sure):
+            if not (over or addresses) or case.graph.progress or not (starting or sure):
                 continue
             counted = f"{view.processes} processes for {size} ranks" if over else ""
             twice = f"{addresses[0]} set more than once" if addresses else ""
@@ -113,7 +113,7 @@ def _hit(
     fields: dict[str, str],
 ) -> Hit:
     rest = _members(case, others)
-    words = subject_fields(case, [case.stands[number] for number in members], rest)
+    words = subject_fields(case, [case.states[number] for number in members], rest)
     words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
     words["instead"] = f", where {case.names(rest)} {_have(rest)} it" if rest else ""
     return Hit(
@@ -121,10 +121,10 @@ def _hit(
         affected=rest if names else tuple(sorted({*members, *rest})),
         evidence=(
             *(_seen(view) for view in (*views[:3], *others[:2])),
-            *evidence_of(case, case.stands[members[0]])[:1],
+            *evidence_of(case, case.states[members[0]])[:1],
         ),
         names_culprit=names,
-        location=location_of(case, case.stands[members[0]]),
+        location=location_of(case, case.states[members[0]]),
         fields=words,
     )
 

@@ -14,7 +14,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.facts import DriverSilence
 from whyhang.analyzer.gpus import HOW, Device
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, fold
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.report import Evidence
@@ -68,7 +68,7 @@ def hits_on(case: Case, found: Sequence[tuple[Device, Told]]) -> tuple[Hit, ...]
     strength = max(told[0] for _, told in found)
     if case.job.gpus.by_member and not any(device.members for device, _ in found):
         strength *= 0.6
-    if case.picture.progress:
+    if case.graph.progress:
         strength *= 0.5
     said = "; ".join(dict.fromkeys(told[2] for _, told in found))
     return (
@@ -257,8 +257,8 @@ class SlowedDown(Record):
         slow = [d for d in devices if _brakes(d) and max(d.every("busy"), default=100) > AT_REST]
         if not slow or 2 * len(slow) > max(len(devices), 2):
             return ()
-        stands = bool(waiters_for(case)) and case.picture.progress is False
-        if stands or (case.job.gpus.by_member and not any(d.members for d in slow)):
+        states = bool(waiters_for(case)) and case.graph.progress is False
+        if states or (case.job.gpus.by_member and not any(d.members for d in slow)):
             return ()
         words = {d.number: ", ".join(_brakes(d)) for d in slow}
         return (
@@ -274,7 +274,7 @@ class SlowedDown(Record):
                     )
                     for d in slow[:SHOWN]
                 ],
-                strength=1.0 if case.picture.progress else 0.7,
+                strength=1.0 if case.graph.progress else 0.7,
                 fields={"says": "; ".join(dict.fromkeys(words.values()))},
             ),
         )
@@ -298,7 +298,7 @@ class Shared(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per GPU; surer where another GPU of the host has no rank."""
         gpus, hits = case.job.gpus, []
-        if case.picture.progress:
+        if case.graph.progress:
             return ()  # it is allowed there, or harmless
         for device in gpus.devices:
             members = [n for n in device.members if gpus.how[n] < len(HOW) - 1]
@@ -351,7 +351,7 @@ class HeldByNobody(Record):
             and not d.now("mig")
             and (d.now("memory_used") or 0) > max(HELD, 0.02 * (d.now("memory_total") or 0))
         ]
-        if not found or case.picture.progress:
+        if not found or case.graph.progress:
             return ()
         held = sum(d.now("memory_used") for d in found) / 1024
         return (

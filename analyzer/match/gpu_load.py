@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import activity, call_of, evidence_of, location_of
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits import WaitKind
@@ -138,7 +138,7 @@ def _surely_spins(device: Device) -> bool:
 
 def _undecided(case: Case) -> bool:
     """Tell whether stacks and ledger leave open who holds the others up."""
-    if case.picture.progress or case.picture.roots or case.job.gone:
+    if case.graph.progress or case.graph.roots or case.job.gone:
         return False
     return not any(finding.culprits for finding in case.ledger.findings)
 
@@ -170,7 +170,7 @@ class NeverLaunched(Record):
         if not _seen(case) and not all(_surely_spins(device) for device in load.spinning):
             return ()
         strength = _strength(case, load)
-        if any(meeting.op in ONE_SIDED for meeting in case.picture.meetings):
+        if any(meeting.op in ONE_SIDED for meeting in case.graph.meetings):
             strength *= 0.7
         return (_launch_hit(case, load.idle, load.spinning, strength),)
 
@@ -183,9 +183,9 @@ def never_launched() -> NeverLaunched:
 def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], strength: float) -> Hit:
     shown = [*odd[: SHOWN // 2], *rest[:2]]
     evidence = [quoted(case, d, d.state_with("busy")) for d in shown]
-    stands = [case.stands[number] for d in odd for number in d.members if case.stands]
-    for stand in stands[:2]:
-        evidence += evidence_of(case, stand)[:1]
+    states = [case.states[number] for d in odd for number in d.members if case.states]
+    for state in states[:2]:
+        evidence += evidence_of(case, state)[:1]
     hit = hit_on(
         case,
         odd,
@@ -196,7 +196,7 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
             "load": loads(odd),
             "others": names(rest),
             "theirs": loads(rest),
-            "why": _why(case, stands),
+            "why": _why(case, states),
             "is": "is" if len(odd) == 1 else "are",
             "has": "has" if len(odd) == 1 else "have",
             "are": "is" if len(rest) == 1 else "are",
@@ -205,7 +205,7 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
     return replace(
         hit,
         collective=call_of(case, hit.affected),
-        location=location_of(case, stands[0]) if len(stands) == 1 else None,
+        location=location_of(case, states[0]) if len(states) == 1 else None,
         fields={**hit.fields, "who": case.names(hit.members) or f"the program on {names(odd)}"},
     )
 
@@ -223,24 +223,24 @@ def _range(told: Sequence[float]) -> str:
     return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
 
 
-def _why(case: Case, stands: Sequence[Stand]) -> str:
+def _why(case: Case, states: Sequence[RankState]) -> str:
     """Say why nothing was launched, as far as the stack of the first rank tells."""
-    if not stands or stands[0].standing is Standing.UNSEEN:
+    if not states or states[0].status is Status.UNSEEN:
         return "Its stack would say why; it was not taken."
-    held = _held(case, stands[0])
+    held = _held(case, states[0])
     if held is not None:
         return f"Its stack says why: {held}."
-    return f"Its stack shows it {activity(stands[0])}; native frames (--native always) tell more."
+    return f"Its stack shows it {activity(states[0])}; native frames (--native always) tell more."
 
 
-def _held(case: Case, stand: Stand) -> str | None:
-    dumps = case.member(stand.member).dumps
+def _held(case: Case, state: RankState) -> str | None:
+    dumps = case.member(state.member).dumps
     found = {
         frame.function.lstrip("_").partition("(")[0]
         for dump in dumps
         for thread in dump.threads
         for frame in thread.frames
-        if frame.native and (stand.place is None or thread.tid in {stand.place.tid, None})
+        if frame.native and (state.place is None or thread.tid in {state.place.tid, None})
     }
     for starts, words in HOLDS:
         if any(function.startswith(starts) for function in found):
@@ -302,7 +302,7 @@ class AllIdle(Record):
         if len(load.idle) < 2 or load.busy or load.others or not _undecided(case):
             return ()
         backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
-        kinds = {meeting.kind for meeting in case.picture.meetings}
+        kinds = {meeting.kind for meeting in case.graph.meetings}
         if "gloo" in backends or not kinds or not kinds <= _LAUNCHING:
             return ()
         if not all(device.pids for device in load.idle):
@@ -317,10 +317,10 @@ def all_idle() -> AllIdle:
 
 def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
     waiters = waiters_for(case)
-    meetings = case.picture.meetings
+    meetings = case.graph.meetings
     evidence = [quoted(case, d, d.state_with("busy")) for d in devices[:3]]
     if waiters:
-        evidence += evidence_of(case, case.stands[waiters[0]])[:1]
+        evidence += evidence_of(case, case.states[waiters[0]])[:1]
     return Hit(
         affected=waiters,
         evidence=tuple(evidence),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.case import Case, Stand
+from whyhang.analyzer.case import Case, RankState
 from whyhang.analyzer.describe import evidence_of, ranks_in_words, subject_fields
-from whyhang.analyzer.match.stands import all_seen
+from whyhang.analyzer.match.states import all_seen
 from whyhang.analyzer.model import Frame, Record
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
@@ -36,18 +36,18 @@ class DifferentGroups(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody, if the line of every rank tells its group."""
-        picture = case.picture
-        if picture.roots or picture.progress or case.job.gone or case.job.absent:
+        graph = case.graph
+        if graph.roots or graph.progress or case.job.gone or case.job.absent:
             return ()
-        if not all_seen(case) or any(m.kind is not self.kind for m in picture.meetings):
+        if not all_seen(case) or any(m.kind is not self.kind for m in graph.meetings):
             return ()
-        stands = [case.stands[n] for meeting in picture.meetings for n in meeting.members]
-        by_group: dict[str, list[Stand]] = {}
-        for stand in stands:
-            group = _group_of(case, stand, self.kind)
+        states = [case.states[n] for meeting in graph.meetings for n in meeting.members]
+        by_group: dict[str, list[RankState]] = {}
+        for state in states:
+            group = _group_of(case, state, self.kind)
             if group is None:
                 return ()
-            by_group.setdefault(group, []).append(stand)
+            by_group.setdefault(group, []).append(state)
         return (_hit(case, by_group),) if len(by_group) > 1 else ()
 
 
@@ -56,8 +56,8 @@ def different_groups(kind: WaitKind) -> DifferentGroups:
     return DifferentGroups(kind=kind)
 
 
-def _group_of(case: Case, stand: Stand, kind: WaitKind) -> str | None:
-    place = stand.place
+def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
+    place = state.place
     if place is None or place.user is None or not place.certain:
         return None
     text = _call_text(case, place.user)
@@ -93,13 +93,13 @@ def _call_text(case: Case, frame: Frame) -> str | None:
     return None
 
 
-def _hit(case: Case, by_group: dict[str, list[Stand]]) -> Hit:
+def _hit(case: Case, by_group: dict[str, list[RankState]]) -> Hit:
     sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
-    members = tuple(sorted(s.member for stands in by_group.values() for s in stands))
-    words = "; ".join(_side(case, group, stands) for group, stands in sides)
+    members = tuple(sorted(s.member for states in by_group.values() for s in states))
+    words = "; ".join(_side(case, group, states) for group, states in sides)
     evidence: list[Evidence] = []
-    for _, stands in sides:
-        evidence += evidence_of(case, stands[0])[:1]
+    for _, states in sides:
+        evidence += evidence_of(case, states[0])[:1]
     first = sides[0][1][0].place
     return Hit(
         affected=members,
@@ -110,11 +110,11 @@ def _hit(case: Case, by_group: dict[str, list[Stand]]) -> Hit:
     )
 
 
-def _side(case: Case, group: str, stands: list[Stand]) -> str:
-    place = stands[0].place
+def _side(case: Case, group: str, states: list[RankState]) -> str:
+    place = states[0].place
     frame = place.user if place is not None else None
     where = f" ({short(frame.file)}:{frame.line})" if frame is not None else ""
-    ranks = case.ranks(s.member for s in stands)
-    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in stands)
+    ranks = case.ranks(s.member for s in states)
+    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
     op = place.op if place is not None else "a collective"
     return f"{who} in {op} on {group}{where}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Child, Stand
+from whyhang.analyzer.case import Case, Child, RankState
 from whyhang.analyzer.describe import busy_worker
 from whyhang.analyzer.match.late import late
 from whyhang.analyzer.model import Record, replace
@@ -30,8 +30,8 @@ class HelperStopped(Record):
         """Give one hit for each place at which such ranks stand."""
         hits = []
         for hit in late(*_ON_A_PROCESS, alone=True)(case):
-            stand = case.stands[hit.members[0]]
-            child = _stopped(case, stand)
+            state = case.states[hit.members[0]]
+            child = _stopped(case, state)
             if child is None:
                 continue
             process = child.processes[-1]
@@ -39,7 +39,7 @@ class HelperStopped(Record):
             said = Evidence(
                 source=process.source.file,
                 line=process.source.line,
-                rank=case.member(stand.member).rank,
+                rank=case.member(state.member).rank,
                 quote=quote,
             )
             fields = {
@@ -56,11 +56,11 @@ def helper_stopped() -> HelperStopped:
     return HelperStopped()
 
 
-def _stopped(case: Case, stand: Stand) -> Child | None:
-    worker = busy_worker(stand)
+def _stopped(case: Case, state: RankState) -> Child | None:
+    worker = busy_worker(state)
     if worker is not None and worker[1].stopped:
         return None
-    member = case.member(stand.member)
+    member = case.member(state.member)
     below = (*member.children, *member.helpers)
     return next((c for c in below if c.processes and c.processes[-1].state in _STOPPED), None)
 

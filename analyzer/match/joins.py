@@ -8,7 +8,7 @@ from collections import Counter
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
 from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, Source
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -29,12 +29,12 @@ class JoinsDiffer(Record):
             if told.isdecimal():
                 sizes.setdefault(member.id, int(told))
         counts = Counter(sizes.values()).most_common()
-        if len(counts) < 2 or case.picture.progress:
+        if len(counts) < 2 or case.graph.progress:
             return ()
         usual, most = counts[0]
         odd = tuple(number for number, size in sizes.items() if size != usual)
         others = tuple(number for number in waiters_for(case) if number not in odd)
-        fields = subject_fields(case, [case.stands[number] for number in odd], others)
+        fields = subject_fields(case, [case.states[number] for number in odd], others)
         fields |= {"theirs": str(sizes[odd[0]]), "usual": str(usual)}
         shown = (*odd[:3], *(number for number in sizes if number not in odd))
         return (
@@ -44,9 +44,9 @@ class JoinsDiffer(Record):
                 names_culprit=counts[1][1] != most,
                 evidence=(
                     *(_quote(case, number, sizes[number]) for number in shown[:5]),
-                    *evidence_of(case, case.stands[odd[0]])[:1],
+                    *evidence_of(case, case.states[odd[0]])[:1],
                 ),
-                location=location_of(case, case.stands[odd[0]]),
+                location=location_of(case, case.states[odd[0]]),
                 fields=fields,
             ),
         )
@@ -68,17 +68,17 @@ class JoinsTooMany(Record):
         """Give one hit for the ranks that nobody is."""
         given = _world_sizes(case)
         sizes = {size for size, _ in given.values()}
-        picture = case.picture
-        starting = bool(picture.meetings) and all(m.kind is WaitKind.INIT for m in picture.meetings)
-        if len(sizes) != 1 or not starting or picture.roots or picture.progress or case.job.gone:
+        graph = case.graph
+        starting = bool(graph.meetings) and all(m.kind is WaitKind.INIT for m in graph.meetings)
+        if len(sizes) != 1 or not starting or graph.roots or graph.progress or case.job.gone:
             return ()
         size = sizes.pop()
         here = {member.rank for member in case.job.members}
         missing = tuple(rank for rank in range(size) if rank not in here)
         if not missing or None in here or not _all_came(case):
             return ()
-        stands = [case.stands[number] for number in given]
-        fields = subject_fields(case, stands[:1], waiters_for(case))
+        states = [case.states[number] for number in given]
+        fields = subject_fields(case, states[:1], waiters_for(case))
         fields |= {
             "who": ranks_in_words(missing),
             "has": "have" if len(missing) > 1 else "has",
@@ -90,7 +90,7 @@ class JoinsTooMany(Record):
                 ranks=missing,
                 affected=tuple(waiters_for(case)),
                 evidence=tuple(_quote(case, number, size) for number in list(given)[:4]),
-                location=location_of(case, stands[0]),
+                location=location_of(case, states[0]),
                 fields=fields,
             ),
         )

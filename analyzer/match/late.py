@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import (
     call_of,
     evidence_of,
@@ -12,7 +12,7 @@ from whyhang.analyzer.describe import (
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.match.stands import count, has_met, kinds_of, waiters_for
+from whyhang.analyzer.match.states import count, has_met, kinds_of, waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.signature import Hit
@@ -22,7 +22,7 @@ SHARED = "multiprocessing/synchronize.py"
 """The module whose locks are shared by processes."""
 
 
-HELD = (Standing.BLOCKED, Standing.RUNNING)
+HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
 
 
@@ -40,7 +40,7 @@ class Late(Record):
 
     kinds: tuple[WaitKind, ...] = ()
     besides: tuple[WaitKind, ...] = ()
-    states: tuple[Standing, ...] = HELD
+    states: tuple[Status, ...] = HELD
     while_in: tuple[WaitKind, ...] = ()
     not_while_in: tuple[WaitKind, ...] = ()
     says: str = ""
@@ -55,43 +55,43 @@ class Late(Record):
         return merged((self._observed(case), recorded_hits(case, *self.recorded)))
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
-        if case.picture.progress:
+        if case.graph.progress:
             return ()
         waiters = waiters_for(case)
         if not waiters and not self.alone:
             return ()
-        operations = {m.kind for m in case.picture.meetings}
+        operations = {m.kind for m in case.graph.meetings}
         if self.while_in and not operations & set(self.while_in):
             return ()
         if self.not_while_in and operations & set(self.not_while_in):
             return ()
         starting = self.while_in == (WaitKind.INIT,)
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
-        recorded = all(case.stands[number].spot is not None for number in waiters)
-        groups: dict[tuple[object, ...], list[Stand]] = {}
-        for number in case.picture.apart:
-            stand = case.stands[number]
-            if stand.spot is not None and recorded:
+        recorded = all(case.states[number].spot is not None for number in waiters)
+        groups: dict[tuple[object, ...], list[RankState]] = {}
+        for number in case.graph.apart:
+            state = case.states[number]
+            if state.spot is not None and recorded:
                 continue
-            if stand.standing is Standing.GONE and stand.end is not None and not waiters:
+            if state.status is Status.GONE and state.end is not None and not waiters:
                 continue  # how it ended is a line's to say; here, that others wait for it
-            if self._wants(stand) and not (starting and has_met(case.member(number))):
-                groups.setdefault(_where(stand), []).append(stand)
-        return tuple(_late_hit(case, stands, waiters) for stands in groups.values())
+            if self._wants(state) and not (starting and has_met(case.member(number))):
+                groups.setdefault(_where(state), []).append(state)
+        return tuple(_late_hit(case, states, waiters) for states in groups.values())
 
-    def _wants(self, stand: Stand) -> bool:
-        kinds = kinds_of(stand)
-        if stand.standing not in self.states:
+    def _wants(self, state: RankState) -> bool:
+        kinds = kinds_of(state)
+        if state.status not in self.states:
             return False
         if self.kinds and not kinds & set(self.kinds):
             return False
-        if self.moves and stand.motion.moved not in self.moves:
+        if self.moves and state.motion.moved not in self.moves:
             return False
-        if self.says and (stand.place is None or self.says not in stand.place.says):
+        if self.says and (state.place is None or self.says not in state.place.says):
             return False
-        if self.through and self.through not in ((stand.place and stand.place.through) or ""):
+        if self.through and self.through not in ((state.place and state.place.through) or ""):
             return False
-        if self.worker_in and not any(_is_in(place, self.worker_in) for place in stand.children):
+        if self.worker_in and not any(_is_in(place, self.worker_in) for place in state.children):
             return False
         return not kinds & set(self.besides)
 
@@ -105,7 +105,7 @@ def _is_in(place: Place | None, kinds: tuple[WaitKind, ...]) -> bool:
 def late(
     *kinds: WaitKind,
     besides: tuple[WaitKind, ...] = (),
-    states: tuple[Standing, ...] = HELD,
+    states: tuple[Status, ...] = HELD,
     while_in: tuple[WaitKind, ...] = (),
     not_while_in: tuple[WaitKind, ...] = (),
     says: str = "",
@@ -134,23 +134,23 @@ def blocked_in(*kinds: WaitKind, says: str = "", through: str = "") -> Late:
     return Late(kinds=kinds, alone=True, says=says, through=through)
 
 
-def _where(stand: Stand) -> tuple[object, ...]:
-    place = stand.place
+def _where(state: RankState) -> tuple[object, ...]:
+    place = state.place
     if place is None:
-        return (stand.standing,)
+        return (state.status,)
     user = place.user
     site = (user.file, user.function, user.line) if user else None
-    return (stand.standing is Standing.STOPPED, place.kind, place.context, site)
+    return (state.status is Status.STOPPED, place.kind, place.context, site)
 
 
-def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
-    members = tuple(stand.member for stand in stands)
+def _late_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) -> Hit:
+    members = tuple(state.member for state in states)
     late_ones = set(members)
     affected = tuple(number for number in waiters if number not in late_ones)
-    evidence = [piece for stand in stands for piece in evidence_of(case, stand)]
-    for meeting in case.picture.meetings:
-        evidence += evidence_of(case, case.stands[meeting.members[0]])[:1]
-    certain = all(stand.place is None or stand.place.certain for stand in stands)
+    evidence = [piece for state in states for piece in evidence_of(case, state)]
+    for meeting in case.graph.meetings:
+        evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
+    certain = all(state.place is None or state.place.certain for state in states)
     strength = 1.0 if certain and affected else 0.8
     if _contradicted(case, members):
         strength *= 0.5
@@ -165,21 +165,21 @@ def _late_hit(case: Case, stands: list[Stand], waiters: tuple[int, ...]) -> Hit:
         and not _all_for_keys(case, members)
         and not _all_gone(case, members),
         collective=call_of(case, waiters),
-        location=location_of(case, stands[0]),
-        fields=subject_fields(case, stands, affected),
+        location=location_of(case, states[0]),
+        fields=subject_fields(case, states, affected),
     )
 
 
 def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
     """Tell whether all that are known wait for keys of the store: who should set them is not."""
-    everyone = len(members) == len(case.stands)
-    return everyone and all(WaitKind.STORE in kinds_of(case.stands[n]) for n in members)
+    everyone = len(members) == len(case.states)
+    return everyone and all(WaitKind.STORE in kinds_of(case.states[n]) for n in members)
 
 
 def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
     """Tell whether no rank is left: which of them ended first, and why, is not seen here."""
-    everyone = len(members) == len(case.stands) > 1
-    return everyone and all(case.stands[n].standing is Standing.GONE for n in members)
+    everyone = len(members) == len(case.states) > 1
+    return everyone and all(case.states[n].status is Status.GONE for n in members)
 
 
 def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
@@ -196,13 +196,13 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
     poll may wait for what one of the others should do. Only at the start are the many late who
     have not come.
     """
-    if case.picture.meetings and all(m.kind is WaitKind.INIT for m in case.picture.meetings):
+    if case.graph.meetings and all(m.kind is WaitKind.INIT for m in case.graph.meetings):
         return False
-    runs = all(_runs_or_polls(case.stands[number]) for number in members)
+    runs = all(_runs_or_polls(case.states[number]) for number in members)
     return runs and bool(waiters) and count(case, members) >= count(case, waiters)
 
 
-def _runs_or_polls(stand: Stand) -> bool:
-    return stand.standing in {Standing.RUNNING, Standing.MOVING} or (
-        stand.standing is Standing.BLOCKED and kinds_of(stand) == {WaitKind.SLEEP}
+def _runs_or_polls(state: RankState) -> bool:
+    return state.status in {Status.RUNNING, Status.MOVING} or (
+        state.status is Status.BLOCKED and kinds_of(state) == {WaitKind.SLEEP}
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Child, Standing
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.case import Case, Child, Status
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -24,14 +24,14 @@ class LauncherStopped(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that names no rank: none is to blame."""
         stopped = [one for one in case.job.launchers if _state(one) in _STOPPED]
-        if not stopped or case.picture.progress:
+        if not stopped or case.graph.progress:
             return ()
-        ended = tuple(s.member for s in case.stands if s.standing is Standing.GONE)
-        waiting = {meeting.kind for meeting in case.picture.meetings}
+        ended = tuple(s.member for s in case.states if s.status is Status.GONE)
+        waiting = {meeting.kind for meeting in case.graph.meetings}
         asks = bool(waiting & _ASKS_STORE) or any(
-            s.place is not None and s.place.kind in _ASKS_STORE for s in case.stands
+            s.place is not None and s.place.kind in _ASKS_STORE for s in case.states
         )
-        if not asks and len(ended) < len(case.stands):
+        if not asks and len(ended) < len(case.states):
             return ()  # who died alone is the better answer
         have, are = ("have", "are") if len(ended) > 1 else ("has", "is")
         affected = ended or waiters_for(case)

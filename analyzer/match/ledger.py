@@ -6,12 +6,12 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_location
 from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.graph import CallRef
-from whyhang.analyzer.heard import heard, snapshot
 from whyhang.analyzer.ledger import Finding, Verdict
 from whyhang.analyzer.ledger.book import COUNTERS, OVERTAKEN
 from whyhang.analyzer.ledger.moments import RECORDER
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.model import Frame, Record, Who, replace
+from whyhang.analyzer.ras_lines import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
 from whyhang.analyzer.waits.usercode import short
@@ -280,7 +280,7 @@ def _strength(case: Case, finding: Finding) -> float:
     """Weaken what was concluded, and counts of launches that were read only once."""
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     late = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
-    if late and kinds and kinds <= COUNTERS and snapshot(case):
+    if late and kinds and kinds <= COUNTERS and snapshot(case.job):
         return 0.8
     if finding.unrecorded:
         return 0.5
@@ -293,7 +293,7 @@ def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
     files = {source.file for source in finding.sources}
     lines = [
         line
-        for line in heard(case, "behind")
+        for line in ras_lines(case.job, "behind")
         if line.source.file in files and line.who.rank in finding.culprits
     ]
     return tuple(quote(line) for line in lines[:MAX_SOURCES])

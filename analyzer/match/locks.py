@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 
-from whyhang.analyzer.case import Case, Stand, Standing, lock_holder
+from whyhang.analyzer.case import Case, RankState, Status, lock_holder
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.match.late import SHARED, late
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
@@ -21,10 +21,10 @@ class LockOfItsOwn(Record):
         """Give one hit per such rank; two waiting threads make a cycle likely."""
         hits = []
         for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
-            stand = case.stands[hit.members[0]]
-            if stand.place is None or stand.place.op == "file-lock":
+            state = case.states[hit.members[0]]
+            if state.place is None or state.place.op == "file-lock":
                 continue
-            if _is_shared(stand) and len(hit.members) > 1:
+            if _is_shared(state) and len(hit.members) > 1:
                 continue
             hits.append(replace(hit, names_culprit=hit.names_culprit and not _all(case, hit)))
         return tuple(hits)
@@ -35,15 +35,15 @@ def waits_for_lock_of_its_own() -> LockOfItsOwn:
     return LockOfItsOwn()
 
 
-def _is_shared(stand: Stand) -> bool:
+def _is_shared(state: RankState) -> bool:
     """Tell a lock that processes share, as multiprocessing makes it."""
-    frame = stand.place.frame if stand.place is not None else None
+    frame = state.place.frame if state.place is not None else None
     return frame is not None and frame.file.endswith(SHARED)
 
 
 def _all(case: Case, hit: Hit) -> bool:
     """Tell whether a hit is about every rank of several: then none differs from the others."""
-    return len(hit.members) > 1 and len(hit.members) == len(case.stands)
+    return len(hit.members) > 1 and len(hit.members) == len(case.states)
 
 
 class SharedLock(Record):
@@ -56,13 +56,13 @@ class SharedLock(Record):
         """Give one hit for the ranks that want the lock at one place."""
         hits = []
         for hit in late(WaitKind.LOCK, alone=True)(case):
-            wanting = [case.stands[number] for number in hit.members]
+            wanting = [case.states[number] for number in hit.members]
             if len(wanting) < 2 or not all(map(_is_shared, wanting)):
                 continue
             fields = {**hit.fields, "wanting": case.names(hit.members)}
-            one = hit.affected if len(hit.affected) + len(wanting) == len(case.stands) else ()
+            one = hit.affected if len(hit.affected) + len(wanting) == len(case.states) else ()
             if len(one) == 1:
-                holder = case.stands[one[0]]
+                holder = case.states[one[0]]
                 fields |= subject_fields(case, [holder], hit.members)
                 fields["says"] = (
                     f"{fields['who']} is {fields['does']}{fields['at']}, and so has the lock that "
@@ -109,21 +109,21 @@ class FileLock(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for each holder."""
-        if case.picture.progress:
+        if case.graph.progress:
             return ()
-        groups: dict[tuple[str | None, int], list[Stand]] = {}
-        for stand in case.stands:
-            lock = _lock(case, stand)
-            if lock is not None and self._fits(case, stand):
-                key = (case.member(stand.member).host, lock.holder_pid)
-                groups.setdefault(key, []).append(stand)
-        return tuple(_hit(case, stands) for stands in groups.values())
+        groups: dict[tuple[str | None, int], list[RankState]] = {}
+        for state in case.states:
+            lock = _lock(case, state)
+            if lock is not None and self._fits(case, state):
+                key = (case.member(state.member).host, lock.holder_pid)
+                groups.setdefault(key, []).append(state)
+        return tuple(_hit(case, states) for states in groups.values())
 
-    def _fits(self, case: Case, stand: Stand) -> bool:
-        holder = lock_holder(case.job, case.member(stand.member))
+    def _fits(self, case: Case, state: RankState) -> bool:
+        holder = lock_holder(case.job, case.member(state.member))
         if self.by is Holder.OUTSIDER:
             return holder is None
-        return holder is not None and case.stands[holder.id].standing is Standing.WAITING
+        return holder is not None and case.states[holder.id].status is Status.WAITING
 
 
 def file_lock(by: Holder) -> FileLock:
@@ -131,31 +131,31 @@ def file_lock(by: Holder) -> FileLock:
     return FileLock(by=by)
 
 
-def _lock(case: Case, stand: Stand) -> LockWait | None:
-    member = case.member(stand.member)
-    waits = stand.standing in {Standing.BLOCKED, Standing.WAITING}
+def _lock(case: Case, state: RankState) -> LockWait | None:
+    member = case.member(state.member)
+    waits = state.status in {Status.BLOCKED, Status.WAITING}
     return member.processes[-1].lock if waits and member.processes else None
 
 
-def _hit(case: Case, stands: list[Stand]) -> Hit:
-    member = case.member(stands[0].member)
+def _hit(case: Case, states: list[RankState]) -> Hit:
+    member = case.member(states[0].member)
     lock = member.processes[-1].lock
     holder = lock_holder(case.job, member)
-    inside = {stand.member for stand in stands}
+    inside = {state.member for state in states}
     others = tuple(n for n in waiters_for(case) if n not in inside)
-    blamed = [case.stands[holder.id]] if holder is not None else stands
+    blamed = [case.states[holder.id]] if holder is not None else states
     fields = subject_fields(case, blamed, others if holder is None else sorted(inside))
     fields["file"] = (lock.path if lock is not None else None) or "a file"
     fields["holder"] = _holder_words(lock)
     fields["wanting"] = case.names(inside)
-    everyone = len(inside) == len([s for s in case.stands if s.standing is not Standing.IDLE])
+    everyone = len(inside) == len([s for s in case.states if s.status is not Status.IDLE])
     return Hit(
-        members=tuple(stand.member for stand in blamed),
+        members=tuple(state.member for state in blamed),
         affected=tuple(sorted(inside)) if holder is not None else others,
         names_culprit=holder is not None or not everyone,
         evidence=(
-            *(_quote(case, stand) for stand in stands[:3]),
-            *(piece for stand in blamed for piece in evidence_of(case, stand)[:1]),
+            *(_quote(case, state) for state in states[:3]),
+            *(piece for state in blamed for piece in evidence_of(case, state)[:1]),
         ),
         location=location_of(case, blamed[0]),
         fields=fields,
@@ -169,8 +169,8 @@ def _holder_words(lock: LockWait | None) -> str:
     return f"process {lock.holder_pid}{said}"
 
 
-def _quote(case: Case, stand: Stand) -> Evidence:
-    member = case.member(stand.member)
+def _quote(case: Case, state: RankState) -> Evidence:
+    member = case.member(state.member)
     process = member.processes[-1]
     lock = process.lock
     file = lock.path if lock is not None and lock.path else "a file"

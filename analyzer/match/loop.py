@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer.align import source_lines
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.ledger import recorded_hits
@@ -36,18 +36,18 @@ class LeftLoop(Record):
         return merged((self._observed(case), recorded_hits(case, Verdict.UNEVEN)))
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
-        if case.picture.progress:
+        if case.graph.progress:
             return ()
-        standing = {Standing.WAITING, Standing.MAYBE, Standing.BLOCKED}
-        stands = [s for s in case.stands if s.standing in standing and s.place is not None]
-        inside = _in_step(stands)
+        status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
+        states = [s for s in case.states if s.status in status and s.place is not None]
+        inside = _in_step(states)
         step = {s.member for s in inside}
-        outside = [s for s in stands if s.member not in step]
+        outside = [s for s in states if s.member not in step]
         if not inside or not outside or len(outside) >= len(inside):
             return ()
         if inside[0].place is not None and inside[0].place.op == "rpc":
             return ()  # servers of calls stand at the end of their program
-        sure = [_past(case, stand, inside[0]) for stand in outside]
+        sure = [_past(case, state, inside[0]) for state in outside]
         if not all(sure):
             return ()
         waiting = tuple(s.member for s in inside)
@@ -70,25 +70,25 @@ def left_loop() -> LeftLoop:
     return LeftLoop()
 
 
-def _in_step(stands: list[Stand]) -> list[Stand]:
+def _in_step(states: list[RankState]) -> list[RankState]:
     """Take the largest set of ranks that wait for others at one place."""
-    groups: dict[object, list[Stand]] = {}
-    for stand in stands:
-        if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
-            user = stand.place.user
+    groups: dict[object, list[RankState]] = {}
+    for state in states:
+        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
+            user = state.place.user
             key = (
-                stand.place.kind,
-                stand.place.op,
+                state.place.kind,
+                state.place.op,
                 user.file if user else "",
                 user.line if user else 0,
             )
-            groups.setdefault(key, []).append(stand)
+            groups.setdefault(key, []).append(state)
     return max(groups.values(), key=len, default=[])
 
 
-def _past(case: Case, stand: Stand, other: Stand) -> float:
+def _past(case: Case, state: RankState, other: RankState) -> float:
     """Say how sure it is that ``stand`` has left the loop of ``other``; 0 is: not at all."""
-    parted = _parting(_user_path(case, stand), _user_path(case, other))
+    parted = _parting(_user_path(case, state), _user_path(case, other))
     if parted is None:
         return 0.0
     mine, its = parted
@@ -98,16 +98,16 @@ def _past(case: Case, stand: Stand, other: Stand) -> float:
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         left = _leaves_loop(text, its, _indent(there), _indent(here))
-        waits = stand.standing in {Standing.WAITING, Standing.MAYBE}
+        waits = state.status in {Status.WAITING, Status.MAYBE}
         below = waits and _in_loop_below(text, its, _user_path(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return 0.7 if stand.place is not None and stand.place.kind is WaitKind.TEARDOWN else 0.0
+    return 0.7 if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
-def _user_path(case: Case, stand: Stand) -> list[Frame]:
+def _user_path(case: Case, state: RankState) -> list[Frame]:
     """Give the user's own frames, outermost first."""
-    dumps = case.member(stand.member).dumps
+    dumps = case.member(state.member).dumps
     thread = main_thread(dumps[-1]) if dumps else None
     frames = thread.frames if thread is not None else ()
     return [frame for frame in reversed(frames) if not frame.native and not is_library(frame)]

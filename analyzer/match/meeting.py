@@ -42,7 +42,7 @@ class CutOff(Record):
         here = starting_ranks(case)
         away = [at for at in here if at.view is not None and at.view.outcome in self.outcomes]
         there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
-        if not away or case.picture.progress or (not there and owner_is_late(case)):
+        if not away or case.graph.progress or (not there and owner_is_late(case)):
             return ()
         views = distinct_views(at.view for at in away)
         elsewhere = {at.view.host for at in there if at.view is not None}
@@ -65,11 +65,11 @@ class CutOff(Record):
                     *(view_evidence(view) for view in views[:3]),
                     *knocking(case, away),
                     *(view_evidence(view) for view in distinct_views(at.view for at in there)[:1]),
-                    *evidence_of(case, case.stands[away[0].member])[:1],
+                    *evidence_of(case, case.states[away[0].member])[:1],
                 ),
                 strength=strength,
                 names_culprit=names,
-                location=location_of(case, case.stands[away[0].member]),
+                location=location_of(case, case.states[away[0].member]),
                 fields=fields,
             ),
         )
@@ -94,7 +94,7 @@ class ResolvesApart(Record):
         here = [at for at in starting_ranks(case) if at.view is not None and at.view.resolved]
         good = [at for at in here if at.view is not None and at.view.outcome in OPEN]
         bad = [at for at in here if at not in good]
-        if case.picture.progress or not bad or not (good or self.loopback):
+        if case.graph.progress or not bad or not (good or self.loopback):
             return ()
         if self.loopback:
             bad = [at for at in bad if is_inward(at) and on_other_host(case, at, good)]
@@ -124,10 +124,10 @@ class ResolvesApart(Record):
                 affected=tuple(at.member for at in good),
                 evidence=(
                     *(view_evidence(view) for view in views),
-                    *evidence_of(case, case.stands[bad[0].member])[:1],
+                    *evidence_of(case, case.states[bad[0].member])[:1],
                 ),
                 names_culprit=not self.loopback or len(bad) < len(good),
-                location=location_of(case, case.stands[bad[0].member]),
+                location=location_of(case, case.states[bad[0].member]),
                 fields=fields,
             ),
         )
@@ -149,7 +149,7 @@ class MeetsElsewhere(Record):
         """Give one hit for the ranks that were told another place."""
         here = starting_ranks(case)
         usual = usual_address(case, here)
-        if usual is None or case.picture.progress:
+        if usual is None or case.graph.progress:
             return ()
         odd = [at for at in here if at.address != usual and not same_place(at, here, usual)]
         rest = [at for at in here if at.address == usual]
@@ -169,11 +169,11 @@ class MeetsElsewhere(Record):
                 evidence=(
                     *(told_to(case, at) for at in (*odd[:3], *rest[:2])),
                     *([view_evidence(view)] if view is not None else []),
-                    *evidence_of(case, case.stands[odd[0].member])[:1],
+                    *evidence_of(case, case.states[odd[0].member])[:1],
                 ),
                 names_culprit=proven,
                 strength=1.0 if proven else 0.8,
-                location=location_of(case, case.stands[odd[0].member]),
+                location=location_of(case, case.states[odd[0].member]),
                 fields=fields,
             ),
         )
@@ -192,9 +192,9 @@ class LargeLost(Record):
         lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
         pids = {pid for view in lost for pid in view.asked_by}
         members = [m.id for m in case.job.members if m.pid in pids]
-        if not members or case.picture.progress:
+        if not members or case.graph.progress:
             return ()
-        fields = subject_fields(case, [case.stands[number] for number in members], ())
+        fields = subject_fields(case, [case.states[number] for number in members], ())
         fields |= {**view_fields(lost[0]), "mtu": str(lost[0].mtu)}
         return (
             Hit(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import (
     evidence_of,
     location_of,
     subject_fields,
 )
-from whyhang.analyzer.match.stands import OWN, WAITERS, count
+from whyhang.analyzer.match.states import OWN, WAITERS, count
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.signature import Hit
@@ -19,15 +19,15 @@ class Moving(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if the waiting ranks had answers, or the late ones were seen to move."""
-        picture = case.picture
-        waiters = [s for s in case.stands if _mostly(s, WAITERS)]
-        behind = [s for s in case.stands if _mostly(s, OWN)]
-        moves = [s for s in behind if s.standing is Standing.MOVING]
-        if not behind or not waiters or not (picture.progress or moves):
+        graph = case.graph
+        waiters = [s for s in case.states if _mostly(s, WAITERS)]
+        behind = [s for s in case.states if _mostly(s, OWN)]
+        moves = [s for s in behind if s.status is Status.MOVING]
+        if not behind or not waiters or not (graph.progress or moves):
             return ()
         numbers = tuple(s.member for s in waiters)
         clear = count(case, [s.member for s in behind]) < count(case, numbers)
-        if not clear and (picture.progress or not moves):
+        if not clear and (graph.progress or not moves):
             return ()
         return (
             Hit(
@@ -35,16 +35,16 @@ class Moving(Record):
                 affected=numbers if clear else (),
                 names_culprit=clear,
                 evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
-                strength=1.0 if picture.progress else 0.8,
+                strength=1.0 if graph.progress else 0.8,
                 location=location_of(case, behind[0]) if clear else None,
                 fields=subject_fields(case, behind, numbers),
             ),
         )
 
 
-def _mostly(stand: Stand, standings: set[Standing]) -> bool:
+def _mostly(state: RankState, standings: set[Status]) -> bool:
     """Tell whether a member stood so at most looks: at all of three, four of five, eight of ten."""
-    looks = (*stand.earlier, stand.standing)
+    looks = (*state.earlier, state.status)
     return sum(was in standings for was in looks) >= MOST * len(looks)
 
 
@@ -61,9 +61,9 @@ class AtEase(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
-        if not case.picture.progress or not case.stands or case.job.gone:
+        if not case.graph.progress or not case.states or case.job.gone:
             return ()
-        moved = [s for s in case.stands if s.motion.moved in {Moved.ON, Moved.STIRRED}]
+        moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
         return (
             Hit(
                 names_culprit=False,

@@ -28,7 +28,7 @@ class PortHeld(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the holder; no rank is to blame."""
         here = starting_ranks(case)
-        if case.picture.progress or not here:
+        if case.graph.progress or not here:
             return ()
         for view in distinct_views(at.view for at in here):
             strangers = [one for one in view.listeners if not one.ours and not one.same_script]
@@ -48,7 +48,7 @@ class Leftover(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; the old process is to blame, where it is taken for a rank of the job."""
-        if case.picture.progress:
+        if case.graph.progress:
             return ()
         inside = {at.member for at in starting_ranks(case)}
         for view in case.job.stores:
@@ -85,7 +85,7 @@ def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
 def _held(
     case: Case, view: StoreView, holder: Listener, own: Member | None, waiting: tuple[int, ...]
 ) -> Hit:
-    fields = subject_fields(case, [case.stands[n] for n in waiting], ())
+    fields = subject_fields(case, [case.states[n] for n in waiting], ())
     fields |= {**view_fields(view), **holder_fields(case, view, holder, waiting)}
     return Hit(
         members=() if own is None else (own.id,),
@@ -93,8 +93,8 @@ def _held(
         evidence=(
             holder_evidence(view, holder),
             view_evidence(view),
-            *(evidence_of(case, case.stands[own.id])[:1] if own is not None else ()),
-            *evidence_of(case, case.stands[waiting[0]])[:1],
+            *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
+            *evidence_of(case, case.states[waiting[0]])[:1],
         ),
         names_culprit=own is not None,
         fields=fields,

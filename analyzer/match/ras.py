@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.heard import heard
 from whyhang.analyzer.match.log import MAX_QUOTES, quote
 from whyhang.analyzer.model import LogLine, Record
+from whyhang.analyzer.ras_lines import ras_lines
 from whyhang.analyzer.signature import Hit
 
 
@@ -23,7 +23,7 @@ class Ras(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks of which it is said; of several reports the last counts."""
-        lines = heard(case, *self.states)
+        lines = ras_lines(case.job, *self.states)
         if not lines:
             return ()
         members = {line.who: case.job.member_of(line.who) for line in lines}

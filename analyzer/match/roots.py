@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
 from whyhang.analyzer.facts import RootArgument
-from whyhang.analyzer.match.stands import all_seen
+from whyhang.analyzer.match.states import all_seen
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.signature import Hit
@@ -20,7 +20,7 @@ class RootsDiffer(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; those who differ from most are to blame, a tie blames nobody."""
         calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
-        if len(calls) < 2 or case.picture.progress or case.picture.roots or not all_seen(case):
+        if len(calls) < 2 or case.graph.progress or case.graph.roots or not all_seen(case):
             return ()
         by_root: dict[str, list[RootArgument]] = defaultdict(list)
         for call in calls:
@@ -36,7 +36,7 @@ class RootsDiffer(Record):
         members = tuple(sorted(member.id for member in found if member is not None))
         everyone = [case.job.member_of(call.who) for call in calls]
         affected = tuple(sorted({m.id for m in everyone if m is not None} - set(members)))
-        shown = case.stands[(members or affected)[0]]
+        shown = case.states[(members or affected)[0]]
         words = "; ".join(_side(side) for side in sides[:4])
         return (
             Hit(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import evidence_of, subject_fields
-from whyhang.analyzer.match.stands import waiters_for
+from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.signature import Hit
@@ -20,13 +20,13 @@ class Serves(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody: there is nothing to do."""
-        servers = [s for s in case.stands if _waits_for_requests(case, s)]
-        others = [s for s in case.stands if s not in servers]
+        servers = [s for s in case.states if _waits_for_requests(case, s)]
+        others = [s for s in case.states if s not in servers]
         takes = all(
-            s.standing is Standing.WAITING and s.place is not None and s.place.op in _FROM_ONE
+            s.status is Status.WAITING and s.place is not None and s.place.op in _FROM_ONE
             for s in others
         )
-        if len(servers) != 1 or not others or not takes or case.picture.progress:
+        if len(servers) != 1 or not others or not takes or case.graph.progress:
             return ()
         waiting = waiters_for(case)
         return (
@@ -46,9 +46,9 @@ def serves() -> Serves:
     return Serves()
 
 
-def _waits_for_requests(case: Case, stand: Stand) -> bool:
+def _waits_for_requests(case: Case, state: RankState) -> bool:
     """Tell a rank in the loop of a server, none of whose threads is at work for a request."""
-    place, dumps = stand.place, case.member(stand.member).dumps
+    place, dumps = state.place, case.member(state.member).dumps
     if place is None or place.kind is not WaitKind.IDLE or place.says != SERVES or not dumps:
         return False
     main = main_thread(dumps[-1])

@@ -24,7 +24,7 @@ class NotConnected(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks without a connection."""
-        starting = [m for m in case.picture.meetings if m.kind is WaitKind.INIT]
+        starting = [m for m in case.graph.meetings if m.kind is WaitKind.INIT]
         waiting = [n for meeting in starting for n in meeting.members]
         sockets = {n: _sockets(case, n) for n in waiting}
         port = _store_port(list(sockets.values()))
@@ -35,7 +35,7 @@ class NotConnected(Record):
             return ()
         there = tuple(n for n in waiting if n not in away)
         knocks = sorted({f"{a}:{p}" for n in away for a, p in _knocks(sockets[n])})
-        fields = subject_fields(case, [case.stands[n] for n in away], there)
+        fields = subject_fields(case, [case.states[n] for n in away], there)
         fields["store"] = f"port {port}"
         fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
         return (
@@ -44,9 +44,9 @@ class NotConnected(Record):
                 affected=there,
                 evidence=(
                     *(_shown(case, n) for n in (*away[:3], *there[:2])),
-                    *evidence_of(case, case.stands[away[0]])[:1],
+                    *evidence_of(case, case.states[away[0]])[:1],
                 ),
-                location=location_of(case, case.stands[away[0]]),
+                location=location_of(case, case.states[away[0]]),
                 fields=fields,
             ),
         )

@@ -6,7 +6,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.model_meeting import StoreView
@@ -26,7 +26,7 @@ class At(Record):
 
 def starting_ranks(case: Case) -> list[At]:
     """List the ranks inside init_process_group, with the place that each was told."""
-    inside = {n for m in case.picture.meetings if m.kind is WaitKind.INIT for n in m.members}
+    inside = {n for m in case.graph.meetings if m.kind is WaitKind.INIT for n in m.members}
     told = {fact.who.pid: fact.address for fact in case.job.of(InitArguments) if fact.address}
     views = {pid: view for view in case.job.stores for pid in view.asked_by}
     found = []
@@ -43,13 +43,13 @@ def starting_ranks(case: Case) -> list[At]:
     return found
 
 
-def stand_of_owner(case: Case) -> Stand | None:
+def stand_of_owner(case: Case) -> RankState | None:
     """Give where rank 0 stands, if it is inside its own start-up: its store is up, or failed."""
     number = case.job.by_rank.get(0)
     if number is None:
         return None
-    inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.picture.meetings)
-    return case.stands[number] if inside else None
+    inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.graph.meetings)
+    return case.states[number] if inside else None
 
 
 def owner_is_late(case: Case) -> bool:
@@ -57,7 +57,7 @@ def owner_is_late(case: Case) -> bool:
     number = case.job.by_rank.get(0)
     if number is None or stand_of_owner(case) is not None:
         return False
-    return case.stands[number].standing is not Standing.GONE
+    return case.states[number].status is not Status.GONE
 
 
 def usual_address(case: Case, here: Sequence[At]) -> Address | None:
@@ -109,9 +109,9 @@ def on_other_host(case: Case, at: At, good: Sequence[At]) -> bool:
     return by_launcher and member.rank > member.local_rank
 
 
-def stands_of(case: Case, here: Sequence[At]) -> list[Stand]:
+def stands_of(case: Case, here: Sequence[At]) -> list[RankState]:
     """Give where these ranks stand."""
-    return [case.stands[at.member] for at in here]
+    return [case.states[at.member] for at in here]
 
 
 def distinct_views(views: Iterable[StoreView | None]) -> list[StoreView]:

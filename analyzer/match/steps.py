@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.facts import LoopCounter
-from whyhang.analyzer.match.stands import WAITERS, all_seen
+from whyhang.analyzer.match.states import WAITERS, all_seen
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
@@ -23,15 +23,15 @@ class InAnotherStep(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; the fewer are to blame, a tie blames nobody."""
-        picture = case.picture
+        graph = case.graph
         whole = all_seen(case) and not case.job.absent and not case.job.gone
-        if picture.progress or picture.roots or not whole or len(case.stands) < 2:
+        if graph.progress or graph.roots or not whole or len(case.states) < 2:
             return ()
-        if any(s.standing not in WAITERS or s.motion.moved is not Moved.STILL for s in case.stands):
+        if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
             return ()
         counts = _counts(case)
-        differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.stands})
-        if len(counts) != len(case.stands) or not differing:
+        differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
+        if len(counts) != len(case.states) or not differing:
             return ()
         sides: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, known in counts.items():
@@ -41,10 +41,10 @@ class InAnotherStep(Record):
         few, many = sorted(sides, key=lambda side: len(sides[side]))
         tie = len(sides[few]) == len(sides[many])
         members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
-        stands = [case.stands[number] for number in members]
-        fields = subject_fields(case, stands, affected)
+        states = [case.states[number] for number in members]
+        fields = subject_fields(case, states, affected)
         fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
-        meeting = next((m for m in picture.meetings if members[0] in m.members), None)
+        meeting = next((m for m in graph.meetings if members[0] in m.members), None)
         return (
             Hit(
                 members=() if tie else members,
@@ -53,10 +53,10 @@ class InAnotherStep(Record):
                 strength=0.7 if tie else 1.0,
                 evidence=(
                     *(_quote(case, number) for number in (members[0], affected[0])),
-                    *evidence_of(case, stands[0])[:1],
+                    *evidence_of(case, states[0])[:1],
                 ),
                 collective=Collective(op=meeting.op) if meeting is not None else None,
-                location=location_of(case, stands[0]),
+                location=location_of(case, states[0]),
                 fields=fields,
             ),
         )

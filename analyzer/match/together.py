@@ -13,7 +13,7 @@ from whyhang.analyzer.describe import (
 from whyhang.analyzer.ledger import Verdict
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.match.stands import WAITERS, all_recorded, all_seen, count
+from whyhang.analyzer.match.states import WAITERS, all_recorded, all_seen, count
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.signature import Hit
@@ -45,11 +45,11 @@ class Mismatch(Record):
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if nobody is elsewhere and two operations stand against each other."""
-        picture = case.picture
-        if picture.roots or picture.progress or not all_seen(case) or all_recorded(case):
+        graph = case.graph
+        if graph.roots or graph.progress or not all_seen(case) or all_recorded(case):
             return ()
-        meetings = [m for m in picture.meetings if m.kind in self.kinds]
-        if len(meetings) != len(picture.meetings) or len(meetings) < 2:
+        meetings = [m for m in graph.meetings if m.kind in self.kinds]
+        if len(meetings) != len(graph.meetings) or len(meetings) < 2:
             return ()
         return (_parted_hit(case, meetings),)
 
@@ -66,7 +66,7 @@ def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
     # Of several outside a broadcast or reduce some may have done their part and gone on.
     tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
     others = [meeting for meeting in meetings if meeting is not fewest]
-    shown = [case.stands[m.members[0]] for m in (fewest, *others)]
+    shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(
@@ -79,7 +79,7 @@ def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
     return Hit(
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
-        evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
+        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
         strength=(0.9 if not tie else 0.75) if plain else 0.4,
         names_culprit=not tie,
         collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
@@ -97,22 +97,22 @@ class CreatesGroup(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Blame those who do not take part, if they are known to be elsewhere."""
-        meetings = {m.kind: m for m in case.picture.meetings}
+        meetings = {m.kind: m for m in case.graph.meetings}
         creating = meetings.get(WaitKind.GROUP)
-        if creating is None or case.picture.progress or case.picture.roots:
+        if creating is None or case.graph.progress or case.graph.roots:
             return ()
         inside = set(creating.members)
         outside = tuple(
             s.member
-            for s in case.stands
-            if s.member not in inside and s.standing in WAITERS and s.place is not None
+            for s in case.states
+            if s.member not in inside and s.status in WAITERS and s.place is not None
         )
         if not outside:
             return ()
         few = count(case, outside) < count(case, creating.members)
         blamed = outside if few else creating.members
-        shown = [case.stands[outside[0]], case.stands[creating.members[0]]]
-        fields = subject_fields(case, [case.stands[n] for n in blamed], creating.members)
+        shown = [case.states[outside[0]], case.states[creating.members[0]]]
+        fields = subject_fields(case, [case.states[n] for n in blamed], creating.members)
         fields["inside"] = case.names(creating.members)
         fields["create"] = "creates" if count(case, creating.members) == 1 else "create"
         fields["outside"] = case.names(outside)
@@ -121,9 +121,9 @@ class CreatesGroup(Record):
                 members=blamed,
                 affected=creating.members if few else outside,
                 names_culprit=few,  # of as many outside, some may be no members of that group
-                evidence=tuple(piece for stand in shown for piece in evidence_of(case, stand)),
+                evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
                 collective=collective_of(case, creating),
-                location=location_of(case, case.stands[blamed[0]]),
+                location=location_of(case, case.states[blamed[0]]),
                 fields=fields,
             ),
         )
@@ -148,29 +148,29 @@ class AllArrived(Record):
         return merged((self._observed(case), recorded))
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
-        picture = case.picture
-        if picture.roots or picture.progress or len(picture.meetings) != 1 or case.job.gone:
+        graph = case.graph
+        if graph.roots or graph.progress or len(graph.meetings) != 1 or case.job.gone:
             return ()
         if all_recorded(case):
             return ()
-        meeting = picture.meetings[0]
+        meeting = graph.meetings[0]
         if self.kinds and meeting.kind not in self.kinds:
             return ()
-        others = [s for s in case.stands if s.member not in set(meeting.members)]
+        others = [s for s in case.states if s.member not in set(meeting.members)]
         ranked = any(case.member(s.member).rank is not None for s in others)
         if len(meeting.members) < 2 or not all_seen(case) or ranked:
             return ()
-        stands = [case.stands[number] for number in meeting.members]
+        states = [case.states[number] for number in meeting.members]
         return (
             Hit(
                 affected=meeting.members,
-                evidence=tuple(evidence_of(case, stands[0])),
+                evidence=tuple(evidence_of(case, states[0])),
                 names_culprit=False,
                 strength=_together(case, meeting),
                 collective=call_of(case, meeting.members),
-                location=location_of(case, stands[0]) if len(meeting.sites) < 2 else None,
+                location=location_of(case, states[0]) if len(meeting.sites) < 2 else None,
                 fields={
-                    **subject_fields(case, stands, ()),
+                    **subject_fields(case, states, ()),
                     "call": meeting.op,
                     "says": f"All ranks stand in {meeting.op}{_sites(meeting)} and none comes back",
                 },
@@ -197,7 +197,7 @@ def _together(case: Case, meeting: Meeting) -> float:
     page I/O is on its way through the program, whatever frame it was caught in.
     """
     strength = 0.6 if case.job.absent else 1.0
-    if case.picture.looks < 2:
+    if case.graph.looks < 2:
         strength *= 0.75
     if any(_in_kernel_io(case, number) for number in meeting.members):
         strength *= 0.5
@@ -225,10 +225,10 @@ class Unpaired(Record):
 
     def _observed(self, case: Case, *, beside: bool) -> tuple[Hit, ...]:
         """Look at stacks; ``beside``: others stand in collectives meanwhile."""
-        picture = case.picture
-        paired = [m for m in picture.meetings if m.kind is WaitKind.P2P]
-        rest = [m for m in picture.meetings if m.kind is not WaitKind.P2P]
-        if picture.roots or picture.progress or not all_seen(case) or case.job.gone:
+        graph = case.graph
+        paired = [m for m in graph.meetings if m.kind is WaitKind.P2P]
+        rest = [m for m in graph.meetings if m.kind is not WaitKind.P2P]
+        if graph.roots or graph.progress or not all_seen(case) or case.job.gone:
             return ()
         if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
             return ()
@@ -238,11 +238,11 @@ class Unpaired(Record):
         if len(ways) != 1 or any("recv" not in m.op and "send" not in m.op for m in paired):
             return ()
         members = tuple(sorted(n for meeting in paired for n in meeting.members))
-        stands = [case.stands[number] for number in members]
+        states = [case.states[number] for number in members]
         if len(members) + len(rest) < 2:
             return ()
-        shown = [*stands[:4], *(case.stands[m.members[0]] for m in rest[:2])]
-        fields = subject_fields(case, stands, ())
+        shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
+        fields = subject_fields(case, states, ())
         receive = ways == {"recv"}
         does = ("receive", "sends") if receive else ("send", "receives")
         elsewhere = "; ".join(
@@ -263,7 +263,7 @@ class Unpaired(Record):
                 names_culprit=False,
                 strength=0.75 if rest else 1.0,
                 collective=Collective(op="recv" if receive else "send"),
-                location=location_of(case, stands[0]),
+                location=location_of(case, states[0]),
                 fields={**fields, "says": says},
             ),
         )

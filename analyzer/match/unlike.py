@@ -53,15 +53,15 @@ def unlike(*keys: str, numbers: int = 0) -> Unlike:
 
 def _stands(case: Case) -> bool:
     """Tell whether some rank waits for others: a job that goes on does not mind."""
-    if case.picture.progress:
+    if case.graph.progress:
         return False
     started = any(
         call.op == "comm_init" and call.state is CallState.STARTED
         for track in case.job.tracks
         for call in track.calls
     )
-    picture = case.picture
-    return bool(picture.waiting or picture.maybe or case.ledger.waits or started)
+    graph = case.graph
+    return bool(graph.waiting or graph.maybe or case.ledger.waits or started)
 
 
 def _hit(case: Case, told: Difference) -> Hit:

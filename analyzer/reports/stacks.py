@@ -45,7 +45,7 @@ def _group(case: Case, members: list[Member], frames: tuple[Frame, ...]) -> Stac
         ranks=tuple(sorted(m.rank for m in members if m.rank is not None)),
         names=tuple(m.name for m in members if m.rank is None),
         frames=tuple(_line(frame) for frame in frames),
-        waits_for=activity(case.stands[members[0].id]),
+        waits_for=activity(case.states[members[0].id]),
     )
 
 
@@ -53,9 +53,9 @@ def _workers(case: Case) -> tuple[StackGroup, ...]:
     """Show the workers that are busy or stuck; idle ones are left out."""
     groups: dict[tuple[object, ...], list[tuple[Member, int | None]]] = defaultdict(list)
     shown: dict[tuple[object, ...], tuple[tuple[Frame, ...], str]] = {}
-    for stand in case.stands:
-        member = case.member(stand.member)
-        for child, place in zip(member.children, stand.children, strict=True):
+    for state in case.states:
+        member = case.member(state.member)
+        for child, place in zip(member.children, state.children, strict=True):
             if place is None or place.user is None or not child.dumps:
                 continue
             thread = main_thread(child.dumps[-1])

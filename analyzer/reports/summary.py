@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Stand, Standing
+from whyhang.analyzer.case import Case, RankState
 from whyhang.analyzer.describe import (
     activity,
     location_of,
     ranks_in_words,
     site_location,
-    state_of,
+    status_word,
 )
 from whyhang.analyzer.facts import Setting, SettingName
-from whyhang.analyzer.heard import WORDS, heard
 from whyhang.analyzer.hosts import host_of
 from whyhang.analyzer.ledger import Disagreement
 from whyhang.analyzer.model import Gap, replace
@@ -65,12 +64,7 @@ def _most_told(settings: Iterable[Setting], name: SettingName) -> str | None:
 
 def rank_rows(case: Case) -> tuple[RankRow, ...]:
     """Give one row per member, and one per rank that is expected and was not seen."""
-    told: dict[int, str] = {}
-    for line in (line for state in reversed(WORDS) for line in heard(case, state)):
-        member = case.job.member_of(line.who)
-        if member is not None:
-            told[member.id] = line.fields["state"]
-    rows = [_row(case, stand, told.get(stand.member)) for stand in case.stands]
+    rows = [_row(case, state) for state in case.states]
     gone = {lost.rank: lost for lost in case.job.gone}
     for rank in case.job.absent:
         lost = gone.get(rank)
@@ -97,21 +91,17 @@ def _host_by_slurm(case: Case, rank: int) -> str | None:
     return None
 
 
-def _row(case: Case, stand: Stand, ras: str | None) -> RankRow:
-    member = case.member(stand.member)
-    words = activity(stand)
-    state = state_of(stand)
-    place = location_of(case, stand)
-    if stand.spot is not None:
-        place = site_location(stand.spot.site) if stand.spot.inside else None
-    elif stand.standing is Standing.UNSEEN and ras is not None:
-        state, words = WORDS[ras]
+def _row(case: Case, state: RankState) -> RankRow:
+    member = case.member(state.member)
+    place = location_of(case, state)
+    if state.spot is not None:
+        place = site_location(state.spot.site) if state.spot.inside else None
     return RankRow(
         rank=member.rank,
         host=member.host,
         pid=member.pid,
-        state=state,
-        activity=words,
+        state=status_word(state),
+        activity=activity(state),
         location=replace(place, excerpt=()) if place else None,
         name=member.name,
     )

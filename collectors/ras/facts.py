@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import ProcessRank, RasReport, Setting, Statement, WorldSize
-from whyhang.analyzer.heard import MATCHED
 from whyhang.analyzer.model import (
     MAX_RANKS,
     NOBODY,
@@ -29,6 +28,7 @@ from whyhang.analyzer.model import (
     fold,
     replace,
 )
+from whyhang.analyzer.ras_lines import MATCHED
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras.report import REMOTE, Comm, Counted, Member, Peer, Report
 

@@ -11,7 +11,7 @@ from whyhang.analyzer.match import (
     RESTING,
     Kind,
     Signature,
-    Standing,
+    Status,
     Verdict,
     WaitKind,
     either,
@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     when=either(
         late(
             besides=(*KNOWN_LOCAL_CAUSES, WaitKind.WORK),
-            states=(Standing.BLOCKED,),
+            states=(Status.BLOCKED,),
             not_while_in=(WaitKind.INIT, WaitKind.STORE),
         ),
         late(

@@ -5,14 +5,14 @@ Said only where the evidence covers the host it should be on: its siblings say h
 were started there, and it is not among the processes.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Standing, absent, either, late
+from whyhang.analyzer.match import Kind, Signature, Status, absent, either, late
 
 SIGNATURE = Signature(
     id="rank-died",
     category="rank-died",
     kind=Kind.CAUSE,
     title="{who} {has} no living process{waiting}",
-    when=either(absent(starting=False), late(states=(Standing.GONE,), alone=True)),
+    when=either(absent(starting=False), late(states=(Status.GONE,), alone=True)),
     means=(
         "{who} should run here and {do} not. Whoever waits in {call} will not notice before the "
         "timeout."

@@ -10,7 +10,7 @@ from whyhang.analyzer.match import (
     Kind,
     Moved,
     Signature,
-    Standing,
+    Status,
     WaitKind,
     late,
 )
@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         WaitKind.WORK,
         WaitKind.BACKWARD,
         besides=KNOWN_LOCAL_CAUSES,
-        states=(Standing.RUNNING,),
+        states=(Status.RUNNING,),
         moves=(Moved.IN_PLACE,),
     ),
     means=(

@@ -5,7 +5,7 @@ breakpoint() or pdb.set_trace(), or input() on a terminal nobody looks at. The k
 process state says the first kind; the frames of pdb or the terminal read say the others.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, either, late
+from whyhang.analyzer.match import Kind, Signature, Status, WaitKind, either, late
 
 SIGNATURE = Signature(
     id="rank-stopped",
@@ -13,7 +13,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     title="{who} {is} {does}{at}{waiting}",
     when=either(
-        late(states=(Standing.STOPPED,), alone=True),
+        late(states=(Status.STOPPED,), alone=True),
         late(WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
     ),
     means=(

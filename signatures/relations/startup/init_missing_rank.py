@@ -5,7 +5,7 @@ it died before, or it is late, still importing, sleeping, reading or downloading
 own call. The waiting ranks only show that they wait.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, absent, either, late
+from whyhang.analyzer.match import Kind, Signature, Status, WaitKind, absent, either, late
 
 SIGNATURE = Signature(
     id="init-missing-rank",
@@ -16,7 +16,7 @@ SIGNATURE = Signature(
         absent(starting=True),
         late(
             while_in=(WaitKind.INIT,),
-            states=(Standing.BLOCKED, Standing.RUNNING, Standing.MOVING),
+            states=(Status.BLOCKED, Status.RUNNING, Status.MOVING),
         ),
     ),
     means=(

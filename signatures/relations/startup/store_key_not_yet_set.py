@@ -5,7 +5,7 @@ there at its first call: the readers sleep until some rank sets the key. Here on
 in something of its own, before or beside the line that sets it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Standing, WaitKind, late
+from whyhang.analyzer.match import Kind, Signature, Status, WaitKind, late
 
 SIGNATURE = Signature(
     id="store-key-not-yet-set",
@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     when=late(
         besides=(WaitKind.STORE,),
         while_in=(WaitKind.STORE,),
-        states=(Standing.BLOCKED, Standing.RUNNING, Standing.STOPPED),
+        states=(Status.BLOCKED, Status.RUNNING, Status.STOPPED),
     ),
     means=(
         "{others} {wait} in a store call that ends when some rank sets the key. {who} {is} the "

@@ -4,7 +4,7 @@ Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterrup
 (state D), where not even a debugger can look. A fifo without a writer does the same.
 """
 
-from whyhang.analyzer.match import Kind, Moved, Signature, Standing, WaitKind, either, late
+from whyhang.analyzer.match import Kind, Moved, Signature, Status, WaitKind, either, late
 
 SIGNATURE = Signature(
     id="storage-io-blocked",
@@ -15,13 +15,13 @@ SIGNATURE = Signature(
         late(
             WaitKind.FILE,
             besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-            states=(Standing.BLOCKED,),
+            states=(Status.BLOCKED,),
         ),
         # Nobody waits for it: one that ran between the looks reads slowly, as at a cold start.
         late(
             WaitKind.FILE,
             besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-            states=(Standing.BLOCKED,),
+            states=(Status.BLOCKED,),
             moves=(Moved.STILL, Moved.UNKNOWN),
             alone=True,
         ),

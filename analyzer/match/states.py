@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Member, Stand, Standing
+from whyhang.analyzer.case import Case, Member, RankState, Status
 from whyhang.analyzer.waits import WaitKind
 
-WAITERS = {Standing.WAITING, Standing.MAYBE}
+WAITERS = {Status.WAITING, Status.MAYBE}
 """Waiting for other ranks, or perhaps."""
 
-OWN = {Standing.BLOCKED, Standing.RUNNING, Standing.MOVING}
+OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 
 
 def waiters_for(case: Case) -> tuple[int, ...]:
     """List the members that wait for other ranks; a "maybe" counts once there is a root."""
-    return tuple(sorted((*case.picture.waiting, *case.picture.maybe)))
+    return tuple(sorted((*case.graph.waiting, *case.graph.maybe)))
 
 
-def kinds_of(stand: Stand) -> set[WaitKind]:
+def kinds_of(state: RankState) -> set[WaitKind]:
     """Give what a member waits for and the larger work it is in."""
-    if stand.place is None:
+    if state.place is None:
         return set()
-    found = {stand.place.kind}
-    if stand.place.context is not None:
-        found.add(stand.place.context)
+    found = {state.place.kind}
+    if state.place.context is not None:
+        found.add(state.place.context)
     return found
 
 
@@ -40,12 +40,12 @@ def has_met(member: Member) -> bool:
 
 def all_seen(case: Case) -> bool:
     """Tell whether every member's place is known, so that no root can hide."""
-    return all(stand.standing is not Standing.UNSEEN for stand in case.stands)
+    return all(state.status is not Status.UNSEEN for state in case.states)
 
 
 def all_recorded(case: Case) -> bool:
     """Return whether no stack shows any rank: then the ledger knows more of how they meet."""
-    return all(stand.spot is not None for stand in case.stands)
+    return all(state.spot is not None for state in case.states)
 
 
 def count(case: Case, members: Iterable[int]) -> int:

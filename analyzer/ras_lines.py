@@ -13,12 +13,12 @@ from whyhang.analyzer.facts import RasReport
 from whyhang.analyzer.model import LogLine
 
 if TYPE_CHECKING:
-    from whyhang.analyzer.case import Case
-    from whyhang.analyzer.report import RankState
+    from whyhang.analyzer.case import Job
+    from whyhang.analyzer.report import RankStateName
 
 MATCHED = "nccl-ras"
 
-WORDS: dict[str, tuple[RankState, str]] = {
+WORDS: dict[str, tuple[RankStateName, str]] = {
     "dead": ("exited", "declared dead by NCCL RAS"),
     "unresponsive": ("unreachable", "does not answer NCCL RAS"),
     "left": ("running", "not in the communicator of the others (NCCL RAS)"),
@@ -28,23 +28,34 @@ WORDS: dict[str, tuple[RankState, str]] = {
 """How a rank is of which nothing else is known; the first that fits counts."""
 
 
-def heard(case: Case, *states: str) -> list[LogLine]:
+def ras_lines(job: Job, *states: str) -> list[LogLine]:
     """Give the lines with one of these states, without those of reports that are overtaken."""
-    old = overtaken(case)
+    old = overtaken(job)
     return [
         line
-        for line in case.job.lines_with((MATCHED,))
+        for line in job.lines_with((MATCHED,))
         if line.fields["state"] in states and line.source.file not in old
     ]
 
 
-def overtaken(case: Case) -> set[str]:
+def ras_states(job: Job) -> dict[int, str]:
+    """Give the state that RAS tells of each member, the first of ``WORDS`` that fits."""
+    states: dict[int, str] = {}
+    for state in reversed(WORDS):
+        for line in ras_lines(job, state):
+            member = job.member_of(line.who)
+            if member is not None:
+                states[member.id] = state
+    return states
+
+
+def overtaken(job: Job) -> set[str]:
     """List reports of one live look after which another was had."""
-    reports = case.job.of(RasReport)
+    reports = job.of(RasReport)
     last = max((report.number for report in reports), default=0)
     return {report.source.file for report in reports if report.number < last}
 
 
-def snapshot(case: Case) -> bool:
-    """Tell whether RAS was asked once only, so that nothing tells a job that moves."""
-    return len({report.number for report in case.job.of(RasReport)}) == 1
+def snapshot(job: Job) -> bool:
+    """Return whether RAS was asked once only, so that nothing tells a job that moves."""
+    return len({report.number for report in job.of(RasReport)}) == 1

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.cards.load import MAX_BYTES
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.match.log import Blames
@@ -32,6 +31,7 @@ from whyhang.analyzer.signature_toml import (
 )
 from whyhang.analyzer.toml import tomllib
 
+MAX_BYTES = 1 << 20  # of a file
 FEW = 5  # words that can all be listed in a sentence
 
 _CATEGORIES = tuple(name for group in CATEGORIES.values() for name in group)
@@ -79,12 +79,12 @@ def read_cards(file: str, data: bytes, *, thorough: bool = False) -> tuple[Card,
         for name in table
         if name != "signature"
     ]
-    found = table["signature"]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    tables = table["signature"]
+    if not (isinstance(tables, list) and tables and all(isinstance(one, dict) for one in tables)):
         return (_spoilt(file, "signature must be tables: [[signature]]", lines["signature",]),)
     cards = [
         _read_card(file, one, _below(lines, ("signature", number)), thorough=thorough)
-        for number, one in enumerate(found)
+        for number, one in enumerate(tables)
     ]
     return (*others, *cards)
 

@@ -8,24 +8,22 @@ of a shipped signature only if it says ``override = true``.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
-import sys
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from whyhang import signatures
+from whyhang.analyzer.cards.card import MAX_BYTES, Card, read_cards
+from whyhang.analyzer.cards.clash import settled
 from whyhang.analyzer.cards.settings import configuration, runbooks
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Gap, Record, Source
 from whyhang.analyzer.signature import Signature
 
-if TYPE_CHECKING:
-    from whyhang.analyzer.cards.card import Card
-
 GROUP = "whyhang.cards"
-MAX_BYTES = 1 << 20  # of a card
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all
 
 
@@ -38,8 +36,6 @@ class Known(Record):
 
     def owners(self) -> dict[str, str]:
         """Map the patterns of cards to the card they are from."""
-        from whyhang.analyzer.match.log import patterns_of  # noqa: PLC0415 - not for `--help`
-
         return {
             pattern: signature.origin
             for signature in self.signatures
@@ -54,8 +50,6 @@ def known(folders: Sequence[str] = ()) -> Known:
 
     Raises ``TargetError`` for one that does not exist. A mistake in a card is a gap.
     """
-    from whyhang import signatures  # noqa: PLC0415 - not for `--help`
-
     shipped = signatures.load()
     gaps: list[Gap] = []
     cards = _read(list(_files(folders, gaps)), shipped, gaps)
@@ -73,11 +67,6 @@ def known(folders: Sequence[str] = ()) -> Known:
 def _read(
     files: Sequence[tuple[str, Path]], shipped: Sequence[Signature], gaps: list[Gap]
 ) -> tuple[Card, ...]:
-    if not files:  # mostly; and what reads them takes a while to import
-        return ()
-    from whyhang.analyzer.cards.card import read_cards  # noqa: PLC0415
-    from whyhang.analyzer.cards.clash import settled  # noqa: PLC0415
-
     texts = [(shown, _content(shown, path, gaps)) for shown, path in files]
     read = [card for name, data in texts if data is not None for card in read_cards(name, data)]
     cards = settled(read, shipped)
@@ -105,10 +94,9 @@ def _everywhere(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, 
     home = configuration()
     if home is not None:
         yield from ((str(path), path) for path in cards_in(home / "cards"))
-    if _some_package_has_cards():
-        for package, folder in _packages(gaps):
-            for path in cards_in(folder):
-                yield f"{package}:{path.relative_to(folder)}", path
+    for package, folder in _packages(gaps):
+        for path in cards_in(folder):
+            yield f"{package}:{path.relative_to(folder)}", path
 
 
 def _content(shown: str, path: Path, gaps: list[Gap]) -> bytes | None:
@@ -140,29 +128,8 @@ def cards_in(path: Path) -> list[Path]:
     return found
 
 
-def _some_package_has_cards() -> bool:
-    """Tell quickly whether any entry point is of the group: mostly there is none.
-
-    Asking ``importlib.metadata`` takes a millisecond for each installed package.
-    """
-    for place in sys.path:
-        try:
-            with os.scandir(place or ".") as entries:
-                folders = [e.path for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
-        except OSError:
-            continue
-        for folder in folders:
-            points = f"{folder}/entry_points.txt"
-            with contextlib.suppress(OSError), open(points, "rb") as file:  # noqa: PTH123 - hundreds
-                if GROUP.encode() in file.read():
-                    return True
-    return False
-
-
 def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
     """Give the folders that installed packages name, without importing the packages."""
-    from importlib import metadata  # noqa: PLC0415 - heavy
-
     for point in metadata.entry_points(group=GROUP):
         top, *inner = point.module.split(".")
         try:

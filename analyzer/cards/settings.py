@@ -15,6 +15,7 @@ from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Source, replace
 from whyhang.analyzer.signature import Signature
+from whyhang.analyzer.toml import tomllib
 
 
 class Runbooks(Record):
@@ -49,8 +50,6 @@ def runbooks() -> tuple[Runbooks, list[Gap]]:
     path = home / "config.toml" if home is not None else None
     if path is None or not os.path.isfile(path):  # noqa: PTH113 - no error where it may not be seen
         return Runbooks(links={}), []
-    from whyhang.analyzer.toml import tomllib  # noqa: PLC0415 - mostly there is no file
-
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("runbooks", {})
     except (OSError, ValueError) as error:  # UnicodeDecodeError and TOMLDecodeError are ValueErrors

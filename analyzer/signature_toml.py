@@ -56,7 +56,10 @@ FIELDS: dict[tuple[str | int, ...], str] = {
 
 REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
 
-_NAMES_RANKS = re.compile(r"\(\?P?<(?:rank|ranks|pid)>")
+NAMES = ("rank", "ranks", "pid")
+"""Named groups that say whom a line is about."""
+
+_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(NAMES)})>")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
@@ -67,7 +70,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
     is missing, ``ValueError`` if ``role`` or ``blames`` is none of the known words.
     """
     patterns = tuple(table["patterns"])
-    blames = Blames.NAMED if any(map(_NAMES_RANKS.search, patterns)) else Blames.NOBODY
+    blames = Blames.NAMED if any(map(_NAMES.search, patterns)) else Blames.NOBODY
     vetoes = tuple(table.get("unless", ()))
     examples = table.get("examples", {})
     return Signature(

@@ -7,12 +7,16 @@ over relations between ranks are modules below ``relations``. ``frames`` holds t
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from importlib.resources import files
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from whyhang.analyzer.signature import Signature
+from whyhang.analyzer.model import replace
+from whyhang.analyzer.signature import Signature
+from whyhang.analyzer.signature_toml import signature_of
+from whyhang.analyzer.toml import tomllib
+from whyhang.signatures import relations
 
 
 @functools.cache
@@ -26,11 +30,6 @@ def load() -> tuple[Signature, ...]:
 
 def _over_logs() -> Iterator[Signature]:
     """Yield those in TOML. They are taken as they are: a test checks them like users' cards."""
-    from importlib.resources import files  # noqa: PLC0415 - not for `--help`
-
-    from whyhang.analyzer.signature_toml import signature_of  # noqa: PLC0415
-    from whyhang.analyzer.toml import tomllib  # noqa: PLC0415
-
     for file in files(__name__).iterdir():
         if file.name.endswith(".toml"):
             document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -39,12 +38,6 @@ def _over_logs() -> Iterator[Signature]:
 
 def _over_relations() -> Iterator[Signature]:
     """Yield the ``SIGNATURE`` of each module; its story is the module's docstring."""
-    import importlib  # noqa: PLC0415 - not for `--help`
-    import pkgutil  # noqa: PLC0415
-
-    from whyhang.analyzer.model import replace  # noqa: PLC0415
-    from whyhang.signatures import relations  # noqa: PLC0415
-
     for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
         module = importlib.import_module(info.name)
         if not info.ispkg:

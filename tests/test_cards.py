@@ -186,6 +186,7 @@ def test_what_stands_beside_several_cards_is_told() -> None:
     assert (stray.signature, stray.mistakes[0].line) == (None, 1)
     assert card.signature is not None
     assert "[[signature]]" in said("signature = 3\n")[1]
+    assert "[[signature]]" in said("signature = []\n")[1]
 
 
 def test_two_cards_of_one_file_have_ids_of_their_own(tmp_path: Path) -> None:
@@ -354,15 +355,15 @@ def test_any_text_can_be_checked() -> None:
     """Mangled cards give mistakes or a signature whose words can be filled in, never an error."""
     rng = random.Random(1)
     bits = ["'", '"', "'''", "[", "]", "{", "}", "=", "\n", "\\", "(", "*", "(?P<x>", "{}", "\0"]
-    for _ in range(400):
-        text = CARD
+    for number in range(600):
+        text = CARD if number % 3 else several(CARD, CARD)
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(text))
             text = text[:at] + rng.choice(bits) + text[at + rng.choice([0, 1, 20]) :]
-        (card,) = read_cards("c.toml", text.encode())
-        assert card.signature or card.mistakes
-        for words in (card.signature.title, card.signature.means) if card.signature else ():
-            words.format_map(defaultdict(str))
+        for card in read_cards("c.toml", text.encode()):
+            assert card.signature or card.mistakes
+            for words in (card.signature.title, card.signature.means) if card.signature else ():
+                words.format_map(defaultdict(str))
 
 
 def test_a_broken_card_costs_only_itself(

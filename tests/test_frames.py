@@ -10,14 +10,23 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from stack_docs import document
 
 from whyhang.analyzer.model import Process, Record, StackDump
-from whyhang.analyzer.waits import Layer, Place, Scope, WaitKind, place_of, undecided
+from whyhang.analyzer.waits import (
+    Layer,
+    Place,
+    Scope,
+    WaitKind,
+    WaitRule,
+    place_of,
+    undecided,
+)
 from whyhang.analyzer.waits.index import FrameIndex, symbol
 from whyhang.collectors.stacks import pyspy
-from whyhang.signatures.frames import TABLE
+from whyhang.signatures.frames import TABLE, rules
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "frames"
@@ -292,6 +301,45 @@ def test_users_line_is_found() -> None:
 
 
 # --- the table itself ---
+
+
+def test_rules_in_common_tables_are_rules_of_their_own() -> None:
+    """Rows share the fields above them; functions of classes are named with their class."""
+    text = """
+        [[frame]]
+        kind = "cuda-sync"
+        native = true
+        classes = ["a::B", "a::C"]
+        verified = "run"
+        rows = [
+          { functions = ["x", "y"], op = "z" },
+          { functions = ["v"], layer = "mechanism", scope = "maybe" },
+        ]
+    """
+    first, second = rules(text)
+
+    assert first == WaitRule(
+        kind=K.CUDA_SYNC, functions=("a::B::x", "a::B::y", "a::C::x", "a::C::y"),
+        native=True, op="z", verified="run",
+    )  # fmt: skip
+    assert second == WaitRule(
+        kind=K.CUDA_SYNC, functions=("a::B::v", "a::C::v"),
+        native=True, layer=Layer.MECHANISM, scope=Scope.MAYBE, verified="run",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ['kind = "cudasync"', 'kind = "gil"\nlayer = "none"', 'kind = "gil"\nfile_ = "x.py"']
+)
+def test_a_word_that_no_rule_has_is_a_mistake(line: str) -> None:
+    """A misspelt field or value does not become a rule that silently never speaks."""
+    with pytest.raises((KeyError, ValueError, TypeError)):
+        list(rules(f'[[frame]]\n{line}\nfunctions = ["f"]\nverified = "run"\n'))
+
+
+def test_rules_hold_what_their_types_say() -> None:
+    """A number where a text belongs is found here, not in somebody's diagnosis."""
+    assert msgspec.convert(msgspec.to_builtins(TABLE), tuple[WaitRule, ...]) == TABLE
 
 
 def test_every_rule_says_how_it_is_known() -> None:

@@ -24,6 +24,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
 from whyhang.analyzer.signature import Kind, Matcher, Signature
+from whyhang.analyzer.signature_toml import NAMES
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.syntax import hyperscan_form
 
@@ -36,7 +37,6 @@ ALL = signatures.load()
 WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))
 KNOWN = frozenset(category for group in CATEGORIES.values() for category in group)
 FROM_THE_HIT = {"who", "times", "has", "is", "waiting"}
-NAMES = {"rank", "ranks", "pid"}
 UNSUITED = re.compile(r"\(\?(?:[=!>]|<[=!])|[*+?}]\+|\\[1-9]")
 
 
@@ -298,7 +298,7 @@ def test_who_is_blamed_can_be_read() -> None:
         for signature in WITH_LOGS
         for matcher in logs_in(signature.when)
         if matcher.blames is Blames.NAMED
-        and not NAMES & {name for p in matcher.patterns for name in compiled(p).groupindex}
+        and not {*NAMES} & {name for p in matcher.patterns for name in compiled(p).groupindex}
     }
 
     assert nameless == set()

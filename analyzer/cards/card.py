@@ -78,12 +78,12 @@ def read_cards(file: str, data: bytes, *, thorough: bool = False) -> tuple[Card,
         for name in table
         if name != "signature"
     ]
-    found = table["signature"]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    tables = table["signature"]
+    if not (isinstance(tables, list) and tables and all(isinstance(one, dict) for one in tables)):
         return (_spoilt(file, "signature must be tables: [[signature]]", lines["signature",]),)
     cards = [
         _read_card(file, one, _below(lines, ("signature", number)), thorough=thorough)
-        for number, one in enumerate(found)
+        for number, one in enumerate(tables)
     ]
     return (*others, *cards)
 

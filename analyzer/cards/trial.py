@@ -11,14 +11,12 @@ import regex
 from whyhang.analyzer.cards.ordinary import LINES
 from whyhang.analyzer.cards.places import Path
 from whyhang.analyzer.model import Record
+from whyhang.analyzer.signature_toml import NAMES
 from whyhang.collectors.logs.line import Voice, take_apart
 from whyhang.collectors.logs.search import cannot_search
 
 FROM_THE_HIT = ("who", "times")
 """Fields that every report has: whom it is about, and how many lines were found."""
-
-NAMES = ("rank", "ranks", "pid")
-"""Named groups that say whom a line is about."""
 
 SECONDS = 0.2  # that a pattern may take for one line
 MOST_ORDINARY = 4  # of the ordinary lines, more of which a pattern must not find

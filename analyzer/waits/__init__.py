@@ -30,7 +30,6 @@ from whyhang.analyzer.waits.kinds import (
     WaitKind,
     WaitRule,
     last_name,
-    names,
     scope_of,
 )
 from whyhang.analyzer.waits.reading import place, read
@@ -47,7 +46,6 @@ __all__ = [
     "WaitRule",
     "classify",
     "last_name",
-    "names",
     "place_of",
     "places_of",
     "scope_of",

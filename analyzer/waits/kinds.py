@@ -159,8 +159,3 @@ def scope_of(kind: WaitKind) -> Scope:
 def last_name(frame: Frame) -> str:
     """Give the function's own name: Python 3.11+ prints ``Class.method`` and ``f.<locals>.g``."""
     return frame.function if frame.native else frame.function.rpartition(".")[2]
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split a list of function names; tables of rules stay readable that way."""
-    return tuple(text.split())

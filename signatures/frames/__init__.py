@@ -2,7 +2,7 @@
 
 Knowledge about torch, the frameworks on it, Python and the libraries below, in TOML. Each
 ``[[frame]]`` is a ``WaitRule``, which says what its fields mean; ``rows`` holds several that have
-the other fields in common. How sure a rule is, is said in its ``verified``.
+the other fields in common, and ``classes`` says that the functions are methods of each of them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,31 @@ from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule
 
 
-def _rules() -> Iterator[WaitRule]:
-    """Yield all rules: those of one file from its top, files by name."""
-    for file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".toml"):
-            document = tomllib.loads(file.read_text(encoding="utf-8"))
-            for frame in document["frame"]:
-                for row in frame.pop("rows", ({},)):
-                    yield _rule(frame | row)
+def rules(text: str) -> Iterator[WaitRule]:
+    """Yield the rules of a file from its top. Raises what a wrong name, word or type raises."""
+    for frame in tomllib.loads(text)["frame"]:
+        for row in frame.pop("rows", ({},)):
+            yield _rule(**frame, **row)
 
 
-def _rule(fields: dict[str, Any]) -> WaitRule:
-    """Return the rule of these fields. Raises what a wrong name, word or type raises."""
-    kind = WaitKind[fields.pop("kind").replace("-", "_").upper()]
-    layer = Layer(fields.pop("layer", Layer.PURPOSE))
-    scope = Scope(fields.pop("scope")) if "scope" in fields else None
-    functions = tuple(fields.pop("functions"))
-    return WaitRule(kind=kind, layer=layer, scope=scope, functions=functions, **fields)
+def _rule(
+    kind: str, functions: list[str], classes: tuple[str, ...] = (), **fields: Any
+) -> WaitRule:
+    if classes:
+        functions = [f"{name}::{function}" for name in classes for function in functions]
+    if "layer" in fields:
+        fields["layer"] = Layer(fields["layer"])
+    if "scope" in fields:
+        fields["scope"] = Scope(fields["scope"])
+    return WaitRule(
+        kind=WaitKind[kind.replace("-", "_").upper()], functions=tuple(functions), **fields
+    )
 
 
-TABLE: tuple[WaitRule, ...] = tuple(_rules())
+TABLE: tuple[WaitRule, ...] = tuple(
+    rule
+    for file in sorted(files(__name__).iterdir(), key=lambda file: file.name)
+    if file.name.endswith(".toml")
+    for rule in rules(file.read_text(encoding="utf-8"))
+)
+"""All rules, files by name."""

@@ -11,9 +11,8 @@ whyhang cards new             print a complete card with a word on each field
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from whyhang import signatures
@@ -22,8 +21,9 @@ from whyhang.analyzer.cards.clash import settled
 from whyhang.analyzer.cards.load import Known, cards_in, content, known
 from whyhang.analyzer.cards.settings import configuration
 from whyhang.analyzer.cards.template import template
-from whyhang.analyzer.commands import card_folders
+from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.model import Gap
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +34,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="cards to check, or folders of them"
     )
-    card_folders.add_arguments(parser)
+    add_card_folders(parser)
+
+
+def add_card_folders(parser: argparse.ArgumentParser) -> None:
+    """Declare where a command finds cards beside the usual places."""
+    parser.add_argument(
+        "--cards",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="use the cards in this folder, too; may be repeated (see `whyhang cards`)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """List, check or print."""
     if options.action == "new":
-        sys.stdout.write(template(_short(configuration() or Path("~/.config/whyhang"))))
+        sys.stdout.write(template(with_tilde(configuration() or "~/.config/whyhang")))
         return 0
     if options.action == "check":
         return _check(options.files or options.cards)
     in_use = known(options.cards)
     sys.stdout.write(_listing(in_use))
-    card_folders.complain(in_use.gaps)
+    complain(in_use.gaps)
     return 0
+
+
+def complain(gaps: Iterable[Gap]) -> None:
+    """Say on standard error what is wrong with cards."""
+    for gap in gaps:
+        sys.stderr.write(f"whyhang: {gap}\n")
 
 
 def _check(names: Sequence[str]) -> int:
@@ -84,7 +101,7 @@ def _listing(in_use: Known) -> str:
     used = [(card, card.signature) for card in in_use.cards if card.signature is not None]
     if not used:
         home = configuration()
-        place = f" Put cards into {_short(home)}/cards/, or" if home is not None else ""
+        place = f" Put cards into {with_tilde(home)}/cards/, or" if home is not None else ""
         return (
             f"No cards are in use.{place} give their folder with --cards DIR.\n"
             "`whyhang cards new` prints one to start from.\n"
@@ -96,12 +113,5 @@ def _listing(in_use: Known) -> str:
         if card.override:
             marks.append("overrides")
         lines.append(f"{signature.id:<{width}}  {', '.join(marks)}\n")
-        lines.append(f"    {_short(Path(card.file))}\n")
+        lines.append(f"    {with_tilde(card.file)}\n")
     return "".join(lines)
-
-
-def _short(path: Path) -> str:
-    """Write a path as people do: with ~ for their home."""
-    home = os.path.expanduser("~")  # noqa: PTH111 - gives "~" where there is no home
-    text = str(path)
-    return "~" + text[len(home) :] if text.startswith(home + "/") else text

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import card_folders, live, output
+from whyhang.analyzer.commands import live, output
+from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.diagnose import diagnose
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare targets and options."""
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="a PID or a path")
     output.add_arguments(parser)
-    card_folders.add_arguments(parser)
+    add_card_folders(parser)
     live.add_arguments(parser)
     parser.add_argument(
         "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
@@ -92,26 +93,22 @@ def _nothing_to_save(path: str) -> TargetError:
 
 def dumps_left_behind() -> list[str]:
     """Find the recorder dumps where torch writes them, and say so. Raises ``TargetError``."""
-    found = places.left_behind(os.environ)
-    if found is None:
-        named = ", ".join(f"{_home(prefix)}*" for prefix in places.prefixes(os.environ))
+    dumps = places.left_behind(os.environ)
+    if dumps is None:
+        named = ", ".join(f"{output.with_tilde(prefix)}*" for prefix in places.prefixes(os.environ))
         raise TargetError(
             f"nothing to look at: no TARGET was named, and no recorder dumps are at {named}",
             "whyhang PID looks at a job that hangs now, whyhang PATH... at what it left; "
             "whyhang --help says more.",
         )
-    count = len(found.files)
-    older = f"; {found.older} beside them are older, and left out" if found.older else ""
+    count = len(dumps.files)
+    older = f"; {dumps.older} beside them are older, and left out" if dumps.older else ""
+    place, age = output.with_tilde(dumps.prefix), _ago(time.time() - dumps.written_at)
     sys.stderr.write(
         f"whyhang: no TARGET was named; reading {count} recorder dump{'s' * (count != 1)} at "
-        f"{_home(found.prefix)}*, written {_ago(time.time() - found.written_at)}{older}\n"
+        f"{place}*, written {age}{older}\n"
     )
-    return list(found.files)
-
-
-def _home(path: str) -> str:
-    home = os.environ.get("HOME", "").rstrip("/")
-    return "~" + path[len(home) :] if home and path.startswith(f"{home}/") else path
+    return list(dumps.files)
 
 
 def _ago(seconds: float) -> str:

@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import card_folders
+from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.page import is_command
 from whyhang.analyzer.signature import Signature
@@ -22,14 +22,14 @@ WIDTH = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the signature's name."""
     parser.add_argument("signature", nargs="?", help="id of a signature, or a category")
-    card_folders.add_arguments(parser)
+    add_card_folders(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print one signature, those of one category, or the list."""
     knowledge = known(options.cards)
     signatures = knowledge.signatures
-    card_folders.complain(knowledge.gaps)
+    complain(knowledge.gaps)
     if options.signature is None:
         sys.stdout.write(listing(signatures))
         return 0
@@ -60,7 +60,7 @@ def listing(known: tuple[Signature, ...]) -> str:
     for category in sorted(by_category):
         lines.append(category)
         for s in by_category[category]:
-            first = _told(s).partition("\n")[0].rstrip(".")
+            first = _story(s).partition("\n")[0].rstrip(".")
             mark = "" if s.kind.value == "cause" else f" [{s.kind.value}]"
             own = " [your card]" if s.origin else ""
             lines.append(f"  {s.id:<34} {first}{mark}{own}")
@@ -73,7 +73,7 @@ def story(signature: Signature) -> str:
         f"{signature.id}  ({signature.category}, {signature.kind.value})",
         *([f"from the card {signature.origin}"] if signature.origin else []),
         "",
-        _told(signature),
+        _story(signature),
     ]
     if signature.matches:
         parts += ["", "Recognised by lines such as"]
@@ -106,7 +106,7 @@ def _item(text: str) -> str:
     )
 
 
-def _told(signature: Signature) -> str:
+def _story(signature: Signature) -> str:
     """Give the story; a card without one is told in the words of its report, which hold fields."""
     if signature.story:
         return signature.story

@@ -123,10 +123,7 @@ def facts(
             collected += settled(taken, open_questions, readers)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
-                try:
-                    write_bundle(taken.bundle(), _numbered(save, number))
-                except BundleError as error:
-                    unsaved.append(error)
+                unsaved += _save(taken, _numbered(save, number))
     return collected, unsaved
 
 
@@ -147,6 +144,14 @@ def settled(
         unasked.remove(question)
         pids = [case.member(number).pid for number in question.open_for(case)]
         question.take(taken, [pid for pid in pids if pid is not None])
+
+
+def _save(taken: Capture, path: str) -> list[BundleError]:
+    try:
+        write_bundle(taken.bundle(), path)
+    except BundleError as error:
+        return [error]
+    return []
 
 
 def _capture_options(options: argparse.Namespace) -> Options:

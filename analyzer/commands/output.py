@@ -51,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def with_tilde(path: str | Path) -> str:
+    """Write a path as people do: with ~ for their home."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - gives "~" where there is no home
+    text = str(path)
+    return "~" + text[len(home) :] if text.startswith(home + "/") else text
+
+
 def check(options: argparse.Namespace) -> None:
     """Refuse unusable output files before any work is done. Raises ``WhyhangError``."""
     for name in options.output:
@@ -74,7 +81,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
         _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix]))
         for name in options.output
     ]
-    _print(report, options.format)
+    _print(report, options.format or ("terminal" if sys.stdout.isatty() else "markdown"))
     errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {error}\n")
@@ -83,12 +90,13 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     return EXIT_CODES[report.verdict] if options.exit_code else 0
 
 
-def _print(report: Report, named: str | None) -> None:
-    chosen = named or ("terminal" if sys.stdout.isatty() else "markdown")
-    if chosen == "terminal":
-        _print_terminal(report)
+def _print(report: Report, format_: str) -> None:
+    if format_ == "terminal" and (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+        show(report, Console(highlight=False))
+    elif format_ == "terminal":  # what cannot be encoded is spelt: see streams.py
+        sys.stdout.write(_terminal_text(report))
     else:
-        sys.stdout.buffer.write(_render(report, chosen))
+        sys.stdout.buffer.write(_render(report, format_))
     sys.stdout.flush()
 
 
@@ -106,10 +114,10 @@ def _write(path: Path, content: bytes) -> WhyhangError | None:
     return None
 
 
-def _render(report: Report, name: str) -> bytes:
-    if name == "json":
+def _render(report: Report, format_: str) -> bytes:
+    if format_ == "json":
         return to_json(report)
-    if name == "markdown":
+    if format_ == "markdown":
         return render(report).encode()
     return _terminal_text(report).encode()
 
@@ -122,10 +130,3 @@ def _terminal_text(report: Report) -> str:
         Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
     )
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
-
-
-def _print_terminal(report: Report) -> None:
-    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
-        show(report, Console(highlight=False))
-    else:
-        sys.stdout.write(_terminal_text(report))

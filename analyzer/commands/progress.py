@@ -12,22 +12,20 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.meter import Meter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typing_extensions import Self
-
-    _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 PATIENCE = 1.0  # seconds before anything is shown
 EVERY = 0.25  # seconds between two updates
 _END_OF_LINE = b"\x1b[K"
 _WHEEL = "|/-\\"
+_Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 
 class Progress:
@@ -35,14 +33,14 @@ class Progress:
 
     def __init__(self) -> None:
         self.meter = Meter()
-        self._said = ""
+        self._doing = ""
         self._turns = 0
         self._before: _Handler = signal.SIG_DFL
         self._shows = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
         """Tell what is going on now."""
-        self._said = text
+        self._doing = text
 
     def __enter__(self) -> Self:
         if self._shows:
@@ -68,7 +66,7 @@ class Progress:
 
     def _show(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        text = self.meter.words(time.monotonic()) or self._said
+        text = self.meter.words(time.monotonic()) or self._doing
         if not text:
             return
         try:

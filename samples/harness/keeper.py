@@ -67,13 +67,13 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in parents():
         children.setdefault(parent, []).append(pid)
-    found: list[int] = []
+    below: list[int] = []
     queue = [root]
     while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
+        own = children.get(queue.pop(), [])
+        below += own
+        queue += own
+    return below
 
 
 def _become_subreaper() -> None:
@@ -81,7 +81,7 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-class _Brood:
+class _Descendants:
     """The processes below us: what is left of them, and how the launcher ended."""
 
     def __init__(self, launcher: int) -> None:
@@ -124,7 +124,7 @@ def _signal(pids: Iterable[int], *numbers: int) -> None:
                 os.kill(pid, number)
 
 
-def _told_to_end(seconds: float) -> bool:
+def _parent_is_done(seconds: float) -> bool:
     """Wait so long for the parent to close our standard input."""
     readable, _, _ = select.select([sys.stdin], [], [], seconds)
     return bool(readable) and not os.read(sys.stdin.fileno(), 4096)
@@ -136,14 +136,14 @@ def _say(line: str) -> None:
         sys.stdout.flush()
 
 
-def _watch(brood: _Brood, seconds: float) -> None:
+def _watch(kept: _Descendants, seconds: float) -> None:
     """Return when the parent says so, or when the time is up."""
     deadline = time.monotonic() + seconds
-    said = False
-    while time.monotonic() < deadline and not _told_to_end(_POLL):
-        if brood.reap() and not said:
-            said = True  # the parent may still want to read the output: stay
-            _say(f"ended {brood.code}")
+    announced = False
+    while time.monotonic() < deadline and not _parent_is_done(_POLL):
+        if kept.reap() and not announced:
+            announced = True  # the parent may still want to read the output: stay
+            _say(f"ended {kept.code}")
 
 
 def keep(command: list[str], scratch: Path, seconds: float) -> int:
@@ -158,13 +158,13 @@ def keep(command: list[str], scratch: Path, seconds: float) -> int:
         launcher = subprocess.Popen(
             command, stdin=silent, stdout=output, stderr=output, start_new_session=True
         )
-    brood = _Brood(launcher.pid)
+    kept = _Descendants(launcher.pid)
     try:
         _say(f"pid {launcher.pid}")
-        _watch(brood, seconds)
+        _watch(kept, seconds)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        gone = brood.end()
+        gone = kept.end()
         shutil.rmtree(scratch, ignore_errors=True)
     return 0 if gone else 1
 

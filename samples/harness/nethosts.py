@@ -24,7 +24,7 @@ import tempfile
 _MOUNTS, _NAMES, _NETWORK = 0x00020000, 0x04000000, 0x40000000
 
 
-def _apart() -> None:
+def _unshare() -> None:
     """Go into namespaces of our own. Raises ``OSError`` without the right to."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_MOUNTS | _NAMES | _NETWORK):
@@ -40,8 +40,8 @@ def _run(*command: str) -> None:
 
 def _host(number: int, count: int, command: list[str]) -> None:
     """Become one host and run the program on it."""
-    _apart()
-    sys.stdout.write("apart\n")
+    _unshare()
+    sys.stdout.write("unshared\n")
     sys.stdout.flush()
     sys.stdin.readline()  # now the switch has given us our end of a cable
     _run("ip", "address", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
@@ -64,7 +64,7 @@ def main() -> int:
     if sys.argv[1] == "--host":
         _host(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
     count, command = int(sys.argv[1]), sys.argv[2:]
-    _apart()
+    _unshare()
     _run("ip", "link", "add", "switch", "type", "bridge")
     _run("ip", "link", "set", "switch", "up")
     hosts = []

@@ -116,8 +116,8 @@ def samples() -> dict[str, Sample]:
     """
     root = importlib.resources.files("whyhang.samples")
     folders = sorted(Path(str(entry)).resolve() for entry in root.iterdir() if entry.is_dir())
-    found = (read(folder) for folder in folders if (folder / "sample.toml").is_file())
-    return {sample.name: sample for sample in found}
+    described = (read(folder) for folder in folders if (folder / "sample.toml").is_file())
+    return {sample.name: sample for sample in described}
 
 
 def read(folder: Path) -> Sample:
@@ -233,7 +233,7 @@ class Running:
         not there within ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
-        while not self._all_said_ready():
+        while not self._all_ready():
             if self._ended():
                 raise ScenarioError(f"{self.sample.name} ended early", self._tail())
             if time.monotonic() > deadline:
@@ -268,17 +268,17 @@ class Running:
             raise ScenarioError(f"not every process of {self.sample.name} could be ended")
 
     def _launcher_pid(self) -> int:
-        said = "" if self._keeper.stdout is None else self._keeper.stdout.readline()
-        if not said.startswith("pid "):
+        line = "" if self._keeper.stdout is None else self._keeper.stdout.readline()
+        if not line.startswith("pid "):
             raise ScenarioError(f"cannot start {self.command[0]}")
-        return int(said.split()[1])
+        return int(line.split()[1])
 
-    def _all_said_ready(self) -> bool:
+    def _all_ready(self) -> bool:
         return self.output().count(self.sample.ready) >= self.sample.ranks
 
     def _ended(self) -> bool:
-        said = self._keeper.stdout
-        return said is None or bool(select.select([said], [], [], 0)[0])
+        pipe = self._keeper.stdout
+        return pipe is None or bool(select.select([pipe], [], [], 0)[0])
 
     def _tail(self) -> str:
         return "\n".join(self.output().splitlines()[-15:])

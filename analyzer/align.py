@@ -330,18 +330,18 @@ def _meetings(stands: tuple[Stand, ...]) -> tuple[Meeting, ...]:
     found: dict[tuple[str, str, str], list[int]] = {}
     for stand in stands:
         if stand.standing in {Standing.WAITING, Standing.MAYBE} and stand.place is not None:
-            op = stand.place.op or stand.place.says.removeprefix("in ")
+            op = stand.place.op or stand.place.says.call
             key = (stand.place.kind.name, op, _purpose(stand.place))
             found.setdefault(key, []).append(stand.member)
     meetings = []
     for (kind, op, _), members in found.items():
-        places = [stands[member].place for member in members]
-        sites = {_site(place) for place in places if place is not None}
+        places = [place for member in members if (place := stands[member].place) is not None]
+        sites = {_site(place) for place in places}
         meetings.append(
             Meeting(
                 kind=WaitKind[kind],
                 op=op,
-                says=places[0].says if places[0] else op,
+                says=places[0].says,
                 members=tuple(members),
                 sites=tuple(sorted(sites)),
             )
@@ -357,7 +357,7 @@ def _purpose(place: Place) -> str:
     if place.kind is not WaitKind.COLLECTIVE:
         return ""
     inside = "backward" if place.context is WaitKind.BACKWARD else ""
-    return f"{place.says.partition(',')[0]} {inside}"
+    return f"{place.says.call} {inside}"
 
 
 def _site(place: Place) -> str:

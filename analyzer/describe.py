@@ -9,7 +9,7 @@ from whyhang.analyzer.model import Frame, Process, StackDump, few
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence, Location, RankState
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.waits import Place, WaitKind
+from whyhang.analyzer.waits import PROCESS_POOL, Phrase, Place, WaitKind
 from whyhang.analyzer.waits.usercode import is_library, short, user_frame
 
 STATES: dict[Standing, RankState] = {
@@ -96,7 +96,7 @@ def busy_worker(stand: Stand) -> tuple[int, Place] | None:
 
 def waits_for_pool(place: Place) -> bool:
     """Tell whether a place is the wait for a result of a pool of processes."""
-    return place.kind is WaitKind.FUTURE and POOL in place.says
+    return place.kind is WaitKind.FUTURE and PROCESS_POOL in {place.op, place.api}
 
 
 def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
     who = case.names(stand.member for stand in stands) if stands else "nobody"
     place = location_of(case, stands[0]) if stands else None
     others = case.names(affected) if affected else ""
-    call = _call_words(case, affected)
+    calls = _calls(case, affected)
     many = _plural(case, [stand.member for stand in stands])
     return {
         "who": who,
@@ -238,8 +238,8 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, stands),
         "others": others,
-        "call": call,
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_in(call)}"
+        "call": " and ".join(call.call for call in calls) or "their next step",
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_waits(calls)}"
         if affected
         else "",
     }
@@ -247,13 +247,9 @@ def subject_fields(case: Case, stands: list[Stand], affected: Iterable[int]) -> 
 
 def _io(stands: list[Stand]) -> str:
     """Say how the first member does file I/O, where more is known than that it does."""
-    said = stands[0].place.says if stands and stands[0].place is not None else ""
-    return said if said.startswith(("reading", "writing", "opening")) else "in file I/O"
-
-
-def _in(call: str) -> str:
-    """Join a call to "wait": "in all_reduce", "for a key of the store"."""
-    return call.removeprefix("waiting ") if call.startswith("waiting for ") else f"in {call}"
+    place = stands[0].place if stands else None
+    known = place is not None and place.kind is WaitKind.FILE
+    return str(place.says) if place is not None and known else WaitKind.FILE.value
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:
@@ -344,13 +340,12 @@ def _single(members: tuple[int, ...], case: Case) -> bool:
     return len(members) == 1 and case.member(members[0]).copies == 1
 
 
-def _call_words(case: Case, affected: tuple[int, ...]) -> str:
+def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
-    calls = [
-        meeting.says.removeprefix("in ")
-        for meeting in case.picture.meetings
-        if chosen & set(meeting.members)
-    ]
-    if not calls:
-        return "their next step"
-    return calls[0] if len(calls) == 1 else " and ".join(dict.fromkeys(calls[:3]))
+    calls = [m.says for m in case.picture.meetings if chosen & set(m.members)]
+    return list(dict.fromkeys(calls[:3]))
+
+
+def _waits(calls: Sequence[Phrase]) -> str:
+    """Say in what, or for what, ranks wait."""
+    return " and ".join(call.wait for call in calls) or "in their next step"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.waits import SERVES, Layer, Scope, WaitKind, WaitRule, names
+from whyhang.analyzer.waits import Layer, Scope, WaitKind, WaitRule, names
 
 _EXIT = "waiting for its threads at exit"
 _MP = "waiting for another process (multiprocessing)"
@@ -35,6 +35,7 @@ THREADS: tuple[WaitRule, ...] = (
         kind=WaitKind.JOIN,
         functions=("_shutdown",),
         file="threading.py",
+        op="exit",
         says=_EXIT,
         verified="run Python 3.8-3.13; source Python 3.8-3.13",
     ),
@@ -91,7 +92,8 @@ THREADS: tuple[WaitRule, ...] = (
         kind=WaitKind.IDLE,
         functions=("serve_forever",),
         file="socketserver.py",
-        says=SERVES,
+        op="requests",
+        says="waiting for requests",
         verified="source Python 3.8-3.13",
     ),
     WaitRule(
@@ -203,6 +205,7 @@ PROCESSES: tuple[WaitRule, ...] = (
         kind=WaitKind.FUTURE,
         functions=names("get wait next join"),
         file="multiprocessing/pool.py",
+        op="process-pool",
         says="waiting for a result of its process pool",
         scope=Scope.LOCAL,
         verified="run Python 3.8-3.13; source Python 3.8-3.13",
@@ -271,6 +274,7 @@ PROCESSES: tuple[WaitRule, ...] = (
         kind=WaitKind.TEARDOWN,
         functions=names("_exit_function _run_finalizers"),
         file="multiprocessing/util.py",
+        op="exit",
         says="ending its child processes at exit",
         verified="run Python 3.11; source Python 3.8-3.13",
     ),

@@ -30,8 +30,8 @@ class Late(Record):
     kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
     ``worker_in`` asks for a worker of the rank that waits for such a thing of its own process.
-    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
-    part of how the thread that decides was reached, where it is not the main thread.
+    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``op`` is what
+    the rank is in, or its main thread where another one decides.
     """
 
     kinds: tuple[WaitKind, ...] = ()
@@ -39,11 +39,10 @@ class Late(Record):
     states: tuple[Standing, ...] = HELD
     while_in: tuple[WaitKind, ...] = ()
     not_while_in: tuple[WaitKind, ...] = ()
-    says: str = ""
+    op: str = ""
     moves: tuple[Moved, ...] = ()
     worker_in: tuple[WaitKind, ...] = ()
     alone: bool = False
-    through: str = ""
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all roots that stand at the same place."""
@@ -73,9 +72,8 @@ class Late(Record):
             return False
         if self.moves and stand.motion.moved not in self.moves:
             return False
-        if self.says and (stand.place is None or self.says not in stand.place.says):
-            return False
-        if self.through and self.through not in ((stand.place and stand.place.through) or ""):
+        place = stand.place
+        if self.op and (place is None or self.op not in {place.op, place.api, place.main_op}):
             return False
         if self.worker_in and not any(_is_in(place, self.worker_in) for place in stand.children):
             return False
@@ -94,7 +92,7 @@ def late(
     states: tuple[Standing, ...] = HELD,
     while_in: tuple[WaitKind, ...] = (),
     not_while_in: tuple[WaitKind, ...] = (),
-    says: str = "",
+    op: str = "",
     moves: tuple[Moved, ...] = (),
     worker_in: tuple[WaitKind, ...] = (),
     alone: bool = False,
@@ -106,16 +104,16 @@ def late(
         states=states,
         while_in=while_in,
         not_while_in=not_while_in,
-        says=says,
+        op=op,
         moves=moves,
         worker_in=worker_in,
         alone=alone,
     )
 
 
-def blocked_in(*kinds: WaitKind, says: str = "", through: str = "") -> Late:
+def blocked_in(*kinds: WaitKind, op: str = "") -> Late:
     """Ask for ranks blocked so, whether or not anyone is seen waiting for them."""
-    return Late(kinds=kinds, alone=True, says=says, through=through)
+    return Late(kinds=kinds, alone=True, op=op)
 
 
 def _where(stand: Stand) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from whyhang.analyzer.match.stands import waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits import FILE_LOCK, WaitKind
 
 
 class LockOfItsOwn(Record):
@@ -22,7 +22,7 @@ class LockOfItsOwn(Record):
         hits = []
         for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
             stand = case.stands[hit.members[0]]
-            if stand.place is None or stand.place.op == "file-lock":
+            if stand.place is None or stand.place.op == FILE_LOCK:
                 continue
             if _is_shared(stand) and len(hit.members) > 1:
                 continue

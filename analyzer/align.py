@@ -335,18 +335,18 @@ def _meetings(states: tuple[RankState, ...]) -> tuple[Meeting, ...]:
     found: dict[tuple[str, str, str], list[int]] = {}
     for state in states:
         if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
-            op = state.place.op or state.place.says.removeprefix("in ")
+            op = state.place.op or state.place.says.call
             key = (state.place.kind.name, op, _purpose(state.place))
             found.setdefault(key, []).append(state.member)
     meetings = []
     for (kind, op, _), members in found.items():
-        places = [states[member].place for member in members]
-        sites = {_site(place) for place in places if place is not None}
+        places = [place for member in members if (place := states[member].place) is not None]
+        sites = {_site(place) for place in places}
         meetings.append(
             Meeting(
                 kind=WaitKind[kind],
                 op=op,
-                says=places[0].says if places[0] else op,
+                says=places[0].says,
                 members=tuple(members),
                 sites=tuple(sorted(sites)),
             )
@@ -362,7 +362,7 @@ def _purpose(place: Place) -> str:
     if place.kind is not WaitKind.COLLECTIVE:
         return ""
     inside = "backward" if place.context is WaitKind.BACKWARD else ""
-    return f"{place.says.partition(',')[0]} {inside}"
+    return f"{place.says.call} {inside}"
 
 
 def _site(place: Place) -> str:

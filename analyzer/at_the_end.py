@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Job, Member
 from whyhang.analyzer.facts import NoInterpreter
 from whyhang.analyzer.model import Gap
-from whyhang.analyzer.waits import Place, Scope, WaitKind
+from whyhang.analyzer.waits import Place, Scope, WaitKind, phrase
 
 STARTING = 5.0
 """Seconds in which a process may not have begun its interpreter."""
@@ -42,7 +42,7 @@ def place_at_the_end(
     return Place(
         kind=WaitKind.MPI if mpi else WaitKind.TEARDOWN,
         scope=Scope.RANKS if mpi else Scope.MAYBE,
-        says="in MPI_Finalize" if mpi else "shutting down",
+        says=phrase("in MPI_Finalize" if mpi else WaitKind.TEARDOWN.value),
         op="finalize" if mpi else None,
         through="its Python program has ended",
         certain=False,

@@ -27,7 +27,7 @@ from whyhang.analyzer.model import (
 )
 from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
 from whyhang.analyzer.motion import Motion
-from whyhang.analyzer.waits import Place, WaitKind
+from whyhang.analyzer.waits import Phrase, Place, WaitKind
 
 
 class Child(Record):
@@ -181,7 +181,7 @@ class Meeting(Record):
 
     kind: WaitKind
     op: str
-    says: str
+    says: Phrase
     members: tuple[int, ...]
     sites: tuple[str, ...]
 

@@ -11,7 +11,7 @@ from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.ras_lines import WORDS
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.waits import Place, WaitKind
+from whyhang.analyzer.waits import PROCESS_POOL, Phrase, Place, WaitKind
 from whyhang.analyzer.waits.usercode import is_library, short, user_frame
 
 STATES: dict[Status, RankStateName] = {
@@ -125,7 +125,7 @@ def busy_worker(state: RankState) -> tuple[int, Place] | None:
 
 def waits_for_pool(place: Place) -> bool:
     """Tell whether a place is the wait for a result of a pool of processes."""
-    return place.kind is WaitKind.FUTURE and POOL in place.says
+    return place.kind is WaitKind.FUTURE and PROCESS_POOL in {place.op, place.api}
 
 
 def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     who = case.names(state.member for state in states) if states else "nobody"
     place = location_of(case, states[0]) if states else None
     others = case.names(affected) if affected else ""
-    call = _call_words(case, affected)
+    calls = _calls(case, affected)
     many = _plural(case, [state.member for state in states])
     return {
         "who": who,
@@ -274,8 +274,8 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
         "others": others,
-        "call": call,
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_in(call)}"
+        "call": " and ".join(call.call for call in calls) or "their next step",
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_waits(calls)}"
         if affected
         else "",
     }
@@ -283,13 +283,9 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
 
 def _io(states: list[RankState]) -> str:
     """Say how the first member does file I/O, where more is known than that it does."""
-    said = states[0].place.says if states and states[0].place is not None else ""
-    return said if said.startswith(("reading", "writing", "opening")) else "in file I/O"
-
-
-def _in(call: str) -> str:
-    """Join a call to "wait": "in all_reduce", "for a key of the store"."""
-    return call.removeprefix("waiting ") if call.startswith("waiting for ") else f"in {call}"
+    place = states[0].place if states else None
+    known = place is not None and place.kind is WaitKind.FILE
+    return str(place.says) if place is not None and known else WaitKind.FILE.value
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:
@@ -380,13 +376,12 @@ def _single(members: tuple[int, ...], case: Case) -> bool:
     return len(members) == 1 and case.member(members[0]).copies == 1
 
 
-def _call_words(case: Case, affected: tuple[int, ...]) -> str:
+def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
-    calls = [
-        meeting.says.removeprefix("in ")
-        for meeting in case.graph.meetings
-        if chosen & set(meeting.members)
-    ]
-    if not calls:
-        return "their next step"
-    return calls[0] if len(calls) == 1 else " and ".join(dict.fromkeys(calls[:3]))
+    calls = [m.says for m in case.graph.meetings if chosen & set(m.members)]
+    return list(dict.fromkeys(calls[:3]))
+
+
+def _waits(calls: Sequence[Phrase]) -> str:
+    """Say in what, or for what, ranks wait."""
+    return " and ".join(call.wait for call in calls) or "in their next step"

@@ -11,9 +11,7 @@ import posixpath
 
 from whyhang.analyzer.case import Job, Member
 from whyhang.analyzer.model import LockWait, replace
-from whyhang.analyzer.waits import LineText, Place, WaitKind, WaitRule, place_of
-
-FILE_LOCK = "file-lock"
+from whyhang.analyzer.waits import FILE_LOCK, LineText, Place, WaitKind, WaitRule, place_of
 
 
 def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> Job:

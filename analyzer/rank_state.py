@@ -20,7 +20,7 @@ from whyhang.analyzer.ledger.compare import family
 from whyhang.analyzer.ledger.records import Spot
 from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who, replace
 from whyhang.analyzer.ras_lines import ras_states
-from whyhang.analyzer.waits import Place, Scope, WaitKind
+from whyhang.analyzer.waits import Place, Scope, WaitKind, phrase
 from whyhang.analyzer.waits.usercode import is_library
 
 NOT_WAITING = {
@@ -79,15 +79,19 @@ def _completed(
     if end is not None and end.op is not None:
         user = end.user if end.user is not None and not is_library(end.user) else None
         place = Place(
-            kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=f"in {end.op}", op=end.op, user=user
+            kind=WaitKind.COLLECTIVE,
+            scope=Scope.RANKS,
+            says=phrase(f"in {end.op}"),
+            op=end.op,
+            user=user,
         )
         return replace(state, status=Status.WAITING, place=place)
     if end is not None and end.signal == signal.SIGTERM and given_up and spot is None:
         says = "at work until the launcher ended it"
-        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
     if spot is not None:
-        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=str(spot), certain=False)
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(spot)), certain=False)
         return replace(state, status=Status.RUNNING, place=place, spot=spot)
     return state
 
@@ -103,7 +107,7 @@ def _place_of(spot: Spot) -> Place:
     return Place(
         kind=kind,
         scope=Scope.RANKS,
-        says=f"in {call.op}" if call is not None and call.op else "in a collective",
+        says=phrase(f"in {call.op}" if call is not None and call.op else "in a collective"),
         op=call.op if call is not None else None,
         user=spot.site,
     )

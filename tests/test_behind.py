@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from test_waits import STARTED, dump, process, thread
 
-from whyhang.analyzer.waits import Scope, WaitKind, place_of
-from whyhang.analyzer.waits.behind import POOL_BLOCKED
+from whyhang.analyzer.waits import BLOCKED_POOL, EXIT, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
 FUTURE = (
@@ -25,7 +24,7 @@ def test_a_pool_whose_threads_all_wait_for_its_tasks() -> None:
     ]
     found = place_of(dump(main, *inner), process(), TABLE)
 
-    assert (found.kind, found.scope, found.says) == (WaitKind.FUTURE, Scope.LOCAL, POOL_BLOCKED)
+    assert (found.kind, found.scope, found.op) == (WaitKind.FUTURE, Scope.LOCAL, BLOCKED_POOL)
     assert found.user is not None
     assert found.user.function == "load_shard"
 
@@ -36,7 +35,7 @@ def test_a_pool_with_an_idle_thread_can_run_its_tasks() -> None:
     inner = thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=11)
     idle = thread(*IDLE_WORKER, tid=12)
 
-    assert place_of(dump(main, inner, idle), process(), TABLE).says != POOL_BLOCKED
+    assert place_of(dump(main, inner, idle), process(), TABLE).op != BLOCKED_POOL
 
 
 def test_a_future_of_a_pool_of_processes_is_no_task_of_the_threads() -> None:
@@ -45,7 +44,7 @@ def test_a_future_of_a_pool_of_processes_is_no_task_of_the_threads() -> None:
     inner = thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=11)
     manager = thread("run (concurrent/futures/process.py:349)", *STARTED, tid=12)
 
-    assert place_of(dump(main, inner, manager), process(), TABLE).says != POOL_BLOCKED
+    assert place_of(dump(main, inner, manager), process(), TABLE).op != BLOCKED_POOL
 
 
 def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
@@ -79,4 +78,4 @@ def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:
 
     assert found.user is not None
     assert found.user.function == "consume"
-    assert "at exit" in (found.through or "")
+    assert found.main_op == EXIT

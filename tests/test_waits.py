@@ -88,7 +88,7 @@ def test_collective_under_the_users_line() -> None:
     found = place(f"all_reduce ({C10D}:3252)", "step (train.py:29)", "<module> (train.py:40)")
     assert (found.kind, found.scope, found.op) == (WaitKind.COLLECTIVE, Scope.RANKS, "all_reduce")
     assert found.user == stack("step (train.py:29)")[0]
-    assert (found.says, found.certain) == ("in all_reduce", True)
+    assert (str(found.says), found.certain) == ("in all_reduce", True)
 
 
 def test_unqualified_names_of_old_pythons() -> None:
@@ -106,7 +106,7 @@ def test_unqualified_names_of_old_pythons() -> None:
 def test_object_collective_keeps_both_names() -> None:
     """all_gather_object runs all_gather; the report says the one, the ledger needs the other."""
     found = place(f"all_gather ({C10D}:1)", f"all_gather_object ({C10D}:2)", "f (train.py:3)")
-    assert (found.op, found.api, found.says) == (
+    assert (found.op, found.api, str(found.says)) == (
         "all_gather",
         "all_gather_object",
         "in all_gather_object",
@@ -269,7 +269,7 @@ def test_ddps_reduction_in_backward() -> None:
         "train (train.py:5)",
     )
     assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "all_reduce")
-    assert found.says == "in DDP's gradient all_reduce"
+    assert str(found.says) == "in DDP's gradient all_reduce"
 
 
 def test_setting_nccl_up_inside_a_collective() -> None:
@@ -283,7 +283,7 @@ def test_setting_nccl_up_inside_a_collective() -> None:
         "f (train.py:3)",
     )
     assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "broadcast")
-    assert found.says == "in broadcast, setting up an NCCL communicator"
+    assert str(found.says) == "in broadcast, setting up an NCCL communicator"
 
 
 def test_waiting_for_the_gpu_inside_barrier_is_the_barrier() -> None:

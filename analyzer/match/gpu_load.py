@@ -331,7 +331,7 @@ def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
         fields={
             "gpus": names(devices),
             "load": loads(devices),
-            "where": f" while all ranks stand in {meetings[0].says.removeprefix('in ')}"
+            "where": f" while all ranks stand in {meetings[0].says.call}"
             if len(meetings) == 1
             else "",
         },

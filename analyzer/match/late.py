@@ -33,9 +33,9 @@ class Late(Record):
     kinds out. ``states`` limits it to these standings. ``while_in`` limits it to jobs whose
     waiting ranks are in these kinds of operation, ``not_while_in`` is the opposite.
     ``worker_in`` asks for a worker of the rank that waits for such a thing of its own process.
-    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``through`` is a
-    part of how the thread that decides was reached, where it is not the main thread. ``recorded``
-    also takes what records say of ranks that have not joined a call.
+    ``alone`` also takes ranks stuck so while nobody is seen waiting for them. ``op`` is what
+    the rank is in, or its main thread where another one decides. ``recorded`` also takes what
+    records say of ranks that have not joined a call.
     """
 
     kinds: tuple[WaitKind, ...] = ()
@@ -43,11 +43,10 @@ class Late(Record):
     states: tuple[Status, ...] = HELD
     while_in: tuple[WaitKind, ...] = ()
     not_while_in: tuple[WaitKind, ...] = ()
-    says: str = ""
+    op: str = ""
     moves: tuple[Moved, ...] = ()
     worker_in: tuple[WaitKind, ...] = ()
     alone: bool = False
-    through: str = ""
     recorded: tuple[Verdict, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
@@ -87,9 +86,8 @@ class Late(Record):
             return False
         if self.moves and state.motion.moved not in self.moves:
             return False
-        if self.says and (state.place is None or self.says not in state.place.says):
-            return False
-        if self.through and self.through not in ((state.place and state.place.through) or ""):
+        place = state.place
+        if self.op and (place is None or self.op not in {place.op, place.api, place.main_op}):
             return False
         if self.worker_in and not any(_is_in(place, self.worker_in) for place in state.children):
             return False
@@ -108,7 +106,7 @@ def late(
     states: tuple[Status, ...] = HELD,
     while_in: tuple[WaitKind, ...] = (),
     not_while_in: tuple[WaitKind, ...] = (),
-    says: str = "",
+    op: str = "",
     moves: tuple[Moved, ...] = (),
     worker_in: tuple[WaitKind, ...] = (),
     alone: bool = False,
@@ -121,7 +119,7 @@ def late(
         states=states,
         while_in=while_in,
         not_while_in=not_while_in,
-        says=says,
+        op=op,
         moves=moves,
         worker_in=worker_in,
         alone=alone,
@@ -129,9 +127,9 @@ def late(
     )
 
 
-def blocked_in(*kinds: WaitKind, says: str = "", through: str = "") -> Late:
+def blocked_in(*kinds: WaitKind, op: str = "") -> Late:
     """Ask for ranks blocked so, whether or not anyone is seen waiting for them."""
-    return Late(kinds=kinds, alone=True, says=says, through=through)
+    return Late(kinds=kinds, alone=True, op=op)
 
 
 def _where(state: RankState) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.waits import FILE_LOCK, WaitKind
 
 
 class LockOfItsOwn(Record):
@@ -22,7 +22,7 @@ class LockOfItsOwn(Record):
         hits = []
         for hit in late(WaitKind.LOCK, WaitKind.GIL, alone=True)(case):
             state = case.states[hit.members[0]]
-            if state.place is None or state.place.op == "file-lock":
+            if state.place is None or state.place.op == FILE_LOCK:
                 continue
             if _is_shared(state) and len(hit.members) > 1:
                 continue

@@ -8,7 +8,7 @@ from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import SERVES, WaitKind
+from whyhang.analyzer.waits import REQUESTS, WaitKind
 from whyhang.analyzer.waits.usercode import user_frame
 
 _FROM_ONE = {"broadcast", "scatter", "recv"}
@@ -49,7 +49,7 @@ def serves() -> Serves:
 def _waits_for_requests(case: Case, state: RankState) -> bool:
     """Tell a rank in the loop of a server, none of whose threads is at work for a request."""
     place, dumps = state.place, case.member(state.member).dumps
-    if place is None or place.kind is not WaitKind.IDLE or place.says != SERVES or not dumps:
+    if place is None or place.kind is not WaitKind.IDLE or place.op != REQUESTS or not dumps:
         return False
     main = main_thread(dumps[-1])
     return not any(user_frame(t.frames) for t in dumps[-1].threads if t is not main)

@@ -70,7 +70,7 @@ def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(
-        f"{case.names(m.members)} in {m.says.removeprefix('in ') if same else m.op}" + _at_sites(m)
+        f"{case.names(m.members)} in {m.says.call if same else m.op}" + _at_sites(m)
         for m in (fewest, *others)
     )
     # More than two operations, or point-to-point among them, is what pipelines and

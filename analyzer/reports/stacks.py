@@ -62,7 +62,7 @@ def _workers(case: Case) -> tuple[StackGroup, ...]:
             frames = _above(thread, place.user)
             key = tuple(normal(frame) for frame in frames)
             groups[key].append((member, child.pid))
-            shown.setdefault(key, (frames, place.says))
+            shown.setdefault(key, (frames, str(place.says)))
     return tuple(
         StackGroup(
             ranks=tuple(sorted({m.rank for m, _ in found if m.rank is not None})),

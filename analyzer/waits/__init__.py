@@ -22,30 +22,42 @@ from whyhang.analyzer.roles import main_thread
 from whyhang.analyzer.waits.behind import look_behind
 from whyhang.analyzer.waits.index import index_of
 from whyhang.analyzer.waits.kinds import (
+    BLOCKED_POOL,
+    EXIT,
+    FILE_LOCK,
+    PROCESS_POOL,
+    REQUESTS,
     SCOPES,
-    SERVES,
     Layer,
+    Phrase,
     Place,
     Scope,
     WaitKind,
     WaitRule,
     last_name,
+    phrase,
     scope_of,
 )
 from whyhang.analyzer.waits.reading import place, read
 from whyhang.analyzer.waits.threads import LineText, thread_place
 
 __all__ = [
+    "BLOCKED_POOL",
+    "EXIT",
+    "FILE_LOCK",
+    "PROCESS_POOL",
+    "REQUESTS",
     "SCOPES",
-    "SERVES",
     "Layer",
     "LineText",
+    "Phrase",
     "Place",
     "Scope",
     "WaitKind",
     "WaitRule",
     "classify",
     "last_name",
+    "phrase",
     "place_of",
     "places_of",
     "scope_of",

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.model import Process, StackDump, Thread, replace
 from whyhang.analyzer.waits.index import FrameIndex
-from whyhang.analyzer.waits.kinds import SERVES, Place, Scope, WaitKind, last_name
+from whyhang.analyzer.waits.kinds import (
+    BLOCKED_POOL,
+    REQUESTS,
+    Manner,
+    Place,
+    Scope,
+    WaitKind,
+    last_name,
+    phrase,
+)
 from whyhang.analyzer.waits.threads import LineText, thread_place
 
 # Kinds of wait that another thread of the process may be behind.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
 # A thread in one of these waits itself: it is not what holds the main thread up.
 _AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
-POOL_BLOCKED = "waiting for a task of a pool whose threads all wait for such tasks"
-
 WAITS_FOR_RANKS = 4
 """The score of a thread that is in a collective; others that may be waited for have less."""
 
@@ -44,7 +51,7 @@ def look_behind(
     if found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
         found = _follow(found, main, dump, process, index, line_text)
     if found.through is None and (
-        found.says == SERVES or (found.frame is not None and found.frame.file.endswith(_RPC))
+        found.op == REQUESTS or (found.frame is not None and found.frame.file.endswith(_RPC))
     ):
         found = _served(found, main, dump, process, index, line_text)
     return found if found.through is not None else _with_gil_holder(found, main, dump)
@@ -67,7 +74,7 @@ def _with_gil_holder(found: Place, main: Thread, dump: StackDump) -> Place:
             found,
             kind=WaitKind.GIL,
             scope=Scope.LOCAL,
-            says=WaitKind.GIL.value,
+            says=phrase(WaitKind.GIL.value),
             certain=False,
             through=f"{through} while it sleeps",
         )
@@ -103,6 +110,7 @@ def _follow(
         user=chosen.user or found.user,
         certain=chosen.certain and alike and named,
         through=_through(found, chosen),
+        main_op=found.api or found.op,
     )
 
 
@@ -113,8 +121,8 @@ def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
 
 def _through(found: Place, chosen: Place) -> str:
     name = chosen.thread or (str(chosen.tid) if chosen.tid else "")
-    does = found.says.replace("waiting", "waits", 1)
-    does = does if does.startswith("waits") else f"is {does}"
+    waits = found.says.manner is Manner.WAITING
+    does = f"waits {found.says.wait}" if waits else f"is {found.says}"
     return f'on thread "{name}" while the main thread {does}'
 
 
@@ -156,7 +164,8 @@ def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Pla
     pool = [p for t, p in zip(threads, places, strict=True) if _runs_in_pool(t)]
     if not pool or any(p.kind is not WaitKind.FUTURE or p.user is None for p in pool):
         return None
-    return replace(pool[0], scope=Scope.LOCAL, says=POOL_BLOCKED)
+    says = phrase("waiting for a task of a pool whose threads all wait for such tasks")
+    return replace(pool[0], scope=Scope.LOCAL, says=says, op=BLOCKED_POOL)
 
 
 def _served(

@@ -11,7 +11,7 @@ import functools
 import re
 
 from whyhang.analyzer.model import Record
-from whyhang.analyzer.waits.kinds import Scope, WaitKind, scope_of
+from whyhang.analyzer.waits.kinds import FILE_LOCK, PIPE, Scope, WaitKind, scope_of
 
 
 class Guess(Record):
@@ -30,6 +30,7 @@ class _Kernel(Record):
     kind: WaitKind
     says: str
     scope: Scope
+    op: str | None = None
     firm: bool = False
 
 
@@ -63,6 +64,7 @@ _WCHAN: tuple[_Kernel, ...] = (
         ),
         kind=WaitKind.LOCK,
         says="waiting for a file lock",
+        op=FILE_LOCK,
         scope=_LOCAL,
         firm=True,
     ),
@@ -145,12 +147,14 @@ _WCHAN: tuple[_Kernel, ...] = (
         names=("pipe_read", "anon_pipe_read", "fifo_pipe_read", "pipe_wait"),
         kind=WaitKind.POLL,
         says="reading from a pipe",
+        op=PIPE,
         scope=_LOCAL,
     ),
     _Kernel(
         names=("wait_for_partner",),
         kind=WaitKind.FILE,
         says="opening a named pipe whose other end nobody has open",
+        op=PIPE,
         scope=_LOCAL,
         firm=True,
     ),
@@ -158,6 +162,7 @@ _WCHAN: tuple[_Kernel, ...] = (
         names=("pipe_write", "anon_pipe_write", "fifo_pipe_write"),
         kind=WaitKind.POLL,
         says="writing to a full pipe",
+        op=PIPE,
         scope=_LOCAL,
     ),
     _Kernel(
@@ -235,7 +240,7 @@ _LINES: tuple[_Line, ...] = (
         pattern=r"\b(?:flock|lockf)\(",
         kind=WaitKind.LOCK,
         says="waiting for a file lock",
-        op="file-lock",
+        op=FILE_LOCK,
     ),
     _Line(
         pattern=r"\.acquire\(|\bwith\b[^#]*[lL]ock\b|\bwith\b[^#]*_(?:mutex|sem|rlock)\b",
@@ -309,7 +314,7 @@ def from_kernel(wchan: str | None) -> Guess | None:
                 kind=entry.kind,
                 says=entry.says,
                 scope=entry.scope,
-                op="file-lock" if entry.kind is WaitKind.LOCK else None,
+                op=entry.op,
                 mechanism=wchan,
                 firm=entry.firm,
             )

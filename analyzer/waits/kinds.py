@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from whyhang.analyzer.model import Frame, Record
+from whyhang.analyzer.model import Frame, Record, replace
 
 
 class Scope(enum.Enum):
@@ -73,8 +73,51 @@ SCOPES: dict[WaitKind, Scope] = {
 """Scope of each kind; what is not named here is LOCAL."""
 
 
-SERVES = "waiting for requests"
-"""What a rule says of the loop of a server."""
+FILE_LOCK = "file-lock"
+PROCESS_POOL = "process-pool"
+BLOCKED_POOL = "blocked-pool"  # all of its threads wait for a task of their own pool
+REQUESTS = "requests"
+EXIT = "exit"
+PIPE = "pipe"
+"""What a rule or a guess has as its ``op`` where a wait is for such a thing."""
+
+
+class Manner(enum.Enum):
+    """The word that a phrase begins with."""
+
+    IN = "in"
+    WAITING = "waiting"
+    DOING = ""
+
+
+class Phrase(Record):
+    """What a thread does, in words that follow "is": "in all_reduce", "waiting for the GPU"."""
+
+    manner: Manner
+    text: str
+    aside: str = ""
+
+    def __str__(self) -> str:
+        words = f"{self.manner.value} {self.text}".lstrip()
+        return f"{words}, {self.aside}" if self.aside else words
+
+    @property
+    def call(self) -> str:
+        """The words that follow "stands in"."""
+        return str(replace(self, manner=Manner.DOING) if self.manner is Manner.IN else self)
+
+    @property
+    def wait(self) -> str:
+        """The words that follow "waits"."""
+        return self.text if self.manner is Manner.WAITING else f"in {self.call}"
+
+
+def phrase(words: str) -> Phrase:
+    """Make a phrase of the words that a rule has."""
+    first, _, rest = words.partition(" ")
+    if rest and first in {Manner.IN.value, Manner.WAITING.value}:
+        return Phrase(manner=Manner(first), text=rest)
+    return Phrase(manner=Manner.DOING, text=words)
 
 
 class Layer(enum.Enum):
@@ -94,7 +137,8 @@ class WaitRule(Record):
     and glibc's ``__GI_`` left out; one that ends in ``*`` is a prefix. ``file`` is the tail of
     the path ("torch/distributed/distributed_c10d.py") or, with a slash at its end, a folder
     ("requests/"); empty for any file. For native frames it is a part of the library's name.
-    ``op`` is the operation in torch's lower-case name; "=" means: the function's own name.
+    ``op`` is the operation in torch's lower-case name; "=" means: the function's own name. Of
+    waits that are no operation it is the name by which they are asked for ("file-lock").
     ``says`` is the phrase for reports. ``scope`` is given where it differs from that of the
     kind; MAYBE on a mechanism makes the place an uncertain one. ``verified`` says how the rule
     is known: "run 2.13" (seen on a real stack of that torch version), "run Python 3.8-3.13" or
@@ -117,8 +161,8 @@ class WaitRule(Record):
 class Place(Record):
     """Where a thread stands and what it waits for.
 
-    ``says`` is a phrase that follows a rank's name: "in all_reduce", "waiting for its
-    DataLoader workers". ``op`` is the operation that the process group runs, in torch's
+    ``says`` is what it does, in words: "in all_reduce", "waiting for its DataLoader workers".
+    ``op`` is the operation that the process group runs, in torch's
     lower-case name, ``api`` the outermost call it was reached by where that has another name
     (``all_gather_object`` runs ``all_gather``). ``context`` is the larger piece of work around
     it ("inside the dataset", "saving a checkpoint") with its phrase. ``mechanism`` says how the
@@ -126,16 +170,17 @@ class Place(Record):
     to point at: the innermost in the user's own code. ``certain`` is False where the kernel's
     state or a line of source had to be guessed from. ``native``: the stack had native frames.
     ``stopped``: the process is stopped by a signal or traced, whatever its stack says.
-    ``through`` tells how the thread was reached where it is not the main thread.
+    ``through`` tells how the thread was reached where it is not the main thread, ``main_op`` what
+    the main thread is in then.
     """
 
     kind: WaitKind
     scope: Scope
-    says: str
+    says: Phrase
     op: str | None = None
     api: str | None = None
     context: WaitKind | None = None
-    context_says: str | None = None
+    context_says: Phrase | None = None
     mechanism: str | None = None
     frame: Frame | None = None
     user: Frame | None = None
@@ -145,10 +190,11 @@ class Place(Record):
     native: bool = False
     stopped: bool = False
     through: str | None = None
+    main_op: str | None = None
 
     def __str__(self) -> str:
-        parts = [self.says, self.context_says, self.through]
-        return ", ".join(part for part in dict.fromkeys(parts) if part)
+        parts = [str(part) for part in (self.says, self.context_says, self.through) if part]
+        return ", ".join(dict.fromkeys(parts))
 
 
 def scope_of(kind: WaitKind) -> Scope:

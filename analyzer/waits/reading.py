@@ -17,11 +17,14 @@ from whyhang.analyzer.waits.guesses import Guess
 from whyhang.analyzer.waits.index import FrameIndex, symbol
 from whyhang.analyzer.waits.kinds import (
     Layer,
+    Manner,
+    Phrase,
     Place,
     Scope,
     WaitKind,
     WaitRule,
     last_name,
+    phrase,
     scope_of,
 )
 from whyhang.analyzer.waits.usercode import Origin, origin, user_frame
@@ -187,11 +190,11 @@ def _op(match: Match) -> str | None:
     return match.rule.op
 
 
-def _phrase(match: Match) -> str:
+def _phrase(match: Match) -> Phrase:
     if match.rule.says is not None:
-        return match.rule.says
+        return phrase(match.rule.says)
     op = _op(match)
-    return f"in {op}" if op is not None else match.rule.kind.value
+    return phrase(match.rule.kind.value) if op is None else Phrase(manner=Manner.IN, text=op)
 
 
 def place(reading: Reading, guess: Guess | None, running: str) -> Place:
@@ -209,7 +212,7 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
         found = Place(
             kind=guess.kind,
             scope=guess.scope,
-            says=guess.says,
+            says=phrase(guess.says),
             op=guess.op,
             mechanism=guess.mechanism,
             frame=reading.top,
@@ -245,14 +248,14 @@ def _place_of_purpose(reading: Reading, decided: Match) -> Place:
     if inits and kind is WaitKind.NCCL_INIT and decided.frame.native:
         says = _phrase(inits[0])  # the innermost knows what of it takes so long
     elif inits and kind is not WaitKind.NCCL_INIT:
-        says += f", {_phrase(inits[0])}"
+        says = replace(says, aside=str(_phrase(inits[0])))
     return Place(
         kind=kind,
         scope=decided.rule.scope or scope_of(kind),
         says=says,
         op=op,
         api=api if api != op else None,
-        mechanism=_phrase(reading.mechanism) if reading.mechanism else None,
+        mechanism=str(_phrase(reading.mechanism)) if reading.mechanism else None,
         frame=decided.frame,
     )
 
@@ -280,7 +283,7 @@ def _place_of_mechanism(mechanism: Match) -> Place:
         scope=mechanism.rule.scope or scope_of(kind),
         says=_phrase(mechanism),
         op=_op(mechanism),
-        mechanism=_phrase(mechanism),
+        mechanism=str(_phrase(mechanism)),
         frame=mechanism.frame,
         certain=_is_firm(mechanism),
     )
@@ -289,10 +292,11 @@ def _place_of_mechanism(mechanism: Match) -> Place:
 def _bare_place(reading: Reading, running: str) -> Place:
     """Place a thread of which nothing but its being on or off the CPU is known."""
     kind, scope = WaitKind.WORK, Scope.MAYBE
-    says = "in its own code" if reading.in_user else "in library code"
+    where = "its own code" if reading.in_user else "library code"
+    says = f"in {where}"
     if running == "R":
         scope = Scope.WORK
-        says = f"running {says.removeprefix('in ')}"
+        says = f"running {where}"
     elif running == "N" and reading.in_user:
         # Waits for the GPU and for MPI burn CPU without the GIL, and so does any tensor operation.
         says = "running native code called from its own code"
@@ -304,7 +308,7 @@ def _bare_place(reading: Reading, running: str) -> Place:
         says = "waiting in native code"
     elif reading.top is None:
         says = "at a place that its stack does not tell"
-    return Place(kind=kind, scope=scope, says=says, frame=reading.top, certain=False)
+    return Place(kind=kind, scope=scope, says=phrase(says), frame=reading.top, certain=False)
 
 
 def _in_context(found: Place, reading: Reading) -> Place:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from whyhang.analyzer.model import Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.waits.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.waits.index import FrameIndex
-from whyhang.analyzer.waits.kinds import Place, Scope, WaitKind
+from whyhang.analyzer.waits.kinds import PIPE, Place, Scope, WaitKind, phrase
 from whyhang.analyzer.waits.reading import Reading, place, read
 
 LineText = Callable[[Frame], str | None]
@@ -31,7 +31,7 @@ def thread_place(
     found = place(reading, guess, running)
     if found.kind is WaitKind.FILE and running == "R":
         # Reading modules or files while on the CPU is work, not a wait for storage.
-        says = "running library code"
+        says = phrase("running library code")
         found = replace(found, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
     return replace(found, thread=thread.name, tid=thread.tid)
 
@@ -72,13 +72,8 @@ def _guess(
         return kernel
     text = line_text(reading.top) if line_text and reading.top and reading.in_user else None
     line = from_line(text, running=running == "R") if text else None
-    if (
-        line is not None
-        and line.kind is WaitKind.FILE
-        and kernel is not None
-        and "pipe" in kernel.says
-    ):
-        return replace(line, says=kernel.says)
+    if line is not None and line.kind is WaitKind.FILE and kernel is not None and kernel.op == PIPE:
+        return replace(line, says=kernel.says, op=kernel.op)
     if line is not None:
         return line
     if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, process):

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
     title="Every thread of a pool of {who} waits for a task of the same pool at {where}{waiting}",
-    when=late(WaitKind.FUTURE, says="whose threads all wait", alone=True),
+    when=late(WaitKind.FUTURE, op="blocked-pool", alone=True),
     means=(
         "{who} {has} a pool whose threads all wait for the result of another task{at}. No thread "
         "is left that could run it."

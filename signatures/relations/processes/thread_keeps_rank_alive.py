@@ -5,17 +5,14 @@ uploader whose queue never closes, a pool that was not shut down. The other rank
 wait for this one in their last call.
 """
 
-from whyhang.analyzer.match import Kind, Signature, blocked_in, either
+from whyhang.analyzer.match import Kind, Signature, blocked_in
 
 SIGNATURE = Signature(
     id="thread-keeps-rank-alive",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
     title="{who} cannot end: {does}{at}",
-    when=either(
-        blocked_in(through="at exit"),
-        blocked_in(says="at exit"),
-    ),
+    when=blocked_in(op="exit"),
     means=(
         "The main program of {who} is through; the interpreter waits for a thread that is not a "
         "daemon and does not end{at}."

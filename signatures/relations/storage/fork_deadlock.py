@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     title="{who} {gets} no {batch}: a {helper} waits for a lock copied by fork{at}{waiting}",
     when=either(
         late(WaitKind.DATALOADER, worker_in=(WaitKind.LOCK,), alone=True),
-        late(WaitKind.FUTURE, says="process pool", worker_in=(WaitKind.LOCK,), alone=True),
+        late(WaitKind.FUTURE, op="process-pool", worker_in=(WaitKind.LOCK,), alone=True),
     ),
     means=(
         "The worker of {who} waits for a lock{at}. The thread that holds it lived in the parent "

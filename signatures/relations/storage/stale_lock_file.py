@@ -5,17 +5,14 @@ process that was killed leaves the file behind (or another rank holds it for eve
 next one waits in acquire without a limit.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, either, late
+from whyhang.analyzer.match import Kind, Signature, WaitKind, late
 
 SIGNATURE = Signature(
     id="stale-lock-file",
     category="stale-lock-file",
     kind=Kind.CAUSE,
     title="{who} {waits} for a lock file at {where}{waiting}",
-    when=either(
-        late(WaitKind.LOCK, says="lock file", alone=True),
-        late(WaitKind.LOCK, says="file lock", alone=True),
-    ),
+    when=late(WaitKind.LOCK, op="file-lock", alone=True),
     means="{who} {waits} to acquire a lock file ({where}) that its holder does not release.",
     confidence=0.92,
     remedies=(

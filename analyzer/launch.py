@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.case import Child
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.model_meeting import Agent
+from whyhang.analyzer.sockets import tcp_sockets
 
 DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}
 """Where agents meet if nobody says: torch.distributed.run, c10d_rendezvous_backend.py."""
@@ -36,8 +37,6 @@ _WANTED_NAMES = """
     master_addr master_port num_processes standalone
 """
 _WANTED = frozenset(_WANTED_NAMES.split())
-_LISTEN = re.compile(r"tcp \S+:(\d+) listen")
-_HELD = re.compile(r"tcp (\S+):(\d+) -> (\S+):(\d+) established(?: x(\d+))?")
 
 
 class Plan(Record):
@@ -159,9 +158,10 @@ def _reached(process: Process, plan: Plan) -> bool | None:
     port = (plan.endpoint() or "").rpartition(":")[2]
     if not port.isdecimal() or not process.descriptors:
         return None
-    held = [_HELD.match(text) for text in process.descriptors]
-    return any(port in _LISTEN.findall(text) for text in process.descriptors) or any(
-        m is not None and m.group(4) == port for m in held
+    return any(
+        (s.state == "listen" and s.own.port == int(port))
+        or (s.state == "established" and s.peer is not None and s.peer.port == int(port))
+        for s in tcp_sockets(process)
     )
 
 
@@ -175,7 +175,6 @@ def _joined(process: Process, plan: Plan) -> int | None:
     if plan.backend() != "static" or endpoint is None:
         return None
     port = endpoint.rpartition(":")[2]
-    listens = any(port in _LISTEN.findall(text) for text in process.descriptors)
-    held = [_HELD.match(text) for text in process.descriptors]
-    served = [int(m.group(5) or 1) for m in held if m is not None and m.group(2) == port]
-    return sum(served) if listens else None
+    own = [s for s in tcp_sockets(process) if str(s.own.port) == port]
+    served = [s.count for s in own if s.state == "established"]
+    return sum(served) if any(s.state == "listen" for s in own) else None

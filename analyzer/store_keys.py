@@ -86,6 +86,11 @@ class Round(Record):
     waiting: tuple[str, ...] = ()
     spare: tuple[str, ...] = ()
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of the nodes."""
+        return tuple(node.partition(" ")[0] for node in self.nodes)
+
 
 def round_of(view: StoreView, run_id: str) -> Round | None:
     """Give the state of the rendezvous of this name, or None where the store holds none."""

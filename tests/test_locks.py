@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,22 +63,30 @@ def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("syscall", "path"),
+    ("call", "link", "path"),
     [
-        ("flock(5: /cache/.lock)", "/cache/.lock"),
-        ("futex", None),
-        ("flock(5: pipe)", None),
-        (None, None),
+        ("flock", "/cache/.lock", "/cache/.lock"),
+        ("futex", "/cache/.lock", None),
+        ("flock", "pipe:[7]", None),
+        ("flock", None, None),
+        (None, None, None),
     ],
 )
 def test_the_file_is_named_where_the_system_call_tells(
-    syscall: str | None, path: str | None
+    tmp_path: Path, call: str | None, link: str | None, path: str | None
 ) -> None:
     """Only a lock call on an open file names the file."""
-    found = with_path(LockWait(holder_pid=1), syscall)
+    fake = FakeProc(tmp_path)
+    fake.add(7, 1, "python train.py")
+    (tmp_path / "7/fd").mkdir(exist_ok=True)
+    if link is not None:
+        (tmp_path / "7/fd/5").symlink_to(link)
+    numbers = {"x86_64": {"flock": 73, "futex": 202}, "aarch64": {"flock": 32, "futex": 98}}
+    if call is not None:
+        number = numbers[os.uname().machine][call]
+        (tmp_path / "7/syscall").write_text(f"{number} 0x5 0x2 0x0 0x0 0x0 0x0 0x7ff 0x7f")
 
-    assert found is not None
-    assert found.path == path
+    assert with_path(LockWait(holder_pid=1), fake.host().proc, 7).path == path
 
 
 def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:

@@ -197,10 +197,12 @@ def _with_history(base: Finding, meeting: Meeting, waiting: int) -> Finding:
         found = shift(history_of(meeting.table.standings[rank]), usual)
         if found is not None and found.verdict is not Verdict.EXTRA:
             missed = refer(meeting.table, found.missed)
+            shift_says = words.shifted(base.culprits, found, missed, site_of(found.missed))
             return replace(
                 base,
                 verdict=found.verdict,
-                says=words.shifted(base.culprits, found, missed, site_of(found.missed)),
+                says=f"{shift_says}: {words.AGREE}",
+                shift_says=shift_says,
                 missed=missed,
                 site=site_of(found.missed) or base.site,
             )

@@ -59,7 +59,8 @@ class Finding(Record):
     cycle, below the program). ``call`` is where it shows, ``waiting`` the ranks inside it,
     ``affected`` all who wait in the end. ``sides`` are what the ranks called, the majority
     first; ``field`` is what differs ("op", "size", "dtype"). ``missed`` is the call that was
-    skipped, was one too many, or that a culprit did last before it fell behind; ``site`` is the
+    skipped, was one too many, or that a culprit did last before it fell behind, ``shift_says`` the
+    clause of ``says`` that tells which of these; ``site`` is the
     culprit's own code line for that. ``quotes`` are the records it rests on. ``parts`` splits a
     verdict that several ranks earned in several calls. ``by_history``: the ranks were even, and
     the culprit is the one that left its own habit. ``unrecorded``: the culprit may stand in a
@@ -80,6 +81,7 @@ class Finding(Record):
     by_history: bool = False
     unrecorded: bool = False
     missed: CallRef | None = None
+    shift_says: str = ""
     site: Frame | None = None
     waiting_site: Frame | None = None
     cycle: Cycle | None = None

@@ -169,9 +169,11 @@ def _with_history(finding: Finding, meeting: Meeting, sides: Sequence[Side], odd
     if found is None or found.seq > meeting.seq:
         return finding
     missed = refer(meeting.table, found.missed)
+    shift_says = words.shifted(finding.culprits, found, missed, site_of(found.missed))
     return replace(
         finding,
         verdict=found.verdict,
-        says=words.shifted(finding.culprits, found, missed, site_of(found.missed)),
+        says=f"{shift_says}: {words.AGREE}",
+        shift_says=shift_says,
         missed=missed,
     )

@@ -137,9 +137,10 @@ def shifted(culprits: Sequence[int], found: Shift, missed: CallRef, site: Frame 
         Verdict.ORDER: "made its calls in another order, beginning at",
     }[found.verdict]
     more = f" and {found.calls - 1} more" if found.calls > 1 else ""
-    return (
-        f"{_start(culprits)} {what} {missed}{at(site)}{more}: the calls after it agree if shifted"
-    )
+    return f"{_start(culprits)} {what} {missed}{at(site)}{more}"
+
+
+AGREE = "the calls after it agree if shifted"
 
 
 def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:

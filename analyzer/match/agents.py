@@ -56,7 +56,7 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         for local in range(first.per_node or 0)
         if first.per_node is not None
     )
-    there = [node.partition(" ")[0] for node in state.nodes] if state is not None else []
+    there = state.hosts if state is not None else ()
     hosts = other_hosts(
         [*(a.who.host for a in agents), *there, *(name.partition(".")[0] for name in there)],
         _launchers_environ(case),

@@ -19,7 +19,6 @@ from whyhang.analyzer.waits.usercode import short
 MAX_SOURCES = 6
 MAX_CALLS = 3
 """Calls that a title names where ranks hold up several."""
-SHIFTED = {Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER}
 """Mismatches of which the records before tell how they came about."""
 
 
@@ -253,10 +252,8 @@ def _sides(finding: Finding) -> str:
     )
     if one:
         sides += f", at {sites.pop()}"
-    if finding.verdict not in SHIFTED:
-        return sides
-    how_they_parted = finding.says.partition(": the calls after")[0]
-    return f"{how_they_parted[:1].lower()}{how_they_parted[1:]}; {sides}"
+    shift = finding.shift_says
+    return f"{shift[:1].lower()}{shift[1:]}; {sides}" if shift else sides
 
 
 def _site(frame: Frame | None) -> str:

@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.match.starting import At
 from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.sockets import tcp_sockets
 from whyhang.analyzer.store_keys import clients, joined
 
 SAYS = {
@@ -115,7 +116,7 @@ def knocking(case: Case, away: Sequence[At]) -> list[Evidence]:
     for at in away[:3]:
         member = case.member(at.member)
         for process in member.processes:
-            lines = [text for text in process.descriptors if text.endswith(" syn-sent")]
+            lines = [str(s) for s in tcp_sockets(process) if s.state == "syn-sent"]
             if lines:
                 found.append(
                     Evidence(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from whyhang.analyzer.case import Case
@@ -10,10 +9,8 @@ from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.sockets import Socket, tcp_sockets
 from whyhang.analyzer.waits import WaitKind
-
-_LISTEN = re.compile(r"tcp \S+:(\d+) listen")
-_TO = re.compile(r"tcp \S+ -> (\S+):(\d+) (established|syn-sent)")
 
 
 class NotConnected(Record):
@@ -34,7 +31,9 @@ class NotConnected(Record):
         if not away or len(away) >= len(waiting) - len(away):
             return ()
         there = tuple(n for n in waiting if n not in away)
-        knocks = sorted({f"{a}:{p}" for n in away for a, p in _knocks(sockets[n])})
+        knocks = sorted(
+            {str(s.peer) for n in away for s in sockets[n] or () if s.state == "syn-sent"}
+        )
         fields = subject_fields(case, [case.states[n] for n in away], there)
         fields["store"] = f"port {port}"
         fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
@@ -57,41 +56,35 @@ def not_connected() -> NotConnected:
     return NotConnected()
 
 
-def _sockets(case: Case, number: int) -> tuple[str, ...] | None:
+def _sockets(case: Case, number: int) -> tuple[Socket, ...] | None:
     """Give the sockets of a member as its process record lists them, or None without a record."""
     processes = case.member(number).processes
-    return processes[-1].descriptors if processes else None
+    return tcp_sockets(processes[-1]) if processes else None
 
 
-def _store_port(all_sockets: list[tuple[str, ...] | None]) -> str | None:
-    listened = {p for one in all_sockets for text in one or () for p in _LISTEN.findall(text)}
+def _store_port(all_sockets: list[tuple[Socket, ...] | None]) -> int | None:
+    every = [socket for one in all_sockets for socket in one or ()]
+    listened = {socket.own.port for socket in every if socket.state == "listen"}
     reached = Counter(
-        port
-        for one in all_sockets
-        for text in one or ()
-        for _, port, state in _TO.findall(text)
-        if state == "established" and port in listened
+        socket.peer.port
+        for socket in every
+        if socket.state == "established" and socket.peer and socket.peer.port in listened
     )
     return reached.most_common(1)[0][0] if reached else None
 
 
-def _reaches(sockets: tuple[str, ...] | None, port: str) -> bool:
+def _reaches(sockets: tuple[Socket, ...] | None, port: int) -> bool:
     return any(
-        port in _LISTEN.findall(text)
-        or any(p == port and state == "established" for _, p, state in _TO.findall(text))
-        for text in sockets or ()
+        (socket.state == "listen" and socket.own.port == port)
+        or (socket.state == "established" and socket.peer and socket.peer.port == port)
+        for socket in sockets or ()
     )
-
-
-def _knocks(sockets: tuple[str, ...] | None) -> list[tuple[str, str]]:
-    found = [hit for text in sockets or () for hit in _TO.findall(text)]
-    return [(address, port) for address, port, state in found if state == "syn-sent"]
 
 
 def _shown(case: Case, number: int) -> Evidence:
     member = case.member(number)
     process = member.processes[-1]
-    tcp = [text for text in process.descriptors if text.startswith("tcp ")]
+    tcp = [str(socket) for socket in tcp_sockets(process)]
     return Evidence(
         source=process.source.file,
         line=process.source.line,

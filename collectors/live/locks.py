@@ -13,8 +13,10 @@ from whyhang.analyzer.model import LockWait, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.descriptors import links_of
 from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.syscalls import parse_syscall
 
-_CALLS = ("flock(", "fcntl(")
+_CALLS = {"flock", "fcntl"}
 
 
 def waits(host: Host) -> dict[int, LockWait]:
@@ -68,12 +70,13 @@ def parse(data: bytes) -> dict[int, int]:
     return found
 
 
-def with_path(wait: LockWait | None, syscall: str | None) -> LockWait | None:
-    """Name the file, where the system call of the main thread tells: "flock(5: /a.lock)"."""
-    if wait is None or syscall is None or not syscall.startswith(_CALLS):
+def with_path(wait: LockWait, proc: Proc, pid: int) -> LockWait:
+    """Name the file, where the main thread is in a system call that locks one."""
+    call = parse_syscall((proc.bytes_of(f"{pid}/syscall") or b"").decode(errors="replace"))
+    if call is None or call[0] not in _CALLS:
         return wait
-    path = syscall.partition(": ")[2].rstrip(")")
-    return replace(wait, path=path) if path.startswith("/") else wait
+    path = proc.link_of(f"{pid}/fd/{call[1]}") or ""
+    return replace(wait, path=redact(path)) if path.startswith("/") else wait
 
 
 def _command(host: Host, pid: int) -> str:

@@ -32,12 +32,13 @@ from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.processes import describe, observe, who
 from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.syscalls import parse_syscall
 from whyhang.collectors.stacks import pyspy
 
 STOPPED = frozenset({"T", "t"})
 ENDED = frozenset({"Z", "X", "x"})
 
-_WRITES = ("write(", "writev(", "sendto(", "sendmsg(")
+_WRITES = {"write", "writev", "sendto", "sendmsg"}
 _WRITING = frozenset(
     {"pipe_write", "anon_pipe_write", "sk_stream_wait_memory", "sock_alloc_send_pskb"}
 )
@@ -159,7 +160,7 @@ class Look(Plan):
 
     def _whole(self, pid: int) -> Process:
         """Join what stays the same of a process with what this look saw of it."""
-        now = self.processes[pid]
+        now, lock = self.processes[pid], self._locks.get(pid)
         return replace(
             self._describe(pid),
             look=now.look,
@@ -169,7 +170,7 @@ class Look(Plan):
             thread_count=now.thread_count,
             threads=now.threads,
             tracer_pid=now.tracer_pid,
-            lock=locks.with_path(self._locks.get(pid), _main_syscall(now)),
+            lock=lock and locks.with_path(lock, self._proc, pid),
             holds=self._held.get(pid, ()),
             positions=positions(self._proc, pid) if self._members[pid].role is Role.RANK else {},
             before=now.before,
@@ -234,15 +235,15 @@ class Look(Plan):
         Of another thread than the main one only where no thread runs: what runs cannot be read
         well without a pause.
         """
-        if not _writes(process.threads):
-            return False
         pid = process.who.pid or 0
-        call = self._proc.bytes_of(f"{pid}/syscall")
+        call = self._proc.bytes_of(f"{pid}/syscall") or b""
+        syscall = parse_syscall(call.decode(errors="replace"))
+        in_write = syscall is not None and syscall[0] in _WRITES
+        if not _waits_to_write(process.threads, in_write=in_write):
+            return False
         time.sleep(0.02)
-        now = self._proc.threads(pid)
-        same = call == self._proc.bytes_of(f"{pid}/syscall")
-        main = process.threads[0].syscall if same else None
-        if not now or not _writes((replace(now[0], syscall=main), *now[1:])):
+        in_write = in_write and call == self._proc.bytes_of(f"{pid}/syscall")
+        if not _waits_to_write(self._proc.threads(pid), in_write=in_write):
             return False
         self.touched.append(
             f"read the stacks of process {process.who.pid} without pausing it: it is blocked in a "
@@ -328,18 +329,14 @@ def in_turn(pids: list[int], look: int) -> list[int]:
     return [*pids[first:], *pids[:first]]
 
 
-def _writes(threads: tuple[ThreadState, ...]) -> bool:
-    """Tell whether a thread waits until it may write on."""
+def _waits_to_write(threads: tuple[ThreadState, ...], *, in_write: bool) -> bool:
+    """Tell whether a thread waits until it may write on; ``in_write``: the main thread writes."""
     if not threads:
         return False
-    if threads[0].state == "S" and (threads[0].syscall or "").startswith(_WRITES):
+    if threads[0].state == "S" and in_write:
         return True
     at_rest = all(thread.state != "R" for thread in threads)
     return at_rest and any(thread.wchan in _WRITING for thread in threads)
-
-
-def _main_syscall(process: Process) -> str | None:
-    return process.threads[0].syscall if process.threads else None
 
 
 def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.model import Process, Record, Role
+from whyhang.analyzer.sockets import tcp_sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
 
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
-_WILDCARD = re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
+_WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound to
 _OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
 
 
@@ -108,5 +109,6 @@ def _own_port(process: Process) -> int | None:
     threads = {thread.name for thread in process.threads}
     if not any(name.startswith("pt_tcpstore") for name in threads):
         return None
-    ports = {port for text in process.descriptors for port in _WILDCARD.findall(text)}
-    return int(ports.pop()) if len(ports) == 1 and "pt_workerserver" not in threads else None
+    sockets = [s for s in tcp_sockets(process) if s.state == "listen"]
+    ports = {s.own.port for s in sockets if s.own.host in _WILDCARDS}
+    return ports.pop() if len(ports) == 1 and "pt_workerserver" not in threads else None

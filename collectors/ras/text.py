@@ -93,7 +93,9 @@ class _Parser:
         self.blocks: dict[int, _Block] = {}
         self.lost: list[Lost] = []
         self.block: _Block | None = None
-        self.what = ""  # the state of what is listed
+        self.what = ""  # the heading or state under which ranks or processes are listed
+        self.status: str | None = None  # told above of ranks that are listed without one
+        self.error: str | None = None
         self.part = ""  # of the report: "summary", "communicators", "errors", "warnings"
         self.timeouts = 0
         self.timeouts_line: int | None = None
@@ -102,7 +104,8 @@ class _Parser:
     def line(self, number: int, text: str) -> None:
         word = text.strip()
         if word.startswith(("Job summary", "Communicators...", "Errors", "Warnings")):
-            self.part, self.block, self.what = word.split()[0].rstrip(".").lower(), None, ""
+            self.part = word.split()[0].rstrip(".").lower()
+            self.block, self.what, self.status, self.error = None, "", None, None
         elif self.part in {"errors", "warnings"}:
             self._trouble(number, text, word)
         elif told := _VERSION.search(text):
@@ -137,7 +140,7 @@ class _Parser:
         key = int(told[3], 16)
         if key not in self.blocks:
             self.blocks[key] = _Block(key, self.sizes.get(int(told[1])), number)
-        self.block, self.what = self.blocks[key], told[4]
+        self.block, self.what, self.status, self.error = self.blocks[key], told[4], None, None
         self.block.op = None
 
     def _of_block(self, block: _Block, number: int, text: str) -> None:
@@ -165,16 +168,16 @@ class _Parser:
             block.add(replace(one, state=STATUS.get(status[1], "")))
         elif error := _REPORTED.search(what):
             block.add(replace(one, error=error[1]))
-        elif not what and self.what == "INCOMPLETE":
+        elif not what and self.what == "INCOMPLETE" and self.status is None and self.error is None:
             block.add(replace(one, state=UNRESPONSIVE))
         elif not what:  # it belongs to the line with the number of ranks above
             self._listed(block, one)
 
     def _listed(self, block: _Block, one: Member) -> None:
-        if self.what.startswith("error "):
-            one = replace(one, error=self.what.removeprefix("error "))
-        elif self.what.startswith("status "):
-            one = replace(one, state=STATUS.get(self.what.removeprefix("status "), ""))
+        if self.error is not None:
+            one = replace(one, error=self.error)
+        elif self.status is not None:
+            one = replace(one, state=STATUS.get(self.status, ""))
         elif block.op is not None and block.counted:
             last = block.counted[-1]
             block.counted[-1] = replace(last, ranks=(*last.ranks, one))
@@ -184,9 +187,9 @@ class _Parser:
         if launched := _LAUNCHED.search(what):
             block.counted.append(_counted(block, launched, size, number, ()))
         elif status := _STATUS.search(what):
-            self.what = f"status {status[1]}"
+            self.status, self.error = status[1], None
         elif error := _REPORTED.search(what):
-            self.what = f"error {error[1]}"
+            self.status, self.error = None, error[1]
 
 
 def _counted(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.at_the_end import gaps_beside, place_at_the_end, without_interpreter
-from whyhang.analyzer.backstage import place_backstage
 from whyhang.analyzer.case import (
     Case,
     Child,
@@ -21,21 +19,22 @@ from whyhang.analyzer.case import (
     WaitGraph,
     lock_holder,
 )
-from whyhang.analyzer.ends import ends_of
-from whyhang.analyzer.facts import RasReport
-from whyhang.analyzer.graph import CallRef, Wait
-from whyhang.analyzer.lately import since_it_stands, since_the_last_death
-from whyhang.analyzer.launch import agents_of
-from whyhang.analyzer.ledger import judge
-from whyhang.analyzer.ledger.book import COUNTERS
-from whyhang.analyzer.model import Excerpt, Frame, Track, replace
-from whyhang.analyzer.motion import SPINNING, Motion, Moved, motion, python_frames
-from whyhang.analyzer.polled_locks import with_polled_locks
-from whyhang.analyzer.rank_state import completed, records_of
-from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.steps import IN_STEP, progress, standing_by_place
-from whyhang.analyzer.waits import LineText, Place, WaitKind, WaitRule, place_of
-from whyhang.analyzer.waits.usercode import is_library, short
+from whyhang.analyzer.collectives import judge
+from whyhang.analyzer.collectives.book import COUNTERS
+from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.facts import Excerpt, Frame, RasReport, Track, replace
+from whyhang.analyzer.job.launch import agents_of
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
+from whyhang.analyzer.rank_state.ends import ends_of
+from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
+from whyhang.analyzer.rank_state.other_threads import place_backstage
+from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
+from whyhang.analyzer.rank_state.progress import IN_STEP, progress, standing_by_place
+from whyhang.analyzer.rank_state.recent import since_it_stands, since_the_last_death
+from whyhang.analyzer.rank_state.records import completed, records_of
+from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
+from whyhang.analyzer.stacks.usercode import is_library, short
 
 STOPPED_STATES = {"T", "t"}
 DEAD_STATES = {"Z", "X", "x"}

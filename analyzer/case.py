@@ -5,29 +5,32 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from whyhang.analyzer.ends import End
-from whyhang.analyzer.facts import S, Statement
-from whyhang.analyzer.gpus import Devices
-from whyhang.analyzer.ledger import LedgerReport, Spot
-from whyhang.analyzer.model import (
+from whyhang.analyzer.collectives import LedgerReport, Spot
+from whyhang.analyzer.facts import (
+    Agent,
     Excerpt,
     Exit,
+    FileView,
     Gap,
     Group,
     LogLine,
     Process,
     Record,
     Role,
+    S,
     Source,
     StackDump,
+    Statement,
+    StoreView,
     Track,
     Trust,
     Who,
     few,
 )
-from whyhang.analyzer.model_meeting import Agent, FileView, StoreView
-from whyhang.analyzer.motion import Motion
-from whyhang.analyzer.waits import Phrase, Place, WaitKind
+from whyhang.analyzer.job.devices import Devices
+from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.motion import Motion
+from whyhang.analyzer.stacks import Phrase, Place, WaitKind
 
 
 class Child(Record):

@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, Library, Setting, Variable
-from whyhang.analyzer.model import Record, Source, few
+from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, few
 
 _FEW = 3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol
 
-from whyhang.analyzer.model import Fact, Record, Source, Who
+from whyhang.analyzer.facts import Fact, Record, Source, Who
 
 HEAD_BYTES = 256 * 1024
 

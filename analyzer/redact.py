@@ -24,7 +24,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 BLANK = "[redacted]"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 SCHEMA_VERSION: Literal[1] = 1
 

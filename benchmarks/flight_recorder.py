@@ -259,8 +259,8 @@ def _run_reader(folder: Path) -> Outcome:
 
 def _read(folder: str) -> int:
     """Read dumps and judge them in this process, without anything else of whyhang."""
-    from whyhang.analyzer.ledger import judge  # noqa: PLC0415
-    from whyhang.analyzer.model import Track  # noqa: PLC0415
+    from whyhang.analyzer.collectives import judge  # noqa: PLC0415
+    from whyhang.analyzer.facts import Track  # noqa: PLC0415
     from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
     from whyhang.collectors.files import naming  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415

@@ -33,8 +33,8 @@ print(gpus, taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 OURS = """
 import json, sys, time, resource
 from whyhang.analyzer.align import align
-from whyhang.analyzer.diagnose import diagnose
-from whyhang.analyzer.identify import identify
+from whyhang.analyzer.findings.diagnose import diagnose
+from whyhang.analyzer.job.identify import identify
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read
 from whyhang.signatures import load

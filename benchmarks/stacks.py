@@ -117,7 +117,7 @@ READ = """
 import sys
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read
-from whyhang.analyzer.model import StackDump
+from whyhang.analyzer.facts import StackDump
 facts = list(read([sys.argv[1]], readers=READERS))
 print(sum(isinstance(fact, StackDump) for fact in facts), len(facts))
 """

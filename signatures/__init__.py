@@ -12,10 +12,10 @@ import pkgutil
 from collections.abc import Iterator
 from importlib.resources import files
 
-from whyhang.analyzer.model import replace
-from whyhang.analyzer.signature import Signature
-from whyhang.analyzer.signature_toml import signature_of
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.findings.signature_toml import signature_of
+from whyhang.analyzer.findings.toml import tomllib
 from whyhang.signatures import relations
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import golden
 import pytest
 
-from whyhang.analyzer import diagnose as _diagnosis
+from whyhang.analyzer.findings import diagnose as _diagnosis
 
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from whyhang.analyzer.model import Fact, Gap, Track
+from whyhang.analyzer.facts import Fact, Gap, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming
 from whyhang.collectors.flight_recorder.reader import FlightRecorder

@@ -21,9 +21,9 @@ except ImportError:
 
 with atheris.instrument_imports(include=["whyhang"]):
     from whyhang import signatures
-    from whyhang.analyzer.ledger import judge
+    from whyhang.analyzer.collectives import judge
+    from whyhang.analyzer.facts import Gap, Track
     from whyhang.analyzer.match.log import patterns_of
-    from whyhang.analyzer.model import Gap, Track
     from whyhang.analyzer.reading import HEAD_BYTES, Document
     from whyhang.collectors import READERS
     from whyhang.collectors.files.naming import from_path

@@ -11,8 +11,7 @@ import io
 import zlib
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Fact, Gap, Who
-from whyhang.analyzer.model_gpu import Gpu
+from whyhang.analyzer.facts import Fact, Gap, Gpu, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.gpu.nvml import NvmlReader

@@ -10,8 +10,8 @@ from typing import TypeVar
 from small_jobs import report_of
 
 from whyhang import signatures
+from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import NOBODY, Fact, LogLine, Trust, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.analyzer.report import Report
 from whyhang.collectors.files.naming import from_path

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.diagnose import diagnose
-from whyhang.analyzer.identify import identify
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Counters,
     Fact,
     Frame,
@@ -20,6 +18,8 @@ from whyhang.analyzer.model import (
     Trust,
     Who,
 )
+from whyhang.analyzer.findings.diagnose import diagnose
+from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.report import Report
 from whyhang.signatures import load
 from whyhang.signatures.frames import TABLE

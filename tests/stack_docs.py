@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 
-from whyhang.analyzer.model import Fact, Frame, Gap, StackDump, Who
+from whyhang.analyzer.facts import Fact, Frame, Gap, StackDump, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
 from whyhang.collectors.files import naming
 

@@ -8,8 +8,8 @@ import pickle
 import pytest
 from fr_docs import entry, header, open_entry, pickled, status, tracks
 
-from whyhang.analyzer.ledger import Verdict, judge
-from whyhang.analyzer.model import CallState, Track
+from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.facts import CallState, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming
 from whyhang.collectors.flight_recorder.reader import FlightRecorder

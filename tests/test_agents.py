@@ -9,12 +9,11 @@ from log_docs import of, read_log
 from small_jobs import frames
 
 from whyhang.analyzer.align import align
-from whyhang.analyzer.diagnose import diagnose
-from whyhang.analyzer.hosts import expand, host_of, other_hosts
-from whyhang.analyzer.identify import identify
-from whyhang.analyzer.launch import plan_of
-from whyhang.analyzer.model import Fact, Process, Role, Source, StackDump, Thread, Trust, Who
-from whyhang.analyzer.model_meeting import Agent
+from whyhang.analyzer.facts import Agent, Fact, Process, Role, Source, StackDump, Thread, Trust, Who
+from whyhang.analyzer.findings.diagnose import diagnose
+from whyhang.analyzer.job.hosts import expand, host_of, other_hosts
+from whyhang.analyzer.job.identify import identify
+from whyhang.analyzer.job.launch import plan_of
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.rendezvous import readable
 from whyhang.signatures import load

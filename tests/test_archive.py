@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.model import Gap
+from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.archive import Item, Limits, Store
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, case_of, dump, process, report_of
 
-from whyhang.analyzer.facts import NoInterpreter
-from whyhang.analyzer.model import Fact, Gap, Source, Who, replace
+from whyhang.analyzer.facts import Fact, Gap, NoInterpreter, Source, Who, replace
 from whyhang.collectors.stacks.pyspy import lacks_interpreter
 
 

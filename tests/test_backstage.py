@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_jobs import dump, frames, process, report_of
 
-from whyhang.analyzer.model import Fact, Thread, ThreadState, replace
+from whyhang.analyzer.facts import Fact, Thread, ThreadState, replace
 
 LOOKS_ON = """
 main (train.py:50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_waits import STARTED, dump, process, thread
 
-from whyhang.analyzer.waits import BLOCKED_POOL, EXIT, Scope, WaitKind, place_of
+from whyhang.analyzer.stacks import BLOCKED_POOL, EXIT, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
 FUTURE = (

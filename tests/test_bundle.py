@@ -15,27 +15,25 @@ from hypothesis import strategies as st
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import (
     Address,
+    Counters,
     DriverSilence,
+    Excerpt,
+    Fact,
+    Gap,
     InitArguments,
     Library,
     LoopCounter,
     NearLimit,
     NoInterpreter,
-    Setting,
-    Statement,
-    WorldSize,
-)
-from whyhang.analyzer.model import (
-    Counters,
-    Excerpt,
-    Fact,
-    Gap,
     Process,
     Role,
+    Setting,
     Source,
+    Statement,
     ThreadState,
     Trust,
     Who,
+    WorldSize,
     replace,
 )
 from whyhang.analyzer.reading import Document

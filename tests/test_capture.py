@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import WorldSize
-from whyhang.analyzer.model import Excerpt, Fact, Gap, Process, Role
+from whyhang.analyzer.facts import Excerpt, Fact, Gap, Process, Role, WorldSize
 from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
 from whyhang.collectors.live import commands, release
 from whyhang.collectors.live.capture import Capture, Options, capture, spread

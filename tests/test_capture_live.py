@@ -16,8 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.analyzer.facts import Setting, WorldSize
-from whyhang.analyzer.model import Excerpt, Fact, Process, Role, StackDump, Trust
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    Process,
+    Role,
+    Setting,
+    StackDump,
+    Trust,
+    WorldSize,
+)
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import documents_of, write_bundle
 from whyhang.collectors.files.folder import read, read_documents

@@ -17,8 +17,8 @@ from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cards.places import places
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.cli import main
+from whyhang.analyzer.findings.signature_toml import FIELDS, signature_of
 from whyhang.analyzer.match.log import Blames, Log
-from whyhang.analyzer.signature_toml import FIELDS, signature_of
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,8 +7,7 @@ import json
 import pytest
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.facts import LoopCounter
-from whyhang.analyzer.model import Fact, Source, Who
+from whyhang.analyzer.facts import Fact, LoopCounter, Source, Who
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.counters import read_counters
 

@@ -17,7 +17,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.model import Excerpt, Fact, Frame, Process, Role, Source, Who, replace
+from whyhang.analyzer.facts import Excerpt, Fact, Frame, Process, Role, Source, Who, replace
 from whyhang.analyzer.report import Finding
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stack_docs import dumps, facts, functions
 
-from whyhang.analyzer.model import Gap, StackDump, Trust
+from whyhang.analyzer.facts import Gap, StackDump, Trust
 from whyhang.collectors.stacks import faulthandler
 
 READER = faulthandler.READER

@@ -11,9 +11,7 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 
-from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.model import Fact, Source, Who, replace
-from whyhang.analyzer.model_meeting import FileView
+from whyhang.analyzer.facts import Address, Fact, FileView, InitArguments, Source, Who, replace
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live import file_store
 from whyhang.collectors.live.file_store import FileReading, entries_of, file_views

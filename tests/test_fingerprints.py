@@ -11,8 +11,17 @@ import pytest
 from log_docs import read_log
 from small_jobs import report_of
 
-from whyhang.analyzer.facts import Library, Setting, SettingName
-from whyhang.analyzer.model import Fact, Process, Role, Source, Trust, Who
+from whyhang.analyzer.facts import (
+    Fact,
+    Library,
+    Process,
+    Role,
+    Setting,
+    SettingName,
+    Source,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live import libraries
 from whyhang.collectors.live.host import Host

@@ -27,9 +27,8 @@ from fr_docs import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.facts import Setting, UnsafeDump
-from whyhang.analyzer.ledger import Verdict, judge
-from whyhang.analyzer.model import Call, CallState, Group, Track, Trust
+from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.facts import Call, CallState, Group, Setting, Track, Trust, UnsafeDump
 from whyhang.collectors.flight_recorder import builder as fr_builder
 from whyhang.collectors.flight_recorder import torch_dump as fr_torch
 from whyhang.collectors.flight_recorder import unpickle as fr_pickle

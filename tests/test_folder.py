@@ -11,7 +11,7 @@ import msgspec
 import zstandard
 from stack_docs import document
 
-from whyhang.analyzer.model import Fact, Gap, StackDump, Trust
+from whyhang.analyzer.facts import Fact, Gap, StackDump, Trust
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Entry, Manifest

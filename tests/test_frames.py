@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from stack_docs import document
 
-from whyhang.analyzer.model import Process, Record, StackDump
-from whyhang.analyzer.waits import (
+from whyhang.analyzer.facts import Process, Record, StackDump
+from whyhang.analyzer.stacks import (
     Layer,
     Place,
     Scope,
@@ -24,7 +24,7 @@ from whyhang.analyzer.waits import (
     place_of,
     undecided,
 )
-from whyhang.analyzer.waits.index import FrameIndex, symbol
+from whyhang.analyzer.stacks.index import FrameIndex, symbol
 from whyhang.collectors.stacks import pyspy
 from whyhang.signatures.frames import TABLE, rules
 
@@ -406,7 +406,7 @@ def test_functions_stand_in_the_installed_torch() -> None:
 
 def test_index_finds_what_the_table_says() -> None:
     """Every rule is found by a frame made after it."""
-    from whyhang.analyzer.model import Frame
+    from whyhang.analyzer.facts import Frame
 
     index = FrameIndex(TABLE)
     for rule in TABLE:

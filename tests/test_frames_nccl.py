@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from test_waits import place as place_at
 
-from whyhang.analyzer.waits import Place, Scope, WaitKind
+from whyhang.analyzer.stacks import Place, Scope, WaitKind
 
 K = WaitKind
 PYTHON = ("all_reduce (torch/distributed/distributed_c10d.py:3100)", "train (train.py:40)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stack_docs import dumps, functions
 
-from whyhang.analyzer.model import Trust
+from whyhang.analyzer.facts import Trust
 from whyhang.collectors.stacks import gdb
 
 READER = gdb.READER

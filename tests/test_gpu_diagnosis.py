@@ -13,11 +13,13 @@ from rich.console import Console
 from small_jobs import ALL_REDUCE, BROADCAST, ELSEWHERE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.commands.diagnose import add_arguments, report_on
-from whyhang.analyzer.facts import DriverSilence, GpuAddress, Setting
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
+    DriverSilence,
     Fact,
     Frame,
     Gap,
+    GpuAddress,
+    Setting,
     Source,
     StackDump,
     Trust,

@@ -17,12 +17,20 @@ from gpu_docs import LINKS, TOPOLOGY, node, table
 
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.readers import readers_for
-from whyhang.analyzer.facts import DriverSilence
-from whyhang.analyzer.meter import Meter
-from whyhang.analyzer.model import Fact, Gap, Process, Role, Source, ThreadState, Who
-from whyhang.analyzer.model_gpu import Gpu
+from whyhang.analyzer.facts import (
+    DriverSilence,
+    Fact,
+    Gap,
+    Gpu,
+    Process,
+    Role,
+    Source,
+    ThreadState,
+    Who,
+)
 from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.gpu import probe
 from whyhang.collectors.live import gpus
 from whyhang.collectors.live.capture import Options, capture

@@ -21,8 +21,7 @@ from gpu_docs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.model import Gap
-from whyhang.analyzer.model_gpu import Gpu
+from whyhang.analyzer.facts import Gap, Gpu
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.xml import XmlReader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, report_of, still
 
-from whyhang.analyzer.model import Excerpt, Fact, StackDump, replace
+from whyhang.analyzer.facts import Excerpt, Fact, StackDump, replace
 
 STEP = """
 all_reduce (torch/distributed/distributed_c10d.py:3100)

@@ -9,7 +9,7 @@ import pytest
 from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Role, Trust
+from whyhang.analyzer.facts import Role, Trust
 from whyhang.collectors.live import alike
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.job import find_job

@@ -13,11 +13,10 @@ from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang import signatures
-from whyhang.analyzer.facts import GpuAddress
+from whyhang.analyzer.facts import Fact, GpuAddress, Process, Role, Source, Trust, Who
+from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import Fact, Process, Role, Source, Trust, Who
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.signature import Kind
 from whyhang.collectors.live import kernel
 from whyhang.collectors.live.job import find_job
 

@@ -15,7 +15,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.model import Fact, Role, Trust, Who, replace
+from whyhang.analyzer.facts import Fact, Role, Trust, Who, replace
 
 SERVER = """
 select (selectors.py:415)

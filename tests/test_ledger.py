@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from whyhang.analyzer.graph import Wait
-from whyhang.analyzer.ledger import Finding, LedgerReport, Verdict, judge
-from whyhang.analyzer.model import (
+from whyhang.analyzer.collectives import Finding, LedgerReport, Verdict, judge
+from whyhang.analyzer.collectives.graph import Wait
+from whyhang.analyzer.facts import (
     Call,
     CallState,
     Frame,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from test_ledger import DONE, OPEN, WORLD, call, only, p2p, track
 
-from whyhang.analyzer.ledger import LedgerReport, Verdict, judge
-from whyhang.analyzer.model import Call, Group, Track
+from whyhang.analyzer.collectives import LedgerReport, Verdict, judge
+from whyhang.analyzer.facts import Call, Group, Track
 
 PAIRS = {0: Group(name="1", ranks=(0, 1), description="tp"),
          2: Group(name="2", ranks=(2, 3), description="tp")}  # fmt: skip

@@ -10,9 +10,9 @@ import pytest
 from fr_docs import entry, facts, gaps, header, open_entry, pickled
 from test_ledger import OPEN, call, only, stuck_at, track
 
+from whyhang.analyzer.collectives import Verdict, judge
 from whyhang.analyzer.commands.diagnose import report_on
-from whyhang.analyzer.ledger import Verdict, judge
-from whyhang.analyzer.model import Call, Track
+from whyhang.analyzer.facts import Call, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming
 from whyhang.collectors.flight_recorder.reader import FlightRecorder

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from whyhang.analyzer.model import fold
+from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import Report
 from whyhang.samples.harness import keeper, scenario
 from whyhang.samples.harness.expected import deviations

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import LastLine, WorldSize
-from whyhang.analyzer.local_ranks import numbered
-from whyhang.analyzer.model import Fact, LogLine, Source, StackDump, Trust, Who, replace
+from whyhang.analyzer.facts import (
+    Fact,
+    LastLine,
+    LogLine,
+    Source,
+    StackDump,
+    Trust,
+    Who,
+    WorldSize,
+    replace,
+)
+from whyhang.analyzer.job.local_ranks import numbered
 
 SOURCE = Source(file="job.log")
 

@@ -9,7 +9,7 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
-from whyhang.analyzer.model import Fact, LockWait, Process, replace
+from whyhang.analyzer.facts import Fact, LockWait, Process, replace
 from whyhang.collectors.live.descriptors import positions
 from whyhang.collectors.live.locks import held, parse, waits, with_path
 

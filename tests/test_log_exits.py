@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import ProcessRank, RootCause
-from whyhang.analyzer.model import Exit, Trust, Who
+from whyhang.analyzer.facts import Exit, ProcessRank, RootCause, Trust, Who
 
 ROW = """\
 [{number}]:

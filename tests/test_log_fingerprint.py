@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from log_docs import of, read_log
 
-from whyhang.analyzer.model import CallState, Fact, Track
+from whyhang.analyzer.facts import CallState, Fact, Track
 
 OPTIONS = "TensorOptions(dtype=float (default), device=cpu, layout=Strided (default))"
 TENSOR = "OpType={op}, TensorShape=[{shape}], TensorDtypes=Float, TensorDeviceTypes=" + OPTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whyhang.analyzer.model import NOBODY, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors.logs.clock import time_of, year_of
 from whyhang.collectors.logs.line import Voice, clean, take_apart, voice_of
 

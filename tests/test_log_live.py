@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import RootCause
-from whyhang.analyzer.model import CallState, Exit, Fact, LogLine, Track
+from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
 from whyhang.collectors.logs.python import EXCEPTION
 
 pytest.importorskip("torch")

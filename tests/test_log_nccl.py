@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from log_docs import of, read_log
 
+from whyhang.analyzer.collectives import Verdict, judge
 from whyhang.analyzer.facts import (
+    CallState,
+    Exit,
+    Fact,
+    Group,
     NcclPhase,
     NcclSetup,
     ProcessRank,
     Setting,
     SettingName,
+    Track,
+    Who,
     WorldSize,
 )
-from whyhang.analyzer.ledger import Verdict, judge
-from whyhang.analyzer.local_ranks import numbered
-from whyhang.analyzer.model import CallState, Exit, Fact, Group, Track, Who
+from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.collectors.logs import coll as log_coll
 
 INIT = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
-from whyhang.analyzer.model import Gap, LogLine, Track, replace
+from whyhang.analyzer.facts import Gap, LogLine, Track, replace
 from whyhang.collectors.logs import file as log_file
 from whyhang.collectors.logs.blocks import AHEAD, READ
 from whyhang.collectors.logs.fold import KEEP_FIRST

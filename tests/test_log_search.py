@@ -9,9 +9,8 @@ import pytest
 from log_docs import document, lines, read_log
 
 from whyhang import signatures
-from whyhang.analyzer.facts import NcclSetup
+from whyhang.analyzer.facts import Gap, LogLine, NcclSetup
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import Gap, LogLine
 from whyhang.collectors.logs import cache as log_cache
 from whyhang.collectors.logs import patience
 from whyhang.collectors.logs import search as log_search

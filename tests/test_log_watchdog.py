@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import TimedOutFirst
-from whyhang.analyzer.model import CallState, Fact, Frame, Track
+from whyhang.analyzer.facts import CallState, Fact, Frame, TimedOutFirst, Track
 
 WORK = "WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=64, NumelOut=64, Timeout(ms)=600000)"
 CAUGHT = "Watchdog caught collective operation timeout: " + WORK + " ran for 600029 milliseconds"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fr_docs import benchmark, tracks
 
-from whyhang.analyzer.ledger import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, judge
 
 pytestmark = pytest.mark.repo
 

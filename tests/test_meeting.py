@@ -12,9 +12,17 @@ import pytest
 from fake_proc import FakeProc, elastic
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.model import Fact, Source, Trust, Who, replace
-from whyhang.analyzer.model_meeting import Listener, StoreView
+from whyhang.analyzer.facts import (
+    Address,
+    Fact,
+    InitArguments,
+    Listener,
+    Source,
+    StoreView,
+    Trust,
+    Who,
+    replace,
+)
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whyhang.analyzer.model import NOBODY, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors.files import naming
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 

@@ -8,8 +8,8 @@ import pytest
 import regex
 
 from whyhang import signatures
+from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.signature import Kind
 
 WARN = "node3:4711:4802 [2] misc/file.cc:123 NCCL WARN "
 WARN_230 = "[2026-07-04 11:02:33] node3:4711:4802 [2] file.cc:123 (aFunction) NCCL WARN "

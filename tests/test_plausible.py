@@ -7,7 +7,7 @@ import time
 import pytest
 from log_docs import diagnosed
 
-from whyhang.analyzer.model import MAX_RANKS
+from whyhang.analyzer.facts import MAX_RANKS
 from whyhang.collectors.logs.life import sign
 
 TIMED_OUT = (

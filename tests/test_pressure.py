@@ -6,8 +6,7 @@ from pathlib import Path
 
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer.facts import NearLimit
-from whyhang.analyzer.model import Role, Source, Who
+from whyhang.analyzer.facts import NearLimit, Role, Source, Who
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.pressure import Pressure
 from whyhang.collectors.live.procfs import Proc

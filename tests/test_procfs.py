@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.model import Process, Role, Source, Who
+from whyhang.analyzer.facts import Process, Role, Source, Who
 from whyhang.collectors.live.descriptors import Sockets, fold, socket_line
 from whyhang.collectors.live.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.members import Member

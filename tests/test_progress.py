@@ -18,7 +18,7 @@ import zstandard
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands import progress
 from whyhang.analyzer.commands.progress import Progress
-from whyhang.analyzer.meter import Meter, size
+from whyhang.collectors.files.meter import Meter, size
 
 
 def test_a_meter_says_files_bytes_and_rate() -> None:

@@ -10,7 +10,7 @@ import sys
 import pytest
 from stack_docs import document, dumps, facts, functions
 
-from whyhang.analyzer.model import Gap, StackDump, Trust
+from whyhang.analyzer.facts import Gap, StackDump, Trust
 from whyhang.collectors.stacks import pyspy
 
 PLAIN = """\

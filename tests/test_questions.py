@@ -8,7 +8,7 @@ from typing import cast
 
 from whyhang.analyzer.commands.live import settled
 from whyhang.analyzer.commands.questions import questions
-from whyhang.analyzer.model import StackDump, Trust
+from whyhang.analyzer.facts import StackDump, Trust
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest
 from whyhang.collectors.live.capture import Capture

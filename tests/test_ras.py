@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from log_docs import document, of
 from small_jobs import ALL_REDUCE, dump, process, report_of
 
-from whyhang.analyzer.facts import ProcessRank, RasReport
-from whyhang.analyzer.model import Fact, Gap, LogLine, Track
+from whyhang.analyzer.facts import Fact, Gap, LogLine, ProcessRank, RasReport, Track
 from whyhang.analyzer.report import Report
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read_documents
@@ -215,7 +214,7 @@ def answer(counts: dict[int, tuple[int, int]], size: int = 4, **missing: dict[in
 
 def facts(data: str | bytes, name: str = "notes.txt", look: int = 0) -> list[Fact]:
     """Read a report the way a folder is read."""
-    from whyhang.analyzer.model import replace
+    from whyhang.analyzer.facts import replace
 
     return list(read_documents([replace(document(data, name), look=look)], readers=READERS))
 

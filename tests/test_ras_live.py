@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_ras import BEHIND, answer
 
-from whyhang.analyzer.model import Role
+from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member

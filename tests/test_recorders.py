@@ -16,7 +16,7 @@ import pytest
 from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.facts import replace
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live import recorders
 from whyhang.collectors.live.recorders import (

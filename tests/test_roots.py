@@ -8,8 +8,7 @@ import json
 import pytest
 from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.facts import RootArgument
-from whyhang.analyzer.model import Fact, Source, Trust, Who
+from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.stacks.peers import StackPeers, peers_only
 

@@ -18,13 +18,13 @@ import regex
 from whyhang import signatures
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
+from whyhang.analyzer.facts import NOBODY, LogLine
+from whyhang.analyzer.findings.signature import Kind, Matcher, Signature
+from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.analyzer.match.log import Blames, Log, patterns_of
-from whyhang.analyzer.model import NOBODY, LogLine
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
-from whyhang.analyzer.signature import Kind, Matcher, Signature
-from whyhang.analyzer.signature_toml import NAMES
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.syntax import hyperscan_form
 

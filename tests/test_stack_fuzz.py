@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stack_docs import document
 
-from whyhang.analyzer.model import Gap, StackDump
+from whyhang.analyzer.facts import Gap, StackDump
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback

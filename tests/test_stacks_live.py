@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from stack_docs import functions
 
-from whyhang.analyzer.model import StackDump
+from whyhang.analyzer.facts import StackDump
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.stacks import pyspy

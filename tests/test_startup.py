@@ -5,10 +5,11 @@ from __future__ import annotations
 from log_docs import read_log
 from small_jobs import BARRIER, ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer.describe import duration
-from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
+    Address,
     Fact,
+    FileView,
+    InitArguments,
     Process,
     Source,
     ThreadState,
@@ -16,8 +17,8 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Report
+from whyhang.analyzer.wording.describe import duration
 
 
 def looks(

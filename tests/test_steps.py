@@ -6,7 +6,7 @@ import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.case import Status
-from whyhang.analyzer.model import Fact, Frame, Process, replace
+from whyhang.analyzer.facts import Fact, Frame, Process, replace
 
 BACKWARD = """
 _engine_run_backward (torch/autograd/graph.py:979)

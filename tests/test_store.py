@@ -13,9 +13,8 @@ import pytest
 from fake_proc import FakeProc, elastic
 from store_server import FakeStore, listening
 
-from whyhang.analyzer import store_keys
-from whyhang.analyzer.model import Gap, Process, Role, Source, ThreadState, Who
-from whyhang.analyzer.model_meeting import StoreView
+from whyhang.analyzer.facts import Gap, Process, Role, Source, StoreView, ThreadState, Who
+from whyhang.analyzer.job import store_keys
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from test_capture_live import free_port
 
-from whyhang.analyzer import store_keys
-from whyhang.analyzer.model_meeting import StoreView
+from whyhang.analyzer.facts import StoreView
+from whyhang.analyzer.job import store_keys
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.meeting_places import Place

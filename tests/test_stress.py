@@ -16,11 +16,11 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, process, report_of, still
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.output import _terminal_text
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.model import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
+from whyhang.analyzer.facts import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
 from whyhang.analyzer.report import Location, RankRow
 from whyhang.analyzer.reports.page import Para, Section, Table, page
 from whyhang.analyzer.reports.terminal import show
-from whyhang.analyzer.wording import fill
+from whyhang.analyzer.wording.sentences import fill
 from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
 
 WHYHANG = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stack_docs import dumps, functions
 
-from whyhang.analyzer.model import Trust
+from whyhang.analyzer.facts import Trust
 from whyhang.collectors.stacks import traceback
 
 READER = traceback.READER

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from whyhang.analyzer.model import Frame
-from whyhang.analyzer.waits.usercode import (
+from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.stacks.usercode import (
     Origin,
     is_library,
     normal,

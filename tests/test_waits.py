@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Frame,
     Process,
     Source,
@@ -19,7 +19,7 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.analyzer.waits import (
+from whyhang.analyzer.stacks import (
     Place,
     Scope,
     WaitKind,
@@ -28,8 +28,8 @@ from whyhang.analyzer.waits import (
     places_of,
     undecided,
 )
-from whyhang.analyzer.waits.guesses import from_kernel, from_line
-from whyhang.analyzer.waits.index import symbol
+from whyhang.analyzer.stacks.guesses import from_kernel, from_line
+from whyhang.analyzer.stacks.index import symbol
 from whyhang.signatures.frames import TABLE
 
 SOURCE = Source(file="stacks.txt")

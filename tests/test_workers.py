@@ -12,7 +12,7 @@ import pytest
 from fr_docs import entry, header, open_entry, pickled
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.model import Fact, Gap, Track, replace
+from whyhang.analyzer.facts import Fact, Gap, Track, replace
 from whyhang.collectors import READERS
 from whyhang.collectors.files import folder, workers
 from whyhang.collectors.files.archive import Store

@@ -13,11 +13,9 @@ from typing import Any
 
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.trial import Trial
-from whyhang.analyzer.match.log import Blames
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.report import CATEGORIES
-from whyhang.analyzer.signature import Kind, Signature
-from whyhang.analyzer.signature_toml import (
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Kind, Signature
+from whyhang.analyzer.findings.signature_toml import (
     COUNT,
     FIELDS,
     FLAG,
@@ -28,7 +26,9 @@ from whyhang.analyzer.signature_toml import (
     WORDS,
     signature_of,
 )
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.findings.toml import tomllib
+from whyhang.analyzer.match.log import Blames
+from whyhang.analyzer.report import CATEGORIES
 
 MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.cards.card import Card, Mistake, meant
-from whyhang.analyzer.model import replace
-from whyhang.analyzer.signature import Signature
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.findings.signature import Signature
 
 
 def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, ...]:

@@ -19,9 +19,9 @@ from whyhang.analyzer.cards.card import MAX_BYTES, Card, read_cards
 from whyhang.analyzer.cards.clash import settled
 from whyhang.analyzer.cards.settings import configuration, runbooks
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import Gap, Record, Source
+from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.model import Gap, Record, Source
-from whyhang.analyzer.signature import Signature
 
 GROUP = "whyhang.cards"
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all

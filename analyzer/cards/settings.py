@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Record, Source, replace
-from whyhang.analyzer.signature import Signature
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.facts import Gap, Record, Source, replace
+from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.findings.toml import tomllib
 
 
 class Runbooks(Record):

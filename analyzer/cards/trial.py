@@ -10,8 +10,8 @@ import regex
 
 from whyhang.analyzer.cards.ordinary import LINES
 from whyhang.analyzer.cards.places import Path
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.signature_toml import NAMES
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.collectors.logs.line import Voice, take_apart
 from whyhang.collectors.logs.search import cannot_search
 

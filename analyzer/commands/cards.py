@@ -23,7 +23,7 @@ from whyhang.analyzer.cards.settings import configuration
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Gap
+from whyhang.analyzer.facts import Gap
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

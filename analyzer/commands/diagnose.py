@@ -24,10 +24,10 @@ from whyhang.analyzer.commands import live, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
-from whyhang.analyzer.diagnose import diagnose
 from whyhang.analyzer.errors import TargetError, WhyhangError
-from whyhang.analyzer.identify import identify
-from whyhang.analyzer.model import Fact
+from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.findings.diagnose import diagnose
+from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.report import Report
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read

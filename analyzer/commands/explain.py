@@ -13,8 +13,8 @@ import textwrap
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.reports.page import is_command
-from whyhang.analyzer.signature import Signature
 
 WIDTH = 100
 

@@ -9,8 +9,8 @@ from whyhang.analyzer.align import align
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Question, questions
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.identify import identify
-from whyhang.analyzer.model import Fact
+from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.meter import Meter
+from whyhang.collectors.files.meter import Meter
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import busy_worker
+from whyhang.analyzer.facts import Record
 from whyhang.analyzer.match.moving import moving
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.waits import WaitKind, undecided
+from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.stacks import WaitKind, undecided
+from whyhang.analyzer.wording.describe import busy_worker
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.stacks.peers import ROOTED
 

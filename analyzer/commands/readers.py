@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from whyhang.analyzer.cards.load import Known
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
+from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.logs.scan import LogReader
 
 

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from typing import cast
 
 from whyhang.analyzer.case import Case, Status
-from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Record, replace
+from whyhang.analyzer.findings.signature import Hit, Kind, Matcher, Signature
 from whyhang.analyzer.match.absent import absent
 from whyhang.analyzer.match.agents import agents_differ, agents_meet
 from whyhang.analyzer.match.company import went_on
@@ -69,10 +71,8 @@ from whyhang.analyzer.match.steps import in_another_step
 from whyhang.analyzer.match.together import all_arrived, creates_group, mismatch, unpaired
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.match.unsafe_dump import asks_for_code
-from whyhang.analyzer.model import Record, replace
-from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.signature import Hit, Kind, Matcher, Signature
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.stacks import WaitKind
 
 KNOWN_LOCAL_CAUSES = (
     WaitKind.DATALOADER,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, Gone, RankState
-from whyhang.analyzer.describe import (
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.match.states import OWN, kinds_of, waiters_for
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.stacks import Scope, WaitKind
+from whyhang.analyzer.wording.describe import (
     call_of,
     evidence_of,
     ranks_in_words,
     subject_fields,
 )
-from whyhang.analyzer.match.states import OWN, kinds_of, waiters_for
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import Scope, WaitKind
 
 
 class Absent(Record):

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.hosts import other_hosts
-from whyhang.analyzer.model import Record, replace
-from whyhang.analyzer.model_meeting import Agent
+from whyhang.analyzer.facts import Agent, Record, replace
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.hosts import other_hosts
+from whyhang.analyzer.job.store_keys import Round, round_of
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.store_keys import Round, round_of
-from whyhang.analyzer.waits.usercode import short
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 4
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
+from whyhang.analyzer.facts import LogLine, Record, Who
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import is_number, quote
-from whyhang.analyzer.model import LogLine, Record, Who
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 

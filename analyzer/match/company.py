@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.ends import LOST_PEER
-from whyhang.analyzer.facts import LastLine
+from whyhang.analyzer.facts import LastLine, LogLine, Record, Who
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import LogLine, Record, Who
+from whyhang.analyzer.rank_state.ends import LOST_PEER
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 

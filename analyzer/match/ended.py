@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.ends import LOST_PEER, WAITED
-from whyhang.analyzer.facts import RootCause
-from whyhang.analyzer.model import Exit, LogLine
+from whyhang.analyzer.facts import Exit, LogLine, RootCause
+from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds

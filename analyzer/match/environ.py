@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case, Member
-from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.facts import InitArguments
+from whyhang.analyzer.facts import InitArguments, Process, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import has_met, waiters_for
-from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import (
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
 
 
 class SameRank(Record):

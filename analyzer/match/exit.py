@@ -6,15 +6,24 @@ import re
 from collections import defaultdict
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.ends import EXCEPTION, LOST_PEER, is_own_exception
-from whyhang.analyzer.facts import LastLine, Setting, SignOfLife, TrainingOutput, WorldSize
+from whyhang.analyzer.facts import (
+    LastLine,
+    LogLine,
+    Record,
+    Setting,
+    SignOfLife,
+    TrainingOutput,
+    Who,
+    WorldSize,
+    replace,
+)
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.ended import failed, first_to_fail, raised_by
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import LogLine, Record, Who, replace
+from whyhang.analyzer.rank_state.ends import EXCEPTION, LOST_PEER, is_own_exception
 from whyhang.analyzer.report import Evidence, Location
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits.usercode import short
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

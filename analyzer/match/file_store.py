@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.facts import FileView, Record, replace
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record, replace
-from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 
 class FileMissing(Record):

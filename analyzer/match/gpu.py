@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.facts import DriverSilence
-from whyhang.analyzer.gpus import HOW, Device
+from whyhang.analyzer.facts import DriverSilence, Gpu, Record, fold
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.devices import HOW, Device
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record, fold
-from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 SHOWN = 6
 """GPUs that are quoted."""

@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.gpus import Device
+from whyhang.analyzer.facts import Gpu, Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import Told, hits_on
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.model_gpu import Gpu
-from whyhang.analyzer.signature import Hit
 
 
 class LinkFault(Record):

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import activity, call_of, evidence_of, location_of
-from whyhang.analyzer.facts import Setting
-from whyhang.analyzer.gpus import Device
+from whyhang.analyzer.facts import Record, Setting, replace
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record, replace
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import activity, call_of, evidence_of, location_of
 
 BUSY = 90
 """Per cent of time with a kernel running from which a GPU is busy."""

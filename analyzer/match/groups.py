@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer.case import Case, RankState
-from whyhang.analyzer.describe import evidence_of, ranks_in_words, subject_fields
+from whyhang.analyzer.facts import Frame, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import all_seen
-from whyhang.analyzer.model import Frame, Record
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
-from whyhang.analyzer.waits.usercode import short
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import evidence_of, ranks_in_words, subject_fields
 
 MAX_CALL_LINES = 8
 DEFAULT = "the default group"

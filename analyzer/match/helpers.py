@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, Child, RankState
-from whyhang.analyzer.describe import busy_worker
+from whyhang.analyzer.facts import Record, replace
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.late import late
-from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import busy_worker
 
 _STOPPED = {"T", "t"}
 _ON_A_PROCESS = (

@@ -6,9 +6,9 @@ import re
 from itertools import combinations
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Record, Who
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote, ranks_in
-from whyhang.analyzer.model import Record, Who
-from whyhang.analyzer.signature import Hit
 
 MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other

@@ -6,14 +6,18 @@ import ipaddress
 from collections import Counter
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.facts import Address, InitArguments
+from whyhang.analyzer.facts import Address, InitArguments, Record, Source
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record, Source
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.store_keys import clients
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import (
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
 
 
 class JoinsDiffer(Record):

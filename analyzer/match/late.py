@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import (
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.match.ledger import recorded_hits
+from whyhang.analyzer.match.merging import merged
+from whyhang.analyzer.match.states import count, has_met, kinds_of, waiters_for
+from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.stacks import Place, WaitKind
+from whyhang.analyzer.wording.describe import (
     call_of,
     evidence_of,
     location_of,
     subject_fields,
 )
-from whyhang.analyzer.ledger import Verdict
-from whyhang.analyzer.match.ledger import recorded_hits
-from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.match.states import count, has_met, kinds_of, waiters_for
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import Place, WaitKind
 
 SHARED = "multiprocessing/synchronize.py"
 """The module whose locks are shared by processes."""

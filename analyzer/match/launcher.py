@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, Child, Status
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
 
 _STOPPED = {"T", "t"}
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}

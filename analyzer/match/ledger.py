@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import pid_in_words, ranks_in_words, site_location
-from whyhang.analyzer.facts import SignOfLife
-from whyhang.analyzer.graph import CallRef
-from whyhang.analyzer.ledger import Finding, Verdict
-from whyhang.analyzer.ledger.book import COUNTERS, OVERTAKEN
-from whyhang.analyzer.ledger.moments import RECORDER
+from whyhang.analyzer.collectives import Finding, Verdict
+from whyhang.analyzer.collectives.book import COUNTERS, OVERTAKEN
+from whyhang.analyzer.collectives.graph import CallRef
+from whyhang.analyzer.collectives.moments import RECORDER
+from whyhang.analyzer.facts import Frame, Record, SignOfLife, Who, replace
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import Frame, Record, Who, replace
-from whyhang.analyzer.ras_lines import ras_lines, snapshot
+from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits.usercode import short
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import pid_in_words, ranks_in_words, site_location
 
 MAX_SOURCES = 6
 MAX_CALLS = 3

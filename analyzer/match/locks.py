@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 
 from whyhang.analyzer.case import Case, RankState, Status, lock_holder
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.facts import LockWait, Record, replace
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.late import SHARED, late
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import FILE_LOCK, WaitKind
+from whyhang.analyzer.stacks import FILE_LOCK, WaitKind
+from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 
 class LockOfItsOwn(Record):

@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case, Member
-from whyhang.analyzer.facts import GpuAddress, ProcessRank
-from whyhang.analyzer.gpus import same_host
+from whyhang.analyzer.facts import GpuAddress, LogLine, ProcessRank, Record, Who
+from whyhang.analyzer.findings.signature import Hit, Matcher
+from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.match.ended import raised_by
-from whyhang.analyzer.model import LogLine, Record, Who
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit, Matcher
 
 MAX_QUOTES = 6
 MAX_DIGITS = 9

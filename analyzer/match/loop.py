@@ -6,15 +6,15 @@ import re
 
 from whyhang.analyzer.align import source_lines
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
-from whyhang.analyzer.ledger import Verdict
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Frame, Record, replace
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.model import Frame, Record, replace
-from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import LineText, WaitKind
-from whyhang.analyzer.waits.usercode import is_library
+from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.stacks.usercode import is_library
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 

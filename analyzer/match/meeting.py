@@ -7,7 +7,8 @@ is at that place was asked from the rank's own network (``StoreView``).
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.meeting_words import SAYS, knocking, told_to, view_evidence, view_fields
 from whyhang.analyzer.match.starting import (
     OPEN,
@@ -22,9 +23,8 @@ from whyhang.analyzer.match.starting import (
     starting_ranks,
     usual_address,
 )
-from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 
 class CutOff(Record):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.facts import InitArguments
+from whyhang.analyzer.facts import InitArguments, Listener, StoreView
+from whyhang.analyzer.job.sockets import tcp_sockets
+from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.match.starting import At
-from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.sockets import tcp_sockets
-from whyhang.analyzer.store_keys import clients, joined
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 SAYS = {
     "not asked": "the port takes connections",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.model import replace
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.findings.signature import Hit
 
 
 def merged(answers: Iterable[Iterable[Hit]]) -> tuple[Hit, ...]:

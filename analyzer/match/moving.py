@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import (
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.match.states import OWN, WAITERS, count
+from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.wording.describe import (
     evidence_of,
     location_of,
     subject_fields,
 )
-from whyhang.analyzer.match.states import OWN, WAITERS, count
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.signature import Hit
 
 
 class Moving(Record):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import SignOfLife
+from whyhang.analyzer.facts import LogLine, Record, SignOfLife
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import LogLine, Record
-from whyhang.analyzer.signature import Hit
 
 LAST_ERROR = "nccl-last-error"  # the name under which the log reader gives "Last error:"
 WARNING = r"NCCL WARN (?P<what>\S.*)"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import NcclPhase, NcclSetup, Record, SignOfLife
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MEANS = {
     NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",

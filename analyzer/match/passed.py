@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.ends import LOST_PEER
+from whyhang.analyzer.facts import LogLine, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote
-from whyhang.analyzer.model import LogLine, Record
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.rank_state.ends import LOST_PEER
 
 
 class Passed(Record):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case, Member
-from whyhang.analyzer.describe import evidence_of, subject_fields
+from whyhang.analyzer.facts import Listener, Record, StoreView
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.match.meeting_words import (
     holder_evidence,
     holder_fields,
@@ -13,10 +15,7 @@ from whyhang.analyzer.match.meeting_words import (
     view_fields,
 )
 from whyhang.analyzer.match.starting import distinct_views, starting_ranks
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.model_meeting import Listener, StoreView
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.store_keys import clients
+from whyhang.analyzer.wording.describe import evidence_of, subject_fields
 
 LATER = 2.0
 """Seconds between the start of an old process and of the first new one."""

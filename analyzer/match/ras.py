@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import MAX_QUOTES, quote
-from whyhang.analyzer.model import LogLine, Record
-from whyhang.analyzer.ras_lines import ras_lines
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.rank_state.ras import ras_lines
 
 
 class Ras(Record):

@@ -6,12 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, ranks_in_words, subject_fields
-from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.facts import Record, RootArgument
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import all_seen
-from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import (
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
 
 
 class RootsDiffer(Record):

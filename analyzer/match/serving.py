@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.describe import evidence_of, subject_fields
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.match.states import waiters_for
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import REQUESTS, WaitKind
-from whyhang.analyzer.waits.usercode import user_frame
+from whyhang.analyzer.stacks import REQUESTS, WaitKind
+from whyhang.analyzer.stacks.usercode import user_frame
+from whyhang.analyzer.wording.describe import evidence_of, subject_fields
 
 _FROM_ONE = {"broadcast", "scatter", "recv"}
 """Operations in which the others only take what one rank gives."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.sockets import Socket, tcp_sockets
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.sockets import Socket, tcp_sockets
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 
 class NotConnected(Record):

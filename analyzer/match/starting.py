@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.model_meeting import StoreView
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.stacks import WaitKind
 
 OPEN = {"answered", "not asked"}
 """Outcomes of places that a rank can reach."""

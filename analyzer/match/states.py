@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, Member, RankState, Status
-from whyhang.analyzer.waits import WaitKind
+from whyhang.analyzer.stacks import WaitKind
 
 WAITERS = {Status.WAITING, Status.MAYBE}
 """Waiting for other ranks, or perhaps."""

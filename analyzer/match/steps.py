@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
-from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.facts import LoopCounter, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import WAITERS, all_seen
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 _Variable = tuple[str, str, str]  # name, function and file of what counts
 _Counts = dict[_Variable, int]

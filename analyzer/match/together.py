@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, Meeting
-from whyhang.analyzer.describe import (
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.match.ledger import recorded_hits
+from whyhang.analyzer.match.merging import merged
+from whyhang.analyzer.match.states import WAITERS, all_recorded, all_seen, count
+from whyhang.analyzer.report import Collective
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import (
     call_of,
     collective_of,
     evidence_of,
     location_of,
     subject_fields,
 )
-from whyhang.analyzer.ledger import Verdict
-from whyhang.analyzer.match.ledger import recorded_hits
-from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.match.states import WAITERS, all_recorded, all_seen, count
-from whyhang.analyzer.model import Record
-from whyhang.analyzer.report import Collective
-from whyhang.analyzer.signature import Hit
-from whyhang.analyzer.waits import WaitKind
 
 MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED)
 STANDSTILLS = (Verdict.STUCK_TOGETHER, Verdict.HALF_DONE)

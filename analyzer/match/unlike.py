@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import CallState, Record
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Difference, difference, leading, told_of
-from whyhang.analyzer.model import CallState, Record
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
 
 SHOWN = 3
 

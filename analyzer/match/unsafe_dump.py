@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import ranks_in_words
-from whyhang.analyzer.facts import UnsafeDump
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record, UnsafeDump
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 

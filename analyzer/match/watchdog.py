@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.describe import duration, ranks_in_words
+from whyhang.analyzer.facts import Call, Record, Track, replace
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import Log
-from whyhang.analyzer.model import Call, Record, Track, replace
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.wording.describe import duration, ranks_in_words
 
 MAX_SIDES = 3  # calls that a title tells apart
 _LIMIT = re.compile(r"Timeout\(ms\)=(\d+)")

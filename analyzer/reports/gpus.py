@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.gpus import Device
+from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import FAULTS, names
 from whyhang.analyzer.report import GpuRow
 

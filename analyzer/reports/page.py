@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from whyhang.analyzer.model import Record, few, fold
+from whyhang.analyzer.facts import Record, few, fold
 from whyhang.analyzer.report import (
     Collective,
     Evidence,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from whyhang.analyzer.case import Case, Member
-from whyhang.analyzer.describe import activity
-from whyhang.analyzer.model import Frame, Thread
+from whyhang.analyzer.facts import Frame, Thread
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
-from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.waits.usercode import normal, short
+from whyhang.analyzer.stacks.usercode import normal, short
+from whyhang.analyzer.wording.describe import activity
 
 
 def stack_groups(case: Case) -> tuple[StackGroup, ...]:

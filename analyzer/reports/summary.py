@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case, RankState
-from whyhang.analyzer.describe import (
+from whyhang.analyzer.collectives import Disagreement
+from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
+from whyhang.analyzer.job.hosts import host_of
+from whyhang.analyzer.report import Job, RankRow
+from whyhang.analyzer.wording.describe import (
     activity,
     location_of,
     ranks_in_words,
     site_location,
     status_word,
 )
-from whyhang.analyzer.facts import Setting, SettingName
-from whyhang.analyzer.hosts import host_of
-from whyhang.analyzer.ledger import Disagreement
-from whyhang.analyzer.model import Gap, replace
-from whyhang.analyzer.report import Job, RankRow
 
 MAX_GAPS = 25
 

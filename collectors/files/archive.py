@@ -21,10 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from whyhang.analyzer.meter import Meter
-from whyhang.analyzer.model import Gap, Record, Source, Who, replace
+from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
+from whyhang.collectors.files.meter import Meter
 
 MIB = 1 << 20
 STDIN = "-"

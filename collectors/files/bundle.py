@@ -23,19 +23,20 @@ from pathlib import Path
 import msgspec
 
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     NOBODY,
     Excerpt,
     Fact,
+    FileView,
     Gap,
     Process,
     Record,
     Source,
+    StoreView,
     Trust,
     Who,
     replace,
 )
-from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import claims
 

@@ -6,20 +6,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang import __version__
-from whyhang.analyzer.facts import InitArguments, Setting, SettingName, Statement, WorldSize
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Excerpt,
+    FileView,
     Gap,
+    InitArguments,
     Process,
     Record,
     Role,
+    Setting,
+    SettingName,
     Source,
+    Statement,
+    StoreView,
     Trust,
     Who,
+    WorldSize,
     fold,
     replace,
 )
-from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text

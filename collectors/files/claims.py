@@ -16,12 +16,14 @@ from whyhang.analyzer.facts import (
     LoopCounter,
     NearLimit,
     NoInterpreter,
+    Record,
     Setting,
     SettingName,
+    Source,
     Statement,
+    Who,
     WorldSize,
 )
-from whyhang.analyzer.model import Record, Source, Who
 
 COMPARED = "fingerprint:"
 """Begins what rows are about that is compared over ranks."""

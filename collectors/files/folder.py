@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.meter import Meter
-from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming
+from whyhang.collectors.files.meter import Meter
 
 if TYPE_CHECKING:
     from whyhang.collectors.files.archive import Item, Store

@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from whyhang.analyzer.model import NOBODY, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 
 __all__ = [

@@ -13,7 +13,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.model import NOBODY, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Trust, Who
 
 _ANSI = r"(?:\x1b\[[0-9;]*m)*"
 _CLOCK = (

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 CHUNK = 64 * 1024
 MAGIC_BYTES = 512  # a tar names itself at byte 257

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import CallState, replace
+from whyhang.analyzer.facts import CallState, replace
 from whyhang.collectors.flight_recorder.entries import Row
 
 Launch = tuple[str, int]  # the group's name, the number of the send, receive or batch

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from whyhang.analyzer.model import Call, CallState, Frame, Record, replace
+from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 from whyhang.collectors.flight_recorder.values import (
     dtypes,
     frames,

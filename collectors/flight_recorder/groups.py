@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Group, Record
+from whyhang.analyzer.facts import Group, Record
 from whyhang.collectors.flight_recorder.entries import Row
 from whyhang.collectors.flight_recorder.values import number, text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from whyhang.analyzer.model import CallState
+from whyhang.analyzer.facts import CallState
 from whyhang.collectors.flight_recorder.entries import Row
 from whyhang.collectors.flight_recorder.values import number
 

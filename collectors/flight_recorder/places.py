@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 SAME_RUN = 900.0
 """Dumps of one hang are written within a few minutes; torch gives each rank up to 60 s, twice."""

@@ -17,8 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from whyhang.analyzer.facts import UnsafeDump
-from whyhang.analyzer.model import Call, Fact, Gap, Trust, Who, replace
+from whyhang.analyzer.facts import Call, Fact, Gap, Trust, UnsafeDump, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import torch_dump, unpickle
 from whyhang.collectors.flight_recorder.groups import default_group_size

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 from whyhang.collectors.flight_recorder.builder import (
     Builder,
     UnexpectedError,

@@ -10,14 +10,14 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Setting
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Call,
     CallState,
     Fact,
     Gap,
     Group,
     Record,
+    Setting,
     Source,
     Track,
     Trust,

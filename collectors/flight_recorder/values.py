@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable
 from typing import TypeAlias, TypeVar, cast
 
-from whyhang.analyzer.model import Frame
+from whyhang.analyzer.facts import Frame
 
 MAX_TEXT = 4096
 MAX_STACKS = 65536

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from whyhang.analyzer.model import Source, Who
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess
+from whyhang.analyzer.facts import Gpu, GpuProcess, Source, Who
 from whyhang.collectors.gpu import values
 
 Tree: TypeAlias = "dict[str, str | Tree]"

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 
-from whyhang.analyzer.model import Record, Source
+from whyhang.analyzer.facts import Record, Source
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files import naming
 from whyhang.collectors.gpu import values

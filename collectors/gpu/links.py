@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.model import Who, replace
-from whyhang.analyzer.model_gpu import Gpu, GpuSlice, NvLink
+from whyhang.analyzer.facts import Gpu, GpuSlice, NvLink, Who, replace
 from whyhang.collectors.gpu.lines import Counter, Line, Piece
 
 _GPU = re.compile(r"\s*GPU (?P<index>\d+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]+)\)\s*$")

@@ -6,8 +6,7 @@ stand in a second line. A dash or N/A means that there is no value.
 
 from __future__ import annotations
 
-from whyhang.analyzer.model import Who, replace
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess
+from whyhang.analyzer.facts import Gpu, GpuProcess, Who, replace
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Counter, Line, Piece

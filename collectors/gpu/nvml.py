@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from whyhang.analyzer.model import Fact, Gap, Record, Who
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice, NvLink
+from whyhang.analyzer.facts import Fact, Gap, Gpu, GpuProcess, GpuSlice, NvLink, Record, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 

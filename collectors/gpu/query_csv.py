@@ -13,8 +13,7 @@ import csv
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import Fact, Who, replace
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess
+from whyhang.analyzer.facts import Fact, Gpu, GpuProcess, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import COLUMNS, Draft, column

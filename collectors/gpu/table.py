@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.model import Who, replace
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice
+from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, Who, replace
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Counter, Line, Piece, time_before

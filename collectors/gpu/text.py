@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from whyhang.analyzer.model import Fact
-from whyhang.analyzer.model_gpu import Gpu
+from whyhang.analyzer.facts import Fact, Gpu
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu import links, monitor, others, query_csv, query_text, table

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from whyhang.analyzer.model import Fact, Gap, Who, replace
-from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice
+from whyhang.analyzer.facts import Fact, Gap, Gpu, GpuProcess, GpuSlice, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import TREE, Draft, Tree

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Role, Trust, replace
+from whyhang.analyzer.facts import Role, Trust, replace
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Alike, Job, Member, ambiguous, by_rank, helpers, named
 from whyhang.collectors.live.nameless import job_of_family

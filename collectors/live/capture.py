@@ -14,9 +14,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import InitArguments, Statement
-from whyhang.analyzer.model import Excerpt, Gap, Process, Record, Role, replace
-from whyhang.analyzer.model_meeting import StoreView
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Gap,
+    InitArguments,
+    Process,
+    Record,
+    Role,
+    Statement,
+    StoreView,
+    replace,
+)
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundling import Printed, Taken, bundle_of

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import IO, TypeAlias
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 SLOW = 0.5
 """Seconds after which a program no longer counts as busy: it waits, and others may start."""

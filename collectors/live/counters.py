@@ -10,9 +10,8 @@ import re
 
 import msgspec
 
-from whyhang.analyzer.facts import LoopCounter
-from whyhang.analyzer.model import Frame, Source, Who
-from whyhang.analyzer.waits.usercode import is_library, short
+from whyhang.analyzer.facts import Frame, LoopCounter, Source, Who
+from whyhang.analyzer.stacks.usercode import is_library, short
 
 MOST = 64
 """Ranks asked on one host."""

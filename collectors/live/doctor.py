@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 from whyhang.collectors.gpu import probe
 from whyhang.collectors.live.procfs import Proc
 from whyhang.collectors.stacks import pyspy

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 
 def split_zeros(data: bytes | None) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from whyhang.analyzer.model import Excerpt
+from whyhang.analyzer.facts import Excerpt
 from whyhang.analyzer.redact import redact
-from whyhang.analyzer.waits.usercode import Origin, origin_of_file
+from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.procfs import Proc
 
 AROUND = 4

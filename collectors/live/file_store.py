@@ -17,9 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import InitArguments
-from whyhang.analyzer.model import Role, Source, Who, replace
-from whyhang.analyzer.model_meeting import FileView
+from whyhang.analyzer.facts import FileView, InitArguments, Role, Source, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job

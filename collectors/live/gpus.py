@@ -19,8 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from whyhang.analyzer.facts import DriverSilence, Statement
-from whyhang.analyzer.model import Gap, Process, Record, Role, Source, Who
+from whyhang.analyzer.facts import DriverSilence, Gap, Process, Record, Role, Source, Statement, Who
 
 EXTRA = 2.0
 """Seconds that answers may still take when all else is done."""

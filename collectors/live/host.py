@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Role
+from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.environment import (
     RANK_NAMES,
     Place,

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.model import Role, Trust
+from whyhang.analyzer.facts import Role, Trust
 from whyhang.collectors.live.alike import alike, job_of_alike
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member, ambiguous, by_rank, helper, helpers, named

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import Gap, Record
+from whyhang.analyzer.facts import Gap, Record
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.host import Host

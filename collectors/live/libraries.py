@@ -12,8 +12,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import Library, Setting, SettingName
-from whyhang.analyzer.model import Record, Source, Who
+from whyhang.analyzer.facts import Library, Record, Setting, SettingName, Source, Who
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Member
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from whyhang.analyzer.model_meeting import Listener
+from whyhang.analyzer.facts import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.descriptors import Sockets, links_of
 from whyhang.collectors.live.host import Host

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.model import LockWait, replace
+from whyhang.analyzer.facts import LockWait, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.descriptors import links_of
 from whyhang.collectors.live.host import Host

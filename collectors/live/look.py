@@ -14,14 +14,15 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import NoInterpreter, Statement
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Gap,
     LockWait,
+    NoInterpreter,
     Process,
     Record,
     Role,
     Source,
+    Statement,
     ThreadState,
     replace,
 )

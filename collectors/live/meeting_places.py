@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from whyhang.analyzer.facts import InitArguments
-from whyhang.analyzer.model import Process, Record, Role
-from whyhang.analyzer.sockets import tcp_sockets
+from whyhang.analyzer.facts import InitArguments, Process, Record, Role
+from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
 

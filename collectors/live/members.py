@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Gap, Record, Role, Trust
+from whyhang.analyzer.facts import Gap, Record, Role, Trust
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.ranks import helpers_of
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Role, Trust, replace
+from whyhang.analyzer.facts import Role, Trust, replace
 from whyhang.collectors.live.host import SCHEDULERS, Host
 from whyhang.collectors.live.members import Job, Member, ambiguous, helper, helpers, named
 from whyhang.collectors.live.ranks import local_size

@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from whyhang.analyzer.facts import NearLimit
-from whyhang.analyzer.model import Role, Source, Who
+from whyhang.analyzer.facts import NearLimit, Role, Source, Who
 from whyhang.collectors.live.members import Member
 from whyhang.collectors.live.procfs import Proc
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.model import Process, Source, ThreadState, Who, replace
+from whyhang.analyzer.facts import Process, Source, ThreadState, Who, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.descriptors import Sockets, descriptors, name_of
 from whyhang.collectors.live.host import Host

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-from whyhang.analyzer.model import Counters, Record, ThreadState
+from whyhang.analyzer.facts import Counters, Record, ThreadState
 
 PATIENCE = 1.0
 """Seconds until a read of another process's memory counts as hanging."""

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Record, Role
+from whyhang.analyzer.facts import Gap, Record, Role
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
+from whyhang.analyzer.facts import Gap, Record, Role, Trust, Who
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from whyhang.analyzer.model import Record, Role, Trust, replace
+from whyhang.analyzer.facts import Record, Role, Trust, replace
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job, Member, by_rank
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from whyhang.analyzer.facts import Address, InitArguments
-from whyhang.analyzer.model import Source, Who
+from whyhang.analyzer.facts import Address, InitArguments, Source, Who
 from whyhang.analyzer.redact import redact
 
 MOST = 64

@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.model import Gap, Source, Who, replace
-from whyhang.analyzer.model_meeting import StoreView
+from whyhang.analyzer.facts import Gap, Source, StoreView, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.host import Host

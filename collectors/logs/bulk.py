@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from whyhang.analyzer.model import Fact
+from whyhang.analyzer.facts import Fact
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.coll import MARK as COLL
 from whyhang.collectors.logs.coll import CollReader

@@ -15,11 +15,11 @@ from array import array
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from whyhang.analyzer.facts import CommunicatorSize
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     NOBODY,
     Call,
     CallState,
+    CommunicatorSize,
     Fact,
     Group,
     Source,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Call, CallState, Fact, Source, Track, Trust, Who
+from whyhang.analyzer.facts import Call, CallState, Fact, Source, Track, Trust, Who
 from whyhang.collectors.logs.found import FileView, Found, Handler
 from whyhang.collectors.logs.ops import DEFAULT_GROUP, op_of
 

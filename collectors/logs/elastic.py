@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Fact, Who, replace
-from whyhang.analyzer.model_meeting import Agent
+from whyhang.analyzer.facts import Agent, Fact, Who, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reading import Document
 
 MAX_BYTES = 1 << 20

@@ -13,8 +13,17 @@ import signal
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import ProcessRank, RootCause
-from whyhang.analyzer.model import Exit, Fact, Record, Source, Trust, Who, replace
+from whyhang.analyzer.facts import (
+    Exit,
+    Fact,
+    ProcessRank,
+    Record,
+    RootCause,
+    Source,
+    Trust,
+    Who,
+    replace,
+)
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.found import FileView, Found, Handler
 

@@ -8,8 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import LastLine, SignOfLife, Statement, TrainingOutput
-from whyhang.analyzer.model import Fact, Gap, LogLine, Source, Trust, Who, replace
+from whyhang.analyzer.facts import (
+    Fact,
+    Gap,
+    LastLine,
+    LogLine,
+    SignOfLife,
+    Source,
+    Statement,
+    TrainingOutput,
+    Trust,
+    Who,
+    replace,
+)
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
 from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold

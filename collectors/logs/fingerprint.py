@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Call,
     CallState,
     Fact,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import LogLine, Who, replace
+from whyhang.analyzer.facts import LogLine, Who, replace
 
 KEEP_FIRST = 3
 KEEP_DIFFERENT = 12  # further lines of a kind that capture something else

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.line import Line, Voice, clean, take_apart, voice_of

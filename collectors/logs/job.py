@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import Setting, WorldSize
-from whyhang.analyzer.model import NOBODY, Fact, Source
+from whyhang.analyzer.facts import NOBODY, Fact, Setting, Source, WorldSize
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from whyhang.analyzer.model import NOBODY, Record, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.clock import time_of, year_of

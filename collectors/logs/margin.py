@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 from whyhang.collectors.files.prefix import split_prefix
 
 SAMPLE = 200  # lines

@@ -12,18 +12,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import GpuAddress, ProcessRank, Setting, Variable, WorldSize
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     MAX_RANKS,
     NOBODY,
     Call,
     CallState,
     Fact,
+    GpuAddress,
     Group,
+    ProcessRank,
+    Setting,
     Source,
     Track,
     Trust,
+    Variable,
     Who,
+    WorldSize,
     replace,
 )
 from whyhang.collectors.logs.found import Comm, FileView, Found, Handler

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Fact, LogLine, replace
+from whyhang.analyzer.facts import Fact, LogLine, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:

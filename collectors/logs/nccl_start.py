@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import NcclPhase, NcclSetup, Setting
-from whyhang.analyzer.model import Fact, Source, Who
+from whyhang.analyzer.facts import Fact, NcclPhase, NcclSetup, Setting, Source, Who
 from whyhang.collectors.logs.found import FileView, Found, Handler
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.model import Group
+from whyhang.analyzer.facts import Group
 
 # c10d/Types (OpType names) to the names of torch.distributed's functions.
 _OPS = {

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Gap, Source
+from whyhang.analyzer.facts import Gap, Source
 
 if TYPE_CHECKING:
     import regex

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.found import FileView, Found, Handler
 from whyhang.collectors.logs.line import Line, clean, take_apart
 

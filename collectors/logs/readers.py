@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from whyhang.analyzer.model import NOBODY
+from whyhang.analyzer.facts import NOBODY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.desync import DesyncReader
 from whyhang.collectors.logs.elastic import ElasticReader

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.model import Fact, Gap
+from whyhang.analyzer.facts import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.bulk import MARKS
 from whyhang.collectors.logs.error_file import unfold

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from whyhang.analyzer.model import Gap
+from whyhang.analyzer.facts import Gap
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.speakers import speaker
 from whyhang.collectors.logs.syntax import (

@@ -13,7 +13,7 @@ The same tree tells which literal words a match must contain, for searching with
 
 from __future__ import annotations
 
-from whyhang.analyzer.model import Record, replace
+from whyhang.analyzer.facts import Record, replace
 
 COMMON = "NCCL INFO "  # stands in most lines of some logs: no word to look for
 MAX_COUNT = 16  # larger counted repeats make Hyperscan's automata huge

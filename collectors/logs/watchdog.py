@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import TimedOutFirst
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Call,
     CallState,
     Fact,
     Frame,
     Group,
     Source,
+    TimedOutFirst,
     Track,
     Who,
 )

@@ -12,23 +12,27 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import ProcessRank, RasReport, Setting, Statement, WorldSize
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     MAX_RANKS,
     NOBODY,
+    RAS_LINE,
     Call,
     CallState,
     Fact,
     Group,
     LogLine,
+    ProcessRank,
+    RasReport,
     Record,
+    Setting,
+    Statement,
     Track,
     Trust,
     Who,
+    WorldSize,
     fold,
     replace,
 )
-from whyhang.analyzer.ras_lines import MATCHED
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras.report import REMOTE, Comm, Counted, Member, Peer, Report
 
@@ -354,6 +358,6 @@ def _line(
         who=who,
         text=quote,
         source=document.source(line),
-        matched=(MATCHED,),
+        matched=(RAS_LINE,),
         fields={**fields, **more},
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.facts import replace
 from whyhang.collectors.ras.report import (
     ABORTED,
     DEAD,

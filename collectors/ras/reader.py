@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import Fact, Gap
+from whyhang.analyzer.facts import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras import json_report, text
 from whyhang.collectors.ras.facts import facts

@@ -6,7 +6,7 @@ its own pid namespace, as NCCL prints them.
 
 from __future__ import annotations
 
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 
 OPS = {
     "Broadcast": "broadcast",

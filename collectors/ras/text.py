@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.facts import replace
 from whyhang.collectors.ras.report import (
     DEAD,
     NOBODY,

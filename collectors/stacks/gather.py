@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import NOBODY, Thread, Who
+from whyhang.analyzer.facts import NOBODY, Thread, Who
 from whyhang.collectors.stacks import heading as stack_heading
 from whyhang.collectors.stacks import owner as stack_owner
 from whyhang.collectors.stacks.heading import Heading

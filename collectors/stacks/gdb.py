@@ -15,7 +15,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, Thread, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, Thread, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import heading as stack_heading
 from whyhang.collectors.stacks import owner as stack_owner

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.stacks import heading as stack_heading

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.model import NOBODY, Record, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who
 
 LONGEST = 200  # characters; what is longer is a log line and no heading
 FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.model import NOBODY, Frame, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Frame, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks.owner import Found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.model import NOBODY, Frame, Record, StackDump, Thread, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Frame, Record, StackDump, Thread, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join, title
 from whyhang.collectors.stacks.text import WHOLE_BYTES, Passage

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from whyhang.analyzer.facts import RootArgument
-from whyhang.analyzer.model import (
+from whyhang.analyzer.facts import (
     Call,
     CallState,
     Fact,
     Frame,
     Group,
+    RootArgument,
     Source,
     Track,
     Who,

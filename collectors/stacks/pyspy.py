@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from whyhang.analyzer.model import Fact
+from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.reading import Document, Reader
 
 _PTRACE_REMEDY = (

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from whyhang.analyzer.model import NOBODY, Fact, Gap, Thread, Who
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Thread, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import heading as stack_heading

@@ -13,7 +13,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import Fact, Frame, Record, Thread, Who
+from whyhang.analyzer.facts import Fact, Frame, Record, Thread, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import owner as stack_owner
 from whyhang.collectors.stacks import text as stack_text

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.model import NOBODY, Frame, Who
+from whyhang.analyzer.facts import NOBODY, Frame, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix

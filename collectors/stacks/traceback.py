@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, Thread, Who
+from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, Thread, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import heading as stack_heading
 from whyhang.collectors.stacks import owner as stack_owner

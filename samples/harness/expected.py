@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from whyhang.analyzer.model import fold
+from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import Collective, Finding, Location, Report
 from whyhang.samples.harness.scenario import Sample
 

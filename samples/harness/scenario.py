@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer.errors import WhyhangError
-from whyhang.analyzer.model import Record
+from whyhang.analyzer.facts import Record
 from whyhang.samples.harness import keeper, nethosts
 
 if sys.version_info >= (3, 11):

@@ -5,8 +5,8 @@ with the tensors that wait for it; the oldest versions list the ranks that are r
 lack every tensor run other code, ended their loop, or are stuck.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.horovod import horovod_stalled
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="horovod-missing-ranks",

@@ -4,8 +4,8 @@ Each of two ranks waits in a tensor that the other has not submitted: neither is
 different code, such as a branch that depends on the data, or a model that differs.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.horovod import horovod_stalled
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="horovod-ranks-apart",

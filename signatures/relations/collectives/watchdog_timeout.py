@@ -6,8 +6,8 @@ ranks: the rank that never enqueued it, or that is silent. The number in '[Rank 
 within a group and may be stale, so it names nobody.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.watchdog import gave_up
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="watchdog-timeout",

@@ -6,9 +6,9 @@ a reset (Xid 79, 119, 74). Fan sensors alone may fail on a GPU that otherwise wo
 The table does not say which rank used it; the process list may, by pid.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="gpu-err-in-nvidia-smi",

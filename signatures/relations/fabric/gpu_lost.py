@@ -8,9 +8,9 @@ processes may fail on all GPUs of the host, while running ones on the others go 
 The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="gpu-lost",

@@ -6,9 +6,9 @@ reset", or its recovery action is Reset, Reboot or Drain.
 The kernel log holds the Xid that led to it.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.gpu import Fault, faulty
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="gpu-requires-reset",

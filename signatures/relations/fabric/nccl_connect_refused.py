@@ -8,9 +8,9 @@ NCCL 2.24 and later try 34 times (about a minute) before this message. It is the
 be looked at, not the ranks that print it: what did rank 0 of that group say last?
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import set_up
 from whyhang.analyzer.match.log import Blames, log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="nccl-connect-refused",

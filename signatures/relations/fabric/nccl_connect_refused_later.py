@@ -4,9 +4,9 @@ The peer announced its address and listened when the communicator was made. Conn
 opened later, at the first use of a transport, find nobody there: that process has ended since.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import both, set_up
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="nccl-connect-refused-later",

@@ -5,9 +5,9 @@ the reason is a WARN line. With several ranks, the one that failed first may say
 than the others, which only lost their peer.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.match.nccl_error import nccl_said
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="nccl-failed-saying-why",

@@ -5,8 +5,8 @@ signatures of their own; this one makes sure that an unknown one is not passed o
 A job that is seen to work on below it was not stopped by it.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.nccl_error import nccl_warned
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="nccl-warning",

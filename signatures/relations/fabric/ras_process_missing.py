@@ -7,9 +7,9 @@ thread answers even while Python hangs, so silence means the whole process.
 The node is the bootstrap address, the pid is that of its own pid namespace.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import Blames, log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="ras-process-missing",

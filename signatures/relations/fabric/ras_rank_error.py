@@ -6,9 +6,9 @@ on this rank itself. "Remote process error" on others is only its echo.
 The rank number is the communicator's; the process id tells which global rank it is.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import Blames, log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="ras-rank-error",

@@ -6,9 +6,9 @@ process that is gone or silent.
 The DEAD and INCOMPLETE blocks of the same report name it.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import either, ras
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="ras-remote-error",

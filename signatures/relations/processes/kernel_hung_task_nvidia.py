@@ -7,9 +7,9 @@ deadlocked. Every CUDA call on that host may block the same way.
 It is a fault of the host; which rank suffers the line does not say.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match import both, either
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="kernel-hung-task-nvidia",

@@ -7,9 +7,9 @@ A later "OK" line for the server means that it came back.
 Ranks that read data or write checkpoints there stop, and the others wait for them.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.log import log
 from whyhang.analyzer.match.passed import passed
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="kernel-nfs-not-responding",

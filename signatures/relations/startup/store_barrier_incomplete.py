@@ -6,8 +6,8 @@ rank that prints it has arrived. Which ranks are missing is not said: they are t
 store-barrier-overfull.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.barrier import store_barrier
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="store-barrier-incomplete",

@@ -5,8 +5,8 @@ It waits for the count to be exactly WORLD_SIZE and so never ends. Either proces
 the store still holds the count of an earlier attempt (restart with a store that survived).
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.barrier import store_barrier
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="store-barrier-overfull",

@@ -4,9 +4,9 @@ A few such lines are normal while slow nodes load. If the log ends with them, th
 never joined are the question. The rank that prints it has arrived.
 """
 
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.match.barrier import store_barrier
 from whyhang.analyzer.match.log import log
-from whyhang.analyzer.signature import Kind, Signature
 
 SIGNATURE = Signature(
     id="store-barrier-waiting",

@@ -1,0 +1,219 @@
+"""The sentences of the ledger's findings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from whyhang.analyzer.collectives.graph import CallRef, Link
+from whyhang.analyzer.collectives.history import Shift
+from whyhang.analyzer.collectives.records import Side, Spot, Verdict
+from whyhang.analyzer.facts import Call, CallState, Frame, few
+from whyhang.analyzer.stacks.usercode import short
+
+FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
+
+
+def ranks_in_words(ranks: Collection[int]) -> str:
+    """Write "rank 3" or "ranks 0-2,5"."""
+    return f"rank{'s' if len(ranks) != 1 else ''} {few(ranks)}"
+
+
+def at(site: Frame | None) -> str:
+    """Write " at train.py:40 (step)", or nothing."""
+    if site is None:
+        return ""
+    line = f":{site.line}" if site.line is not None else ""
+    return f" at {short(site.file)}{line} ({site.function})"
+
+
+def record(call: Call, group: str) -> str:
+    """Quote the record of one call: its number, what was called, with what, how far it is."""
+    number = f"record {call.order}: " if call.order is not None else ""
+    seq = f" #{call.seq}" if call.seq is not None else ""
+    peer = f" peer {call.peer}" if call.peer is not None else ""
+    peer += f" tag {call.tag}" if call.tag else ""
+    shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
+    types = ",".join(dict.fromkeys(call.dtypes))
+    parts = (f"{number}{call.op or 'a call'}{seq}{peer}", f"of {group}" if group else "", shapes)
+    state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
+        call.state, call.state.name.lower()
+    )
+    return " ".join(part for part in (*parts, types, state) if part)
+
+
+def never_joined(
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+) -> str:
+    """Say who has not come, who waits, and what the first of those missing did last."""
+    has = "has" if len(culprits) == 1 else "have"
+    wait = f", where {_wait(waiting)}" if waiting else ""
+    return f"{_start(culprits)} {has} not joined {call}{wait}{_last(culprits, spot)}"
+
+
+def never_answered(
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+) -> str:
+    """Say who has not posted the other half of a send or receive."""
+    has = "has" if len(culprits) == 1 else "have"
+    return (
+        f"{_start(culprits)} {has} not answered the {call} in which {_wait(waiting)}"
+        f"{_last(culprits, spot)}"
+    )
+
+
+def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
+    """Say who joined a call and has not finished it though others have."""
+    has = "has" if len(culprits) == 1 else "have"
+    return (
+        f"{_start(culprits)} joined {call} and {has} not finished it, though "
+        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'}: "
+        "its device or its process stopped in the middle"
+    )
+
+
+def half_done(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
+    """Say who stands in a call that others came through, which blames nobody."""
+    return (
+        f"{_start(ranks)} {'is' if len(ranks) == 1 else 'are'} still in {call}, which "
+        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'} finished"
+    )
+
+
+def late_or_apart(late: str, ranks: Sequence[int]) -> str:
+    """Add that late ranks may wait for each other where no record tells of it."""
+    return (
+        f"{late}. This job also makes calls that its recorders leave out (over gloo: sends and "
+        f"receives), so which of {ranks_in_words(ranks)} waits for another is not known"
+    )
+
+
+def parted(sides: Sequence[Side]) -> str:
+    """Say that each side stands in a call that the other has behind it or not before it."""
+    listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
+    return f"The ranks are out of step, so their calls before did not match: {listed}"
+
+
+def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
+    """Say that everyone came and nobody got through."""
+    if call.p2p:
+        stand = "stands" if len(ranks) == 1 else "stand"
+        return f"{_start(ranks)} {stand} in {call}, the peer answers, and nothing comes of it"
+    return f"{_start(ranks)} have all joined {call} and none comes back"
+
+
+def waits_for_absent(
+    ranks: Sequence[int],
+    call: CallRef,
+    absent: Sequence[int],
+    older: Collection[int] = (),
+) -> str:
+    """Say whom the known members wait for, without blame; ``older`` have an old record only."""
+    none, old = [r for r in absent if r not in older], [r for r in absent if r in older]
+    lacks = [f"{ranks_in_words(none)} left no record"] if none else []
+    lacks += [f"{ranks_in_words(old)} left only an older one"] if old else []
+    whom = (
+        f"group members among the absent: {', '.join(lacks)}"
+        if lacks
+        else "members of its group that are not known"
+    )
+    return f"{_start(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {call} for {whom}"
+
+
+def mismatch(call: CallRef, field: str, sides: Sequence[Side], culprits: Sequence[int]) -> str:
+    """Say what each side called under one number."""
+    number = f" #{call.seq}" if call.seq is not None else ""
+    listed = "; ".join(
+        f"{ranks_in_words(side.ranks)} {_called(side, field)}{at(side.site)}" for side in sides[:4]
+    )
+    even = "" if culprits else " (as many on either side)"
+    return f"Under{number} of {call.group} the ranks called {FIELDS[field]}{even}: {listed}"
+
+
+def shifted(culprits: Sequence[int], found: Shift, missed: CallRef, site: Frame | None) -> str:
+    """Say which call was left out, was one too many, or came in another order."""
+    what = {
+        Verdict.SKIPPED: "skipped",
+        Verdict.EXTRA: "made one call too many:",
+        Verdict.ORDER: "made its calls in another order, beginning at",
+    }[found.verdict]
+    more = f" and {found.calls - 1} more" if found.calls > 1 else ""
+    return f"{_start(culprits)} {what} {missed}{at(site)}{more}"
+
+
+AGREE = "the calls after it agree if shifted"
+
+
+def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
+    """Say that a rank has gone on to what comes after a loop."""
+    return (
+        f"{_start(culprits)} {'has' if len(culprits) == 1 else 'have'} left the loop that others "
+        f"are still in: {own.call}{at(own.site)}, while {ranks_in_words(others.ranks)} "
+        f"{'is' if len(others.ranks) == 1 else 'are'} in {others.call}{at(others.site)}"
+    )
+
+
+def unpaired(calls: Sequence[tuple[int, CallRef, int | None, Frame | None]]) -> str:
+    """Say which sends and receives found no counterpart, with their tags where any has one."""
+    tagged = any(tag for _, _, tag, _ in calls)
+    listed = "; ".join(
+        f"rank {rank} is in {call}{f' with tag {tag}' if tagged else ''}{at(site)}"
+        for rank, call, tag, site in calls[:4]
+    )
+    return f"Sends and receives do not pair: {listed}"
+
+
+def unclosed(rank: int, call: CallRef, site: Frame | None) -> str:
+    """Say that a coalesced block was opened and not closed."""
+    return f"Rank {rank} opened a coalesced block with {call}{at(site)} and never closed it"
+
+
+def deadlock(links: Sequence[Link]) -> str:
+    """Follow a cycle of waits around."""
+    steps = "; ".join(
+        f"rank {link.wait.waiter} waits in {link.wait.call}{at(link.wait.site)} "
+        f"for rank {link.next}"
+        for link in links
+    )
+    return f"The ranks wait for each other in a circle: {steps}"
+
+
+def went_another_way(
+    rank: int, own: CallRef, site: Frame | None, theirs: CallRef, their_site: Frame | None
+) -> str:
+    """Say what a rank did where its mates did what all of them had always done."""
+    return (
+        f"Rank {rank} went on to {own}{at(site)} where ranks of its role call "
+        f"{theirs}{at(their_site)}, as it did before"
+    )
+
+
+def all_completed(ranks: Sequence[int]) -> str:
+    """Say that no call is open."""
+    return f"Every recorded call of {ranks_in_words(ranks)} is completed"
+
+
+def several(sentences: Sequence[str]) -> str:
+    """Join what ranks did in several calls."""
+    shown = ". ".join(sentences[:4])
+    return shown if len(sentences) <= 4 else f"{shown}. And {len(sentences) - 4} more like these"
+
+
+def _start(ranks: Sequence[int]) -> str:
+    return ranks_in_words(ranks).capitalize()
+
+
+def _wait(ranks: Sequence[int]) -> str:
+    return f"{ranks_in_words(ranks)} {'waits' if len(ranks) == 1 else 'wait'}"
+
+
+def _last(culprits: Sequence[int], spot: Spot | None) -> str:
+    if spot is None or spot.call is None:
+        return ""
+    whose = "its" if len(culprits) == 1 else f"rank {culprits[0]}'s"
+    if spot.inside:
+        return f"; {whose} oldest open call is {spot.call}{at(spot.site)}"
+    return f"; {whose} last call was {spot.call}{at(spot.site)}"
+
+
+def _called(side: Side, field: str) -> str:
+    return f"called {side.says}" if field == "op" else f"{side.call.op} {side.says}"

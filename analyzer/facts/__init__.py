@@ -1,0 +1,151 @@
+"""Facts: what a collector can say about one rank, with where it was read.
+
+Every record is frozen and carries its provenance. Collectors yield these and nothing else; the
+analysis consumes these and nothing else. ``None`` always means "not known", never "none" or
+zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames are innermost
+first, unless a field says otherwise. Everything is imported from here.
+
+=============  ====================================================================
+``base``       ``Record``, ``Source``, ``Who``: whom a fact is about, where it was read
+``stacks``     stack dumps
+``processes``  what /proc tells of a process
+``calls``      collectives, sends and receives, process groups
+``logs``       lines of logs, ends of processes
+``statements`` facts of one line each: settings, world size, last line, ...
+``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
+``rendezvous`` stores, files and agents through which ranks come together
+``gaps``       evidence that was not had
+=============  ====================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from whyhang.analyzer.facts.base import (
+    MAX_RANKS,
+    NOBODY,
+    Record,
+    Source,
+    Trust,
+    Who,
+    few,
+    fold,
+    replace,
+)
+from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
+from whyhang.analyzer.facts.gaps import Excerpt, Gap
+from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
+from whyhang.analyzer.facts.logs import RAS_LINE, Exit, LogLine
+from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState
+from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
+from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
+from whyhang.analyzer.facts.statements import (
+    Address,
+    CommunicatorSize,
+    DriverSilence,
+    GpuAddress,
+    InitArguments,
+    LastLine,
+    Library,
+    LoopCounter,
+    NcclPhase,
+    NcclSetup,
+    NearLimit,
+    NoInterpreter,
+    ProcessRank,
+    RasReport,
+    RootArgument,
+    RootCause,
+    S,
+    Setting,
+    SettingName,
+    SignOfLife,
+    Statement,
+    TimedOutFirst,
+    TrainingOutput,
+    UnsafeDump,
+    Variable,
+    WorldSize,
+)
+
+Fact: TypeAlias = (
+    StackDump
+    | Process
+    | Track
+    | Group
+    | LogLine
+    | Exit
+    | Statement
+    | Excerpt
+    | Gap
+    | StoreView
+    | FileView
+    | Agent
+    | Gpu
+)
+"""What a collector yields."""
+
+__all__ = [
+    "MAX_RANKS",
+    "NOBODY",
+    "RAS_LINE",
+    "Address",
+    "Agent",
+    "Call",
+    "CallState",
+    "CommunicatorSize",
+    "Counters",
+    "DriverSilence",
+    "Excerpt",
+    "Exit",
+    "Fact",
+    "FileView",
+    "Frame",
+    "Gap",
+    "Gpu",
+    "GpuAddress",
+    "GpuProcess",
+    "GpuSlice",
+    "Group",
+    "InitArguments",
+    "LastLine",
+    "Library",
+    "Listener",
+    "LockWait",
+    "LogLine",
+    "LoopCounter",
+    "NcclPhase",
+    "NcclSetup",
+    "NearLimit",
+    "NoInterpreter",
+    "NvLink",
+    "Process",
+    "ProcessRank",
+    "RasReport",
+    "Record",
+    "Role",
+    "RootArgument",
+    "RootCause",
+    "S",
+    "Setting",
+    "SettingName",
+    "SignOfLife",
+    "Source",
+    "StackDump",
+    "Statement",
+    "StoreView",
+    "Thread",
+    "ThreadState",
+    "TimedOutFirst",
+    "Track",
+    "TrainingOutput",
+    "Trust",
+    "UnsafeDump",
+    "Variable",
+    "Who",
+    "WorldSize",
+    "few",
+    "fold",
+    "replace",
+]

@@ -1,0 +1,95 @@
+"""The base of all facts, whom a fact is about, and where it was read."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    # Type checkers take every subclass of a frozen Struct for mutable unless it says
+    # ``frozen`` again. They see this plain base instead; at run time options are inherited.
+    @dataclass_transform(frozen_default=True, kw_only_default=True)
+    class Record:
+        """The base of all facts: frozen, compared by value, built by keyword."""
+else:
+
+    class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+        """The base of all facts: frozen, compared by value, built by keyword."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+def replace(record: R, **changes: object) -> R:
+    """Copy a record with some fields changed."""
+    copy: R = msgspec.structs.replace(record, **changes)  # type: ignore[type-var]
+    return copy
+
+
+class Source(Record):
+    """Where a fact was read: a path as the user knows it (or inside the bundle) and a line."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class Trust(enum.IntEnum):
+    """How a rank number was learnt, most trusted last. Disagreement is itself a finding."""
+
+    NONE = 0
+    INFERRED = 1  # order of children, elimination
+    FILE_NAME = 2  # rank3.txt, attempt_0/3/stderr.log
+    PREFIX = 3  # [rank3]: in front of the line
+    CONTENT = 4  # the dump itself says so
+    NCCL_INIT = 5  # "comm 0x… rank 3 nranks 8" of this pid
+    FLIGHT_RECORDER = 6
+    ENVIRONMENT = 7  # RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK of the process
+
+
+class Who(Record):
+    """Whom a fact is about, as far as its source tells.
+
+    ``label`` is what a person would call it when neither rank nor pid is known
+    ("node48", "DP0"). ``local_rank`` is the rank within the host.
+    """
+
+    rank: int | None = None
+    trust: Trust = Trust.NONE
+    host: str | None = None
+    pid: int | None = None
+    local_rank: int | None = None
+    label: str | None = None
+
+
+NOBODY = Who()
+
+MAX_RANKS = 1 << 18
+"""No job has as many ranks: a larger number is a damaged line's or file's, or a lie."""
+
+
+def fold(ranks: Iterable[int]) -> str:
+    """Print ranks the way people say them: ``0-3,7``."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def few(ranks: Iterable[int], most: int = 12) -> str:
+    """Print ranks for a sentence: of more than ``most`` runs, the first and how many there are."""
+    chosen = set(ranks)
+    runs = fold(chosen).split(",")
+    if len(runs) <= most:
+        return ",".join(runs)
+    return f"{','.join(runs[: most - 2])},… ({len(chosen)} in all)"

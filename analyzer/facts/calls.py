@@ -1,0 +1,94 @@
+"""Collective and point-to-point operations as ranks issued them, and process groups."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.stacks import Frame
+
+
+class CallState(enum.IntEnum):
+    """How far one call on one rank got. INSIDE: a stack shows the rank within the call."""
+
+    UNKNOWN = 0
+    INSIDE = 1
+    SCHEDULED = 2
+    STARTED = 3
+    COMPLETED = 4
+
+
+class Call(Record):
+    """One collective or point-to-point operation as one rank issued it.
+
+    ``op`` is the lower-case torch name ("all_reduce", "send"). ``seq`` is the sequence number
+    of the group (collectives) or of the pair (``p2p``). ``peer`` is the global rank of a send
+    or recv, when known, ``tag`` what both sides must agree on. Sizes are shapes, one per tensor.
+    ``order`` counts the calls of this rank over all groups, as they were issued. ``unclosed``:
+    in a coalesced block that was opened and not ended.
+    """
+
+    op: str
+    seq: int | None = None
+    state: CallState = CallState.UNKNOWN
+    p2p: bool = False
+    peer: int | None = None
+    tag: int | None = None
+    input_sizes: tuple[tuple[int, ...], ...] | None = None
+    output_sizes: tuple[tuple[int, ...], ...] | None = None
+    dtypes: tuple[str, ...] = ()
+    created_at: float | None = None
+    frames: tuple[Frame, ...] = ()
+    line: int | None = None  # of the source
+    order: int | None = None
+    unclosed: bool = False
+
+
+class Group(Record):
+    """A process group: the name that ranks use for it and the global ranks in it.
+
+    Groups with equal names and different ranks are different groups ("tp" on each node).
+    ``inferred``: the membership was concluded, not read.
+    """
+
+    name: str
+    ranks: tuple[int, ...] | None = None
+    description: str | None = None
+    inferred: bool = False
+
+
+class Track(Record):
+    """How far one rank came on one group, as one source tells.
+
+    ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
+    0: none yet). ``calls`` holds those calls that matter, oldest first; ``lost`` counts
+    records that a ring buffer overwrote. ``kind`` names the evidence ("flight-recorder",
+    "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``number`` is the rank within the
+    group, where the source tells it. ``detail`` reads every call that the
+    source has of this track, oldest first, where that is more than ``calls``. ``library`` is
+    what the calls go through ("nccl", "gloo"). ``unrecorded``: the source counts more calls of
+    this rank than it records (over gloo: sends and receives), so it may stand in one of those.
+    ``in_motion``: the source was written sooner after the last call than this rank takes
+    between two calls, so nothing shows that it stands still. ``idle``: no call of this rank on
+    this group is open, though nothing tells how far it came. ``cut``: the source ends in the
+    middle, and later calls may be missing.
+    """
+
+    who: Who
+    group: Group
+    kind: str
+    source: Source
+    enqueued: int | None = None
+    started: int | None = None
+    completed: int | None = None
+    calls: tuple[Call, ...] = ()
+    lost: int = 0
+    look: int = 0
+    number: int | None = None
+    detail: Callable[[], tuple[Call, ...]] | None = None
+    library: str = ""
+    unrecorded: bool = False
+    in_motion: bool = False
+    idle: bool = False
+    cut: bool = False

@@ -1,0 +1,41 @@
+"""Lines of logs, and the ends of processes that they tell of."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.facts.base import Record, Source, Who
+
+RAS_LINE = "nccl-ras"
+"""Finds the lines that tell what NCCL's health network (RAS) said of ranks.
+
+Their fields: ``state`` and, where known, ``node``, ``process``, ``gpu``, ``comm`` and ``number``
+(the rank within the communicator).
+"""
+
+
+class LogLine(Record):
+    """One line that a scanner found telling.
+
+    ``matched`` holds the names of the patterns that found it, ``fields`` what their named
+    groups captured. ``text`` is the line without launcher prefix, cut to a sane length;
+    ``offset`` is its first byte in the file.
+    """
+
+    who: Who
+    text: str
+    source: Source
+    matched: tuple[str, ...] = ()
+    fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    time: float | None = None
+    offset: int | None = None
+    count: int = 1  # lines alike of this rank that the scanner folded into this one
+
+
+class Exit(Record):
+    """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL."""
+
+    who: Who
+    source: Source
+    quote: str
+    exitcode: int | None = None
+    signal: int | None = None
+    time: float | None = None

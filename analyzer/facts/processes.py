@@ -1,0 +1,92 @@
+"""What /proc tells of the processes of a job."""
+
+from __future__ import annotations
+
+import enum
+
+from whyhang.analyzer.facts.base import Record, Source, Who
+
+
+class Role(enum.Enum):
+    """What a process does for its job."""
+
+    RANK = "rank"
+    LAUNCHER = "launcher"
+    DATALOADER_WORKER = "dataloader-worker"
+    COMPILE_WORKER = "compile-worker"
+    RESOURCE_TRACKER = "resource-tracker"
+    OTHER = "other"
+
+
+class Counters(Record):
+    """What the kernel counted for one thread since it started.
+
+    ``cpu_ticks`` is user plus system time in clock ticks; ``switches`` counts voluntary context
+    switches: how often it went to sleep. Equal before and after an interval: it did not run.
+    """
+
+    cpu_ticks: int
+    switches: int
+
+
+class LockWait(Record):
+    """A lock on a file that a process waits for, as /proc/locks tells (proc(5)).
+
+    ``holder_pid`` is the process that took the lock; ``holder`` its command line, empty where
+    it has ended (a child that inherited the file may hold the lock on) or cannot be seen.
+    """
+
+    holder_pid: int
+    holder: str = ""
+    path: str | None = None
+
+
+class Process(Record):
+    """What /proc tells of one process at one look.
+
+    ``state`` is the kernel's letter (R, S, D, T, t, Z, X). ``before`` and ``after`` are the
+    counters of the main thread just before and just after the stack dump of this look, so
+    that the dump itself does not count as movement. ``environ`` is cut to an allow-list.
+    ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
+    are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
+    is in the regular files that it has open, in bytes.
+    """
+
+    who: Who
+    source: Source
+    look: int = 0
+    taken_at: float | None = None
+    ppid: int | None = None
+    role: Role = Role.OTHER
+    command: str = ""
+    cwd: str | None = None
+    state: str | None = None
+    wchan: str | None = None
+    environ: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    started_at: float | None = None
+    descriptors: tuple[str, ...] = ()
+    thread_count: int | None = None
+    before: Counters | None = None
+    after: Counters | None = None
+    tracer_pid: int | None = None  # a debugger is attached
+    threads: tuple[ThreadState, ...] = ()
+    owner_pid: int | None = None  # of a helper: the rank process it works for
+    lock: LockWait | None = None
+    holds: tuple[str, ...] = ()
+    positions: dict[str, int] = {}  # noqa: RUF012
+
+
+class ThreadState(Record):
+    """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
+
+    ``syscall`` is the system call it is in, with what its first argument points at where that
+    is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only. ``cpu_ticks`` is
+    what it has used since it began, in clock ticks.
+    """
+
+    tid: int
+    name: str
+    state: str
+    wchan: str | None = None
+    syscall: str | None = None
+    cpu_ticks: int | None = None

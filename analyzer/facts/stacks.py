@@ -1,0 +1,48 @@
+"""Stack dumps: frames and threads of one process at one moment."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.facts.base import Record, Source, Who
+
+
+class Frame(Record):
+    """One stack frame. ``file`` is the path as printed; ``native`` frames are C or C++."""
+
+    function: str
+    file: str
+    line: int | None = None
+    native: bool = False
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{self.function} ({place})"
+
+
+class Thread(Record):
+    """One thread of a stack dump. ``active`` is py-spy's guess of "on the CPU"."""
+
+    frames: tuple[Frame, ...]
+    name: str | None = None
+    tid: int | None = None
+    active: bool | None = None
+    holds_gil: bool | None = None
+    line: int | None = None  # where the thread starts in the source
+
+
+class StackDump(Record):
+    """The stacks of one process at one moment.
+
+    ``look`` counts the dumps of one process in time (0, 1, …). ``main_only``: the text shows
+    the main thread alone, so the absence of other threads says nothing. ``copies``: the
+    source says that so many processes stood there ("6 processes are in:").
+    """
+
+    who: Who
+    tool: str  # "py-spy", "faulthandler", "gdb", "pystack", "traceback"
+    threads: tuple[Thread, ...]
+    source: Source
+    look: int = 0
+    taken_at: float | None = None
+    command: str | None = None  # command line of the process
+    main_only: bool = False
+    copies: int = 1

@@ -1,0 +1,212 @@
+"""Facts of one line each: what a log, a process or a report states about a rank or the job.
+
+As all facts, each record says whom it is about and where it was read. A record is about the job
+as a whole where its ``who`` names nobody. ``Job.of`` gives those of a kind.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal, TypeAlias, TypeVar
+
+from whyhang.analyzer.facts.base import Record, Source, Who
+
+SettingName: TypeAlias = Literal[
+    "address-family", "backend", "cuda", "driver", "launcher", "nccl", "torch"
+]
+"""What a setting is of; of "nccl", "torch", "cuda" and "driver" it is the version."""
+
+
+class Statement(Record):
+    """The base of these facts: whom it is about, where it was read."""
+
+    who: Who
+    source: Source
+
+
+S = TypeVar("S", bound=Statement)
+
+
+class Setting(Statement):
+    """What a rank or the job runs with."""
+
+    name: SettingName
+    value: str
+
+
+class Variable(Statement):
+    """A variable of the environment that NCCL says it has read."""
+
+    name: str
+    value: str
+
+
+class Library(Statement):
+    """A shared library in the memory of a process.
+
+    ``build`` is the build id in its ELF header. Where that cannot be read, ``inode`` is the file's,
+    as "device/inode". ``deleted``: the file has been removed or replaced since it was loaded.
+    """
+
+    name: str
+    path: str
+    deleted: bool = False
+    build: str | None = None
+    inode: str | None = None
+
+    def __str__(self) -> str:
+        gone = " (deleted)" if self.deleted else ""
+        identity = f"build {self.build}" if self.build else f"inode {self.inode}"
+        return f"{self.path}{gone}, {identity}"
+
+
+class WorldSize(Statement):
+    """How many ranks the job has."""
+
+    size: int
+
+
+class CommunicatorSize(Statement):
+    """How many ranks the largest communicator has that a log tells of: at most the job's."""
+
+    size: int
+
+
+class ProcessRank(Statement):
+    """The process ``who`` is this rank."""
+
+    rank: int
+
+
+class GpuAddress(Statement):
+    """The PCI address of the GPU that a rank uses, as "0000:1b:00"."""
+
+    bus: str
+
+
+class Address(Record):
+    """Where ranks meet at the start: host and port of a store, or the path of a shared file."""
+
+    host: str = ""
+    port: int | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        if self.file is not None:
+            return f"file://{self.file}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class InitArguments(Statement):
+    """What a rank was given for ``init_process_group``, as far as the source tells."""
+
+    address: Address | None = None
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class RootArgument(Statement):
+    """The rank that a broadcast, scatter, gather or reduce was given as its root.
+
+    ``in_default_group``: the call was given no group.
+    """
+
+    op: str
+    root: int
+    in_default_group: bool = False
+
+
+class LoopCounter(Statement):
+    """The value of a variable that a loop in ``function`` counts with."""
+
+    name: str
+    value: int
+    function: str
+    file: str
+
+
+class NcclPhase(enum.IntEnum):
+    """How far a process is in setting up its first NCCL communicator, in order."""
+
+    INTERFACE = 0
+    NETWORK = 1
+    BOOTSTRAP = 2
+    TOPOLOGY = 3
+    CHANNELS = 4
+    CONNECTING = 5
+    CONNECTED = 6
+    COMPLETE = 7
+
+
+class NcclSetup(Statement):
+    """The furthest phase of a process, with the line that shows it.
+
+    ``transport`` is that of its last channel ("P2P/IPC", "NET/IB/0"), ``interface`` and ``address``
+    are those over which it means to find the other ranks; each empty where it is not told.
+    """
+
+    phase: NcclPhase
+    text: str
+    transport: str = ""
+    interface: str = ""
+    address: str = ""
+
+
+class LastLine(Statement):
+    """The last line of a rank. ``ends_log``: also that of its file, which is read to its end."""
+
+    text: str
+    ends_log: bool
+
+
+class SignOfLife(Statement):
+    """A step, a loss, a progress bar, a result: words of a job that is through its start.
+
+    The source has a line where the sign stands at the end of its log.
+    """
+
+    text: str
+
+
+class TrainingOutput(Statement):
+    """Words that only the output of a training program has."""
+
+    text: str
+
+
+class TimedOutFirst(Statement):
+    """The rank whose watchdog gave up first: one that waits, and rarely the culprit."""
+
+    rank: int
+
+
+class RootCause(Statement):
+    """The rank ``who`` is the one that a launcher takes for the root cause."""
+
+
+class RasReport(Statement):
+    """A report of NCCL RAS was had; ``number`` counts those of one live run from 0."""
+
+    number: int
+
+
+class NoInterpreter(Statement):
+    """A process that should run Python has no interpreter in it."""
+
+
+class NearLimit(Statement):
+    """A limit that a process or its host is near, in words: of CPU time, memory or load."""
+
+    says: str
+
+
+class DriverSilence(Statement):
+    """A tool that asked the GPU driver did not come back, in words."""
+
+    says: str
+
+
+class UnsafeDump(Statement):
+    """A recorder dump asks to run ``code`` when it is unpickled, as "posix.system"."""
+
+    code: str

@@ -1,0 +1,1 @@
+"""Findings: signatures, users' cards, which finding explains which, the verdict."""

@@ -1,0 +1,57 @@
+"""Lines of the kernel about a dead process that is none of the job's.
+
+The kernel kills whoever is large, and lists whoever crashed; on a host that is shared these are
+often others. While every rank of a job is seen alive, such a line tells nothing of it, unless a
+rank waits for a helper of its own: which numbers its dead children had, nobody knows.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from whyhang.analyzer.case import Case, Status
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.stacks import WaitKind
+
+KERNEL_LOG = "kernel.log"
+"""The name in a bundle of what the kernel of a live job's host has said."""
+
+LEFT_OPEN = 0.45
+"""What the line is worth where a rank waits for a helper: a possibility."""
+
+_OF_PROCESSES = frozenset({"rank-oom-killed", "rank-died"})
+_FOR_HELPERS = frozenset(
+    {WaitKind.QUEUE, WaitKind.FUTURE, WaitKind.SUBPROCESS, WaitKind.DATALOADER, WaitKind.LOCK}
+)
+
+
+def weight_of(case: Case, category: str, hit: Hit) -> float:
+    """Say what a hit is worth (0 to 1) that may be about a process of someone else."""
+    pid = hit.fields.get("pid", "")
+    if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
+        return 1.0
+    if any(posixpath.basename(piece.source) != KERNEL_LOG for piece in hit.evidence):
+        return 1.0
+    if not _complete(case) or (pid.isdecimal() and int(pid) in _own(case)):
+        return 1.0
+    if case.graph.progress:
+        return 0.0
+    held = [case.states[number].place for number in case.graph.apart]
+    waits = any(place is not None and place.kind in _FOR_HELPERS for place in held)
+    return LEFT_OPEN if waits else 0.0
+
+
+def _complete(case: Case) -> bool:
+    """Tell whether every rank of the job was seen alive."""
+    job = case.job
+    alive = all(state.status is not Status.GONE for state in case.states)
+    processes = all(member.processes for member in job.members)
+    return bool(case.states) and alive and processes and not job.gone and not job.absent
+
+
+def _own(case: Case) -> set[int]:
+    job = case.job
+    children = [child for member in job.members for child in member.children]
+    pids = [member.pid for member in job.members]
+    pids += [child.pid for child in (*children, *job.launchers)]
+    return {pid for pid in pids if pid is not None}

@@ -1,0 +1,188 @@
+"""Hold every signature against the case, and put causes before effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang import __version__
+from whyhang.analyzer import fingerprints
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import NearLimit, replace
+from whyhang.analyzer.findings.bystanders import weight_of
+from whyhang.analyzer.findings.causes import (
+    Candidate,
+    about_same,
+    cause_order,
+    effect_order,
+    effect_time,
+    outranked_by,
+    overcome,
+    restarts_of,
+    without_last_resorts,
+)
+from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.findings.verdict import headline_of, verdict_of
+from whyhang.analyzer.match.exit import has_no_ranks_to_blame
+from whyhang.analyzer.report import Evidence, Finding, Report
+from whyhang.analyzer.reports.gpus import gpu_rows
+from whyhang.analyzer.reports.stacks import parting, stack_groups
+from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
+from whyhang.analyzer.wording.describe import ranks_in_words
+from whyhang.analyzer.wording.sentences import fill, sentence
+
+MAX_EFFECTS = 6
+
+HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
+"""Categories that say a rank is late, which a shortage of CPU or memory may explain."""
+
+UNDECIDED = (
+    (
+        "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the "
+        "ranks of other hosts, the job's logs, recorder dumps (start it with "
+        "TORCH_FR_BUFFER_SIZE=2000)."
+    ),
+)
+"""How to get on where ranks were seen and nothing was found."""
+
+CAUSE_UNSEEN = (
+    (
+        "What caused this is not in the evidence: add the output of every rank and the launcher, "
+        "the scheduler's and the kernel's log, recorder dumps."
+    ),
+    "Look for the first error of any rank before this, and for the rank that says nothing.",
+)
+"""What to do where only a consequence is known, and its signature does not know better."""
+
+
+def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
+    """Turn an aligned job into a report.
+
+    A signature that fails is a note in the report and never its end.
+    """
+    notes: list[str] = []
+    candidates: list[Candidate] = []
+    for signature in signatures:
+        try:
+            hits = _hits(signature, case)
+        except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
+            notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
+            continue
+        weighed = [(hit, weight_of(case, signature.category, hit)) for hit in hits]
+        candidates += [
+            Candidate(signature=signature, hit=replace(hit, strength=hit.strength * weight))
+            for hit, weight in weighed
+            if weight > 0
+        ]
+    candidates = without_last_resorts([c for c in candidates if not overcome(case, c)])
+    findings = _findings(case, candidates)
+    verdict = verdict_of(case, findings, candidates)
+    return Report(
+        verdict=verdict,
+        headline=headline_of(case, findings, verdict),
+        job=job_facts(case),
+        findings=findings,
+        ranks=rank_rows(case),
+        stack_groups=stack_groups(case),
+        gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
+        gaps=(*gap_lines(case), *(() if findings or not case.job.members else UNDECIDED)),
+        notes=(*notes, *fingerprints.notes(case, _told(findings))),
+        tool_version=__version__,
+    )
+
+
+def _told(findings: Iterable[Finding]) -> str:
+    """Join what the findings say, so that notes need not say it again."""
+    quotes = (piece.quote for finding in findings for piece in finding.evidence)
+    return "\n".join((*(finding.explanation for finding in findings), *quotes))
+
+
+def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:
+    hits = signature.when(case)
+    if signature.unless is None or not hits:
+        return hits
+    vetoes = signature.unless(case)
+    return tuple(hit for hit in hits if not any(about_same(hit, veto) for veto in vetoes))
+
+
+def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
+    """Put the causes first, surest first; behind them what only follows from them."""
+    causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=cause_order)
+    restarts = restarts_of(candidates)
+    above = [outranked_by(candidate, causes, restarts) for candidate in causes]
+    roots = [c for c, other in zip(causes, above, strict=True) if other is None]
+    found = [_finding(case, candidate) for candidate in roots]
+    for candidate, other in zip(causes, above, strict=True):
+        if other is not None:
+            cause = roots.index(other) if other in roots else 0
+            finding = _finding(case, candidate)
+            found.append(replace(finding, caused_by=cause if roots else None))
+            if roots and found[cause].culprit_ranks is None and other.hit.names_culprit:
+                # The line that says why may not say who; the one that it explains does.
+                found[cause] = replace(found[cause], culprit_ranks=finding.culprit_ranks)
+    order = effect_time if roots else effect_order
+    effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
+    cause_of_all = 0 if roots else None
+    found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
+    if found and not roots and effects and not found[0].remedies:
+        found[0] = replace(found[0], remedies=CAUSE_UNSEEN)
+    return tuple(found)
+
+
+def _finding(case: Case, candidate: Candidate) -> Finding:
+    signature, hit = candidate.signature, candidate.hit
+    ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
+    everyone = all(case.member(number).rank is not None for number in hit.members)
+    known = hit.names_culprit and bool(ranks) and everyone
+    category = signature.category
+    if signature.everywhere and has_no_ranks_to_blame(case, ranks):
+        category, known = signature.everywhere, False
+    words = dict(hit.fields)
+    if "who" not in words:
+        names = case.names(hit.members) if hit.members else ""
+        words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
+    explanation = sentence(fill(signature.means, words))
+    where = parting(case, hit.members, hit.affected) if hit.members else None
+    if where is not None:
+        explanation += f" The paths part in {where}."
+    pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
+    if pressing:
+        explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
+    return Finding(
+        signature=signature.id,
+        category=category,
+        confidence=candidate.confidence,
+        title=sentence(fill(signature.title, words)),
+        explanation=explanation,
+        culprit_ranks=ranks if known else None,
+        affected_ranks=case.ranks(hit.affected),
+        collective=hit.collective,
+        location=hit.location,
+        evidence=(*hit.evidence, *pressing),
+        remedies=tuple(fill(text, words) for text in signature.remedies),
+        next_steps=tuple(fill(text, words) for text in _next_steps(case, signature, ranks)),
+        runbook_url=signature.runbook,
+        kind=signature.kind.value,
+        subjects=tuple(case.member(number).name for number in hit.members),
+    )
+
+
+def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
+    """Give what to run next; of a rank without a process, nothing that needs its pid."""
+    gone = {gone.rank for gone in case.job.gone}
+    if not ranks or not gone.issuperset(ranks):
+        return signature.next_steps
+    steps = tuple(step for step in signature.next_steps if "{pid}" not in step)
+    return steps or ("pgrep -af python  # on its host: was {who} started?",)
+
+
+def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
+    """Quote what was near its limit for the ranks of a hit, or for their host."""
+    members = [case.member(number) for number in hit.members]
+    return [
+        Evidence(source=fact.source.file, line=fact.source.line, quote=fact.says)
+        for fact in case.job.of(NearLimit)
+        if any(
+            fact.who.host == member.host and fact.who.pid in {None, member.pid}
+            for member in members
+        )
+    ][:MAX_EFFECTS]

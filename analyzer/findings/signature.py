@@ -1,0 +1,89 @@
+"""What a signature is: knowledge about one kind of hang, as data.
+
+One over log lines stands in TOML (``signature_toml``). One over relations between ranks is a
+module that holds a docstring (the story: what happens, why, how to tell), imports and one frozen
+``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
+``whyhang.analyzer.match``, a closed set of questions to the aligned job.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.report import Collective, Evidence, Location
+
+if TYPE_CHECKING:
+    from whyhang.analyzer.case import Case
+
+
+class Kind(enum.Enum):
+    """What a finding of this signature is to the hang. Knowing what is not the cause is half."""
+
+    CAUSE = "cause"
+    CONSEQUENCE = "consequence"
+    NOISE = "noise"
+
+
+class Hit(Record):
+    """One place where a matcher found what it looks for.
+
+    ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
+    who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
+    case. ``gpus`` are the GPUs it is about or compares (numbers in ``Job.gpus``). ``fields`` fill
+    the title. ``at`` orders hits in time or by line where that is known.
+    """
+
+    members: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()  # culprits that are no member: nothing of them was found
+    affected: tuple[int, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    strength: float = 1.0
+    collective: Collective | None = None
+    location: Location | None = None
+    fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    at: float | None = None
+    gpus: tuple[int, ...] = ()
+    names_culprit: bool = True  # False: the members are only where it shows
+
+
+class Matcher(Protocol):
+    """A question to the aligned job; the answer carries its evidence."""
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Answer with every place where it holds, or with nothing."""
+
+
+class Signature(Record):
+    """Knowledge about one kind of hang.
+
+    ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
+    explanation for the reader of a report. ``confidence`` is what the evidence is worth when
+    the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
+    logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
+    every rank had the same or there is only one process. ``outranks`` names signatures whose
+    findings on the same ranks become effects of this one.
+    """
+
+    id: str
+    category: str
+    kind: Kind
+    title: str
+    when: Matcher
+    means: str
+    confidence: float = 0.9
+    everywhere: str = ""
+    unless: Matcher | None = None
+    remedies: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    outranks: tuple[str, ...] = ()
+    gives_way: bool = False  # an effect of any other likely cause, on whatever rank
+    restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
+    last_resort: bool = False  # counts only where no other cause or consequence was found
+    story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
+    runbook: str | None = None
+    origin: str = ""  # the card it was read from; empty for those that ship with whyhang

@@ -1,0 +1,113 @@
+"""Signatures over log lines as they are written in TOML: those shipped, and users' cards.
+
+A file holds one signature at its top level, or several as ``[[signature]]``. ``FIELDS`` lists
+what may stand in one; ``whyhang cards new`` prints a word on each field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from whyhang.analyzer.findings.signature import Kind, Signature
+from whyhang.analyzer.match.log import Blames, Log
+
+TEXT, TEXTS, FLAG, NUMBER, COUNT, TABLE, WORDS = (
+    "a text in quotes",
+    "a list of texts",
+    "true or false",
+    "a number from 0 to 1",
+    "a whole number of at least 1",
+    "a table",
+    'a table of words for each value of a group, such as adds.code.7 = {meaning = "..."}',
+)
+"""What a field may hold, in the words of a mistake."""
+
+FIELDS: dict[tuple[str | int, ...], str] = {
+    ("id",): TEXT,
+    ("category",): TEXT,
+    ("category_if_everywhere",): TEXT,
+    ("role",): TEXT,
+    ("title",): TEXT,
+    ("explanation",): TEXT,
+    ("story",): TEXT,
+    ("patterns",): TEXTS,
+    ("unless",): TEXTS,
+    ("unless_same_rank",): FLAG,
+    ("blames",): TEXT,
+    ("least_ranks",): COUNT,
+    ("ends_process",): FLAG,
+    ("adds",): WORDS,
+    ("confidence",): NUMBER,
+    ("remedies",): TEXTS,
+    ("next_steps",): TEXTS,
+    ("links",): TEXTS,
+    ("runbook_url",): TEXT,
+    ("outranks",): TEXTS,
+    ("gives_way",): FLAG,
+    ("restarts",): FLAG,
+    ("override",): FLAG,
+    ("examples",): TABLE,
+    ("examples", "must_match"): TEXTS,
+    ("examples", "must_not_match"): TEXTS,
+}
+"""Every field of a signature and what stands in it."""
+
+REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
+
+NAMES = ("rank", "ranks", "pid")
+"""Named groups that say whom a line is about."""
+
+_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(NAMES)})>")
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+
+
+def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
+    """Return the signature that a table holds; ``origin`` is the card it stands in, if it is one.
+
+    The fields must be of the types that ``FIELDS`` gives. Raises ``KeyError`` if a required one
+    is missing, ``ValueError`` if ``role`` or ``blames`` is none of the known words.
+    """
+    patterns = tuple(table["patterns"])
+    blames = Blames.NAMED if any(map(_NAMES.search, patterns)) else Blames.NOBODY
+    vetoes = tuple(table.get("unless", ()))
+    examples = table.get("examples", {})
+    return Signature(
+        id=table["id"],
+        category=table["category"],
+        kind=Kind(table["role"]),
+        title=table["title"],
+        when=Log(
+            patterns=patterns,
+            blames=Blames(table.get("blames", blames)),
+            least=table.get("least_ranks", 1),
+            ends_process=table.get("ends_process", False),
+            adds=table.get("adds", {}),
+        ),
+        unless=Log(
+            patterns=vetoes,
+            blames=Blames.SPEAKER if table.get("unless_same_rank") else Blames.NOBODY,
+        )
+        if vetoes
+        else None,
+        means=paragraphs(table["explanation"]),
+        story=table.get("story", "").strip(),
+        confidence=float(table.get("confidence", 0.9)),
+        everywhere=table.get("category_if_everywhere", ""),
+        remedies=tuple(table.get("remedies", ())),
+        next_steps=tuple(table.get("next_steps", ())),
+        links=tuple(table.get("links", ())),
+        matches=tuple(examples.get("must_match", ())),
+        misses=tuple(examples.get("must_not_match", ())),
+        outranks=tuple(table.get("outranks", ())),
+        gives_way=table.get("gives_way", False),
+        restarts=table.get("restarts", False),
+        runbook=table.get("runbook_url"),
+        origin=origin,
+    )
+
+
+def paragraphs(text: str) -> str:
+    """Join the lines of each paragraph: where a text is wrapped in its file does not show."""
+    return "\n\n".join(" ".join(part.split()) for part in _PARAGRAPHS.split(text.strip()))

@@ -1,0 +1,147 @@
+"""How the job is in one word, and in one sentence."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.facts import RasReport
+from whyhang.analyzer.findings.causes import ENOUGH, Candidate
+from whyhang.analyzer.findings.signature import Kind
+from whyhang.analyzer.rank_state.ends import EXCEPTION
+from whyhang.analyzer.report import Finding, Verdict
+from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields
+
+SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
+
+HANGS = {
+    "collective-mismatch",
+    "missing-rank-in-collective",
+    "uneven-inputs",
+    "cross-group-deadlock",
+    "p2p-mismatch",
+    "group-creation-mismatch",
+    "dataloader-blocked",
+    "init-missing-rank",
+    "store-key-never-set",
+}
+"""Categories that are hangs by nature, also when a watchdog ended the job in the end."""
+
+MAX_PLACES = 3
+"""Places that a headline without a finding names."""
+
+
+def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candidate]) -> Verdict:
+    """Say in one word how the job is."""
+    if not findings:
+        return "inconclusive"
+    first = findings[0]
+    if _no_job(case) and case.job.gpus.devices:
+        return _of_gpus_alone(first)
+    if first.category in SETTLED:
+        return SETTLED[first.category]
+    timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
+    waits = bool(case.graph.waiting or case.graph.maybe or case.ledger.waits)
+    seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
+    if first.category == "unknown":
+        return (
+            "hung"
+            if waits and not case.graph.progress and first.confidence >= 0.5
+            else "inconclusive"
+        )
+    if first.category == "init-missing-rank" and _all_move(case, first):
+        return "slow"
+    if case.states and all(_seen_dead(case, state) for state in case.states):
+        return "failed"
+    if seen_live or not case.job.lines:
+        return "hung"
+    ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
+    inside = any(spot.inside for spot in case.ledger.spots.values())
+    if inside and not ended and not _errors(case, candidates):
+        return "hung"  # calls stand open, and no line says that anything failed
+    return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
+
+
+def _seen_alive(case: Case) -> bool:
+    """Tell whether a process was looked at. What Python prints as it dies is no such look."""
+    dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
+    return any(
+        member.processes
+        or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
+        for member in case.job.members
+    )
+
+
+def _seen_dead(case: Case, state: RankState) -> bool:
+    """Return whether a process was looked at and was dead."""
+    return state.status is Status.GONE and bool(case.member(state.member).processes)
+
+
+def _errors(case: Case, candidates: list[Candidate]) -> bool:
+    """Tell whether a line of a log was taken for a cause or a consequence."""
+    places = {(line.source.file, line.source.line) for line in case.job.lines}
+    return any(
+        (piece.source, piece.line) in places
+        for candidate in candidates
+        if candidate.signature.kind is not Kind.NOISE
+        for piece in candidate.hit.evidence
+    )
+
+
+def _all_move(case: Case, finding: Finding) -> bool:
+    """Tell whether every rank that is waited for was seen to go on."""
+    states = {case.member(s.member).rank: s.status for s in case.states}
+    culprits = finding.culprit_ranks or ()
+    return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
+
+
+def _no_job(case: Case) -> bool:
+    """Tell whether nothing speaks of a job."""
+    job = case.job
+    return not (job.members or job.lines or job.exits or job.tracks)
+
+
+def _of_gpus_alone(first: Finding) -> Verdict:
+    """Judge the state of GPUs of which no job is known: only what is broken is sure."""
+    if first.confidence < ENOUGH or first.category in {*SETTLED, "unknown"}:
+        return "inconclusive"
+    return "hung" if first.category in HANGS else "failed"
+
+
+def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
+    """Say in one sentence what is the matter, or what is missing to tell."""
+    devices = len(case.job.gpus.devices)
+    if not findings and _no_job(case) and devices:
+        return (
+            f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
+            "nothing was found that tells of a job."
+        )
+    if not findings and not case.job.members and not case.job.lines:
+        return (
+            "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
+        )
+    if not findings:
+        return f"The evidence does not say what the job waits for{_standing_words(case)}."
+    first = findings[0]
+    text = first.title if first.title.endswith(".") else f"{first.title}."
+    unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
+    if verdict in unsure and first.confidence < 0.5:
+        return f"Possibly: {text}"
+    return text
+
+
+def _standing_words(case: Case) -> str:
+    """Say where everybody stands, where few words do, and who has no process."""
+    places: dict[str, list[RankState]] = {}
+    for state in case.states:
+        if state.place is not None:
+            fields = subject_fields(case, [state], ())
+            places.setdefault(fields["does"] + fields["at"], []).append(state)
+    if not 0 < len(places) <= MAX_PLACES:
+        return ""
+    words = [f"{case.names(s.member for s in states)} {at}" for at, states in places.items()]
+    unseen = [s.member for s in case.states if s.status is Status.UNSEEN]
+    if unseen:
+        words.append(f"{case.names(unseen)} could not be looked at")
+    lost = [gone.rank for gone in case.job.gone]
+    if lost:
+        words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")
+    return ": " + "; ".join(words)

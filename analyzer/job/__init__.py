@@ -1,0 +1,1 @@
+"""The job: who its ranks, launchers and hosts are."""

@@ -1,0 +1,386 @@
+"""Who is there: the one place where facts become ranks.
+
+Each fact says of whom it speaks as far as its source tells (``Who``). Here those sayings are
+joined: a pid seen in /proc with RANK=3, a stack dump of that pid, a recorder dump called
+``…rank_3`` and log lines with ``[rank3]:`` become one ``Member``. The most trusted source of a
+rank number wins; a contradiction is kept and said. Nothing is guessed: a process whose number
+nobody tells stays a process with a pid, a host or a label.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Child, Job, Member
+from whyhang.analyzer.facts import (
+    Agent,
+    Excerpt,
+    Exit,
+    Fact,
+    FileView,
+    Gap,
+    Gpu,
+    GpuAddress,
+    Group,
+    LogLine,
+    Process,
+    ProcessRank,
+    Role,
+    S,
+    Setting,
+    StackDump,
+    Statement,
+    StoreView,
+    Track,
+    Trust,
+    Who,
+    WorldSize,
+    replace,
+)
+from whyhang.analyzer.job.devices import join
+from whyhang.analyzer.job.local_ranks import numbered
+from whyhang.analyzer.job.plausible import plausible
+from whyhang.analyzer.job.roles import role_of_dump
+from whyhang.analyzer.job.world import absent_ranks, gone_ranks, world_size
+
+CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
+
+
+class _Entity:
+    """One process or rank while facts are still being joined. Lives only inside ``identify``."""
+
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        self.trust = Trust.NONE
+        self.host: str | None = None
+        self.pid: int | None = None
+        self.label: str | None = None
+        self.local_rank: int | None = None
+        self.role: Role | None = None
+        self.ppid: int | None = None
+        self.parent: _Entity | None = None
+        self.processes: list[Process] = []
+        self.dumps: list[StackDump] = []
+        self.spoken_of = False  # tracks, lines, exits: enough to be a rank
+
+    def learn(self, who: Who) -> None:
+        """Take over what a fact says, unless something more trusted said otherwise."""
+        if who.rank is not None and (self.rank is None or who.trust > self.trust):
+            self.rank, self.trust = who.rank, who.trust
+        self.host = self.host or who.host
+        self.pid = self.pid if self.pid is not None else who.pid
+        self.label = self.label or who.label
+        self.local_rank = self.local_rank if self.local_rank is not None else who.local_rank
+
+
+class _Registry:
+    """Finds the entity that a ``Who`` means, or makes one."""
+
+    def __init__(self, pid_ranks: dict[tuple[str | None, int], Who]) -> None:
+        self.all: list[_Entity] = []
+        self._by_pid: dict[tuple[str | None, int], _Entity] = {}
+        self._by_rank: dict[int, list[_Entity]] = defaultdict(list)
+        self._by_label: dict[tuple[str | None, str], _Entity] = {}
+        self._pids: dict[int, dict[int, _Entity]] = defaultdict(dict)  # of equal pid, by identity
+        self._pid_ranks = pid_ranks
+
+    def entity(self, who: Who, *, alone: object = None) -> _Entity:
+        """Give the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
+        who = self._with_claimed_rank(who)
+        found = self._find(who)
+        if found is None and who.rank is None and who.pid is None:
+            key = (who.host, who.label or f"\0{alone}")
+            found = self._by_label.get(key)
+            if found is None:
+                found = self._by_label[key] = self._new()
+        elif found is None:
+            found = self._new()
+        found.learn(who)
+        if found.pid is not None:
+            self._by_pid.setdefault((found.host, found.pid), found)
+            self._pids[found.pid][id(found)] = found
+        if found.rank is not None and found not in self._by_rank[found.rank]:
+            self._by_rank[found.rank].append(found)
+        return found
+
+    def known(self, who: Who) -> _Entity | None:
+        """Give the entity with this pid, if there is one."""
+        return self._find(Who(host=who.host, pid=who.pid)) if who.pid is not None else None
+
+    def mention(self, who: Who) -> None:
+        """Note that something was said of a rank; a bare pid makes no new member."""
+        who = self._with_claimed_rank(who)
+        if who.rank is not None or self._find(who) is not None:
+            self.entity(who).spoken_of = True
+
+    def _with_claimed_rank(self, who: Who) -> Who:
+        if who.pid is None:
+            return who
+        claimed = self._pid_ranks.get((who.host, who.pid)) or self._pid_ranks.get((None, who.pid))
+        if claimed is None or (who.rank is not None and who.trust >= claimed.trust):
+            return who
+        return replace(who, rank=claimed.rank, trust=claimed.trust)
+
+    def _new(self) -> _Entity:
+        entity = _Entity()
+        self.all.append(entity)
+        return entity
+
+    def _find(self, who: Who) -> _Entity | None:
+        if who.pid is not None:
+            found = self._by_pid.get((who.host, who.pid))
+            if found is None and who.host is None:
+                found = self._only_pid(who.pid)
+            elif found is None:
+                found = self._by_pid.get((None, who.pid))
+            if found is not None and _compatible(found, who):
+                return found
+        if who.rank is not None:
+            for entity in self._by_rank.get(who.rank, ()):
+                if who.pid is None or entity.pid is None:
+                    return entity
+        return None
+
+    def _only_pid(self, pid: int) -> _Entity | None:
+        same = self._pids[pid]
+        return next(iter(same.values())) if len(same) == 1 else None
+
+
+def _compatible(entity: _Entity, who: Who) -> bool:
+    """Tell whether a fact of this pid can be about this entity (pids repeat over hosts)."""
+    if who.rank is None or entity.rank is None or who.rank == entity.rank:
+        return True
+    return who.trust != entity.trust  # the more trusted number will win
+
+
+def identify(facts: Iterable[Fact]) -> Job:
+    """Join facts into a job: members, their children, launchers, and what is expected."""
+    sorted_facts = _Sorted(numbered(list(plausible(facts))))
+    registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
+    for process in sorted_facts.processes:
+        entity = registry.entity(process.who)
+        entity.processes.append(process)
+        entity.role = process.role
+        entity.ppid = process.owner_pid if process.owner_pid is not None else process.ppid
+    previous: tuple[str, _Entity] | None = None
+    for dump in sorted_facts.dumps:
+        previous = _place_dump(registry, dump, previous)
+    spoken: tuple[Track | Exit | LogLine, ...]
+    spoken = (*sorted_facts.tracks, *sorted_facts.exits, *sorted_facts.lines)
+    for fact in spoken:
+        registry.mention(fact.who)
+    return _job(sorted_facts, registry)
+
+
+class _Sorted:
+    """Facts by type, in the order they came."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:  # noqa: C901 - one case per type
+        self.processes: list[Process] = []
+        self.dumps: list[StackDump] = []
+        self.tracks: list[Track] = []
+        self.groups: list[Group] = []
+        self.lines: list[LogLine] = []
+        self.exits: list[Exit] = []
+        self.statements: list[Statement] = []
+        self.stores: list[StoreView] = []
+        self.files: list[FileView] = []
+        self.excerpts: list[Excerpt] = []
+        self.agents: list[Agent] = []
+        self.gaps: list[Gap] = []
+        self.gpus: list[Gpu] = []
+        for fact in facts:
+            match fact:
+                case StackDump():
+                    self.dumps.append(fact)
+                case Process():
+                    self.processes.append(fact)
+                case Track():
+                    self.tracks.append(fact)
+                case Group():
+                    self.groups.append(fact)
+                case LogLine():
+                    self.lines.append(fact)
+                case Exit():
+                    self.exits.append(fact)
+                case Statement():
+                    self.statements.append(fact)
+                case StoreView():
+                    self.stores.append(fact)
+                case FileView():
+                    self.files.append(fact)
+                case Excerpt():
+                    self.excerpts.append(fact)
+                case Agent():
+                    self.agents.append(fact)
+                case Gap():
+                    self.gaps.append(fact)
+                case Gpu():
+                    self.gpus.append(fact)
+
+    def of(self, kind: type[S]) -> list[S]:
+        """Return the statements of one kind."""
+        return [fact for fact in self.statements if isinstance(fact, kind)]
+
+
+def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, int], Who]:
+    """Ranks that something else than the fact itself tells of a pid (NCCL init lines)."""
+    found: dict[tuple[str | None, int], Who] = {}
+    for fact in facts:
+        if fact.who.pid is not None:
+            trust = max(fact.who.trust, Trust.NCCL_INIT)
+            who = replace(fact.who, rank=fact.rank, trust=trust)
+            found.setdefault((fact.who.host, fact.who.pid), who)
+    return found
+
+
+def _place_dump(
+    registry: _Registry, dump: StackDump, previous: tuple[str, _Entity] | None
+) -> tuple[str, _Entity] | None:
+    """Attach one stack dump; a worker's dump goes to the rank it belongs to."""
+    role = role_of_dump(dump)
+    if role in CHILD_ROLES and _is_new_pid(registry, dump.who):
+        child = registry.entity(
+            replace(dump.who, rank=None, trust=Trust.NONE),
+            alone=(dump.source.file, dump.source.line),
+        )
+        child.role = role
+        child.dumps.append(dump)
+        if dump.who.rank is not None:
+            child.parent = registry.entity(Who(rank=dump.who.rank, trust=dump.who.trust))
+        elif previous is not None and previous[0] == dump.source.file:
+            child.parent = previous[1]
+        return previous
+    entity = registry.entity(dump.who, alone=(dump.source.file, dump.source.line))
+    entity.dumps.append(dump)
+    if entity.role is None:
+        entity.role = role
+    return (dump.source.file, entity) if entity.role is Role.RANK else previous
+
+
+def _is_new_pid(registry: _Registry, who: Who) -> bool:
+    """Tell whether no process record already says what this pid is."""
+    found = registry.known(who)
+    return found is None or not found.processes
+
+
+def _job(facts: _Sorted, registry: _Registry) -> Job:
+    children: dict[int, list[_Entity]] = defaultdict(list)
+    by_pid = {(e.host, e.pid): e for e in registry.all if e.pid is not None}
+    helpers: dict[int, list[_Entity]] = defaultdict(list)
+    launchers: list[_Entity] = []
+    ranks: list[_Entity] = []
+    for entity in registry.all:
+        parent = entity.parent
+        if parent is None and entity.ppid is not None:
+            parent = by_pid.get((entity.host, entity.ppid))
+        if entity.role in CHILD_ROLES:
+            if parent is not None:
+                children[id(parent)].append(entity)
+        elif entity.role is Role.OTHER and parent is not None and parent.role is Role.RANK:
+            helpers[id(parent)].append(entity)
+        elif entity.role is Role.LAUNCHER:
+            launchers.append(entity)
+        elif entity.role is Role.RANK or entity.rank is not None or entity.spoken_of:
+            ranks.append(entity)
+    ranks.sort(key=_order)
+    members = tuple(
+        _member(number, entity, children[id(entity)], helpers[id(entity)])
+        for number, entity in enumerate(ranks)
+    )
+    size, how = world_size(facts.of(WorldSize), facts.processes, facts.groups)
+    here = {member.rank for member in members if member.rank is not None}
+    gpus = join(facts.gpus, members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
+    return Job(
+        members=members,
+        launchers=tuple(_child(entity) for entity in launchers),
+        world_size=size,
+        world_size_how=how,
+        absent=absent_ranks(size, here),
+        gone=gone_ranks(size, members, facts.processes),
+        tracks=tuple(facts.tracks),
+        groups=tuple(facts.groups),
+        lines=tuple(facts.lines),
+        exits=tuple(facts.exits),
+        statements=tuple(facts.statements),
+        stores=tuple(facts.stores),
+        files=tuple(facts.files),
+        excerpts=tuple(facts.excerpts),
+        agents=tuple(facts.agents),
+        gaps=(*facts.gaps, *gpus.gaps),
+        gpus=gpus,
+        by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
+        by_pid=_by_pid(members),
+        by_pattern=_by_pattern(facts.lines),
+    )
+
+
+def _uses_gpus(facts: _Sorted) -> bool:
+    """Tell whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
+    if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
+        return True
+    opened = (text for process in facts.processes for text in process.descriptors)
+    return any("/dev/nvidia" in text for text in opened)
+
+
+def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        for pattern in line.matched:
+            found[pattern].append(number)
+    return {pattern: tuple(numbers) for pattern, numbers in found.items()}
+
+
+PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
+
+
+def _said_copies(label: str | None) -> int:
+    """Tell that a file named "slaves" stands for more than one process."""
+    return 2 if label is not None and label.lower() in PLURALS else 1
+
+
+def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for member in members:
+        if member.pid is not None:
+            found[member.pid].append(member.id)
+    return {pid: tuple(ids) for pid, ids in found.items()}
+
+
+def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:
+    return (
+        entity.rank is None,
+        entity.rank or 0,
+        entity.host or "",
+        entity.pid or 0,
+        entity.label or "",
+    )
+
+
+def _child(entity: _Entity) -> Child:
+    return Child(
+        role=entity.role or Role.OTHER,
+        pid=entity.pid,
+        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
+        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+    )
+
+
+def _member(
+    number: int, entity: _Entity, children: list[_Entity], helpers: list[_Entity]
+) -> Member:
+    return Member(
+        id=number,
+        rank=entity.rank,
+        trust=entity.trust,
+        host=entity.host,
+        pid=entity.pid,
+        label=entity.label,
+        local_rank=entity.local_rank,
+        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
+        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        children=tuple(_child(child) for child in children),
+        helpers=tuple(_child(helper) for helper in helpers),
+        copies=max((*(dump.copies for dump in entity.dumps), _said_copies(entity.label))),
+    )

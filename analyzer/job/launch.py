@@ -1,0 +1,179 @@
+"""Launchers with a rendezvous of their own: what their command lines ask for, how far they are.
+
+torchrun starts an agent on each node; the agents meet, and only then does each start its ranks.
+While they meet there is no rank to look at, so the agent's own command line, environment and
+sockets have to tell. The options are those of ``torch.distributed.run`` (1.9 to 2.15; each may
+also come as ``PET_<NAME>``) and of ``accelerate launch``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from whyhang.analyzer.case import Child
+from whyhang.analyzer.facts import Agent, Process, Record
+from whyhang.analyzer.job.sockets import tcp_sockets
+
+DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}
+"""Where agents meet if nobody says: torch.distributed.run, c10d_rendezvous_backend.py."""
+
+_OPTION = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+_FLAG_NAMES = """
+    standalone module m no_python run_path virtual_local_rank
+    multi_gpu use_deepspeed use_fsdp cpu tpu same_network
+"""
+_FLAGS = frozenset(_FLAG_NAMES.split())
+_SAME = {
+    "num_machines": "nnodes",
+    "machine_rank": "node_rank",
+    "main_process_ip": "master_addr",
+    "main_process_port": "master_port",
+}
+_WANTED_NAMES = """
+    nnodes nproc_per_node node_rank rdzv_backend rdzv_endpoint rdzv_id
+    master_addr master_port num_processes standalone
+"""
+_WANTED = frozenset(_WANTED_NAMES.split())
+
+
+class Plan(Record):
+    """What a launcher was told; texts as they were given, under torchrun's names."""
+
+    options: dict[str, str]
+
+    def number(self, name: str) -> int | None:
+        """Give an option that is a whole number."""
+        text = self.options.get(name, "")
+        return int(text) if text.isdecimal() else None
+
+    def nodes(self) -> tuple[int | None, int | None]:
+        """Give the least and the greatest number of nodes: "2" and "1:4" are both allowed."""
+        least, _, most = self.options.get("nnodes", "").partition(":")
+        if not least.isdecimal():
+            return None, None
+        return int(least), int(most) if most.isdecimal() else int(least)
+
+    def node_rank(self) -> int | None:
+        """Give the node's number; a static rendezvous goes by it, and 0 is its default."""
+        told = self.number("node_rank")
+        return 0 if told is None and self.backend() == "static" else told
+
+    def backend(self) -> str:
+        """Name the kind of rendezvous; torchrun's default is static."""
+        return (
+            "c10d" if "standalone" in self.options else self.options.get("rdzv_backend", "static")
+        )
+
+    def endpoint(self) -> str | None:
+        """Give where the agents meet."""
+        backend, told = self.backend(), self.options.get("rdzv_endpoint", "")
+        if backend == "static" and not told:
+            host = self.options.get("master_addr", "127.0.0.1")
+            return f"{host}:{self.options.get('master_port', DEFAULT_PORTS['static'])}"
+        if not told:
+            return None
+        has_port = re.search(r":\d+$", told) is not None
+        port = DEFAULT_PORTS.get(backend)
+        return told if has_port or port is None else f"{told}:{port}"
+
+
+def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
+    """Read a launcher's command line; None where it is none that meets others."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    if not any(_runs_agent(word) for word in words[:6]):
+        return None
+    given = {name[4:].lower(): value for name, value in environ.items() if name.startswith("PET_")}
+    given |= dict(_options(words))
+    processes, machines = given.get("num_processes", ""), given.get("nnodes", "1")
+    if "nproc_per_node" not in given and processes.isdecimal() and machines.isdecimal():
+        given["nproc_per_node"] = str(int(processes) // max(1, int(machines)))
+    return Plan(options={name: given[name] for name in sorted(given) if name in _WANTED})
+
+
+def _runs_agent(word: str) -> bool:
+    name = word.rpartition("/")[2]
+    return (
+        name in {"torchrun", "accelerate", "accelerate-launch"}
+        or word
+        in {
+            "torch.distributed.run",
+            "torch.distributed.launch",
+            "accelerate.commands.launch",
+        }
+        or word.endswith(("torch/distributed/run.py", "torch/distributed/launch.py"))
+    )
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Give the launcher's own options; those behind the name of the script are the script's."""
+    start = next(i for i, word in enumerate(words) if _runs_agent(word)) + 1
+    rest = iter(words[start:])
+    for word in rest:
+        found = _OPTION.fullmatch(word)
+        if found is None:
+            if word == "launch":  # of ``accelerate launch``
+                continue
+            return
+        name = found.group(1).replace("-", "_")
+        name = _SAME.get(name, name)
+        value = found.group(2)
+        if value is None:
+            value = "" if name in _FLAGS else next(rest, "")
+        yield name, value
+
+
+def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Iterator[Agent]:
+    """Read the agents among the launchers of a job; ``meeting`` says if it waits there."""
+    for launcher, meets in zip(launchers, meeting, strict=True):
+        process = launcher.processes[-1] if launcher.processes else None
+        plan = plan_of(process.command, process.environ) if process is not None else None
+        if process is None or plan is None:
+            continue
+        least, most = plan.nodes()
+        yield Agent(
+            who=process.who,
+            source=process.source,
+            quote=f"pid {process.who.pid}: {process.command}",
+            backend=plan.backend(),
+            min_nodes=least,
+            max_nodes=most,
+            per_node=plan.number("nproc_per_node"),
+            node_rank=plan.node_rank(),
+            endpoint=plan.endpoint(),
+            run_id=plan.options.get("rdzv_id"),
+            meeting=meets,
+            reached=_reached(process, plan),
+            joined=_joined(process, plan),
+        )
+
+
+def _reached(process: Process, plan: Plan) -> bool | None:
+    """Tell whether an agent holds the port where agents meet, or is connected to it."""
+    port = (plan.endpoint() or "").rpartition(":")[2]
+    if not port.isdecimal() or not process.descriptors:
+        return None
+    return any(
+        (s.state == "listen" and s.own.port == int(port))
+        or (s.state == "established" and s.peer is not None and s.peer.port == int(port))
+        for s in tcp_sockets(process)
+    )
+
+
+def _joined(process: Process, plan: Plan) -> int | None:
+    """Count the nodes connected to the store of a static rendezvous, where this agent holds it.
+
+    Each agent holds one connection to it, its owner too. Other kinds of rendezvous keep more
+    than one, and those of strangers.
+    """
+    endpoint = plan.endpoint()
+    if plan.backend() != "static" or endpoint is None:
+        return None
+    port = endpoint.rpartition(":")[2]
+    own = [s for s in tcp_sockets(process) if str(s.own.port) == port]
+    served = [s.count for s in own if s.state == "established"]
+    return sum(served) if any(s.state == "listen" for s in own) else None

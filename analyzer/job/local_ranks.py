@@ -1,0 +1,106 @@
+"""Local ranks: which global rank "[default3]:" and ``attempt_0/3/stderr.log`` mean.
+
+torchrun tells its workers' local ranks only. A global rank follows where some line of the same
+file or host names both ("[default3]:[rank11]:"), or where everything speaks for a single node:
+one host, local ranks without a hole, and no sign of a larger world. It is marked as inferred.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard, TypeVar
+
+from whyhang.analyzer.facts import (
+    CommunicatorSize,
+    Exit,
+    Fact,
+    Group,
+    LastLine,
+    LogLine,
+    Process,
+    StackDump,
+    Statement,
+    Track,
+    Trust,
+    WorldSize,
+    replace,
+)
+from whyhang.analyzer.job.world import world_size
+
+T = TypeVar("T")
+
+
+def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Give facts that know a local rank only the global rank it stands for, where it follows."""
+    unknown: dict[str | None, set[int]] = defaultdict(set)
+    pairs: dict[str | None, set[int]] = defaultdict(set)
+    files: dict[str, set[int]] = defaultdict(set)
+    alone: dict[str, set[int | None]] = defaultdict(set)
+    highest = -1
+    for fact in facts:
+        if not _speaks(fact):
+            continue
+        who = fact.who
+        highest = max(highest, -1 if who.rank is None else who.rank)
+        alone[fact.source.file].add(who.local_rank)
+        if who.local_rank is not None and who.rank is None:
+            unknown[who.host].add(who.local_rank)
+        elif who.local_rank is not None and who.rank is not None:
+            pairs[who.host].add(who.rank - who.local_rank)
+            files[fact.source.file].add(who.rank - who.local_rank)
+    if not unknown:
+        return facts
+    offsets = _settled(pairs)
+    if not pairs and _is_one_node(unknown, facts, highest):
+        offsets = dict.fromkeys(unknown, 0)
+    if len(pairs.keys() - {None}) == 1 and len(set(offsets.values())) == 1:
+        offsets.setdefault(None, next(iter(offsets.values())))  # no other host is spoken of
+    # A file of one local rank is one process's; one of several may be of several nodes.
+    by_file = _settled({file: found for file, found in files.items() if len(alone[file]) == 1})
+    return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
+
+
+def _settled(found: Mapping[T, set[int]]) -> dict[T, int]:
+    """Keep what all facts agree on."""
+    return {key: next(iter(values)) for key, values in found.items() if len(values) == 1}
+
+
+def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], highest: int) -> bool:
+    """Tell whether nothing speaks of more ranks than these local ones, all of one host."""
+    if len(unknown) != 1:
+        return False
+    (local_ranks,) = unknown.values()
+    count = len(local_ranks)
+    if count < 2 or local_ranks != set(range(count)) or highest >= count:
+        return False
+    size, _ = world_size(
+        [fact for fact in facts if isinstance(fact, WorldSize)],
+        [fact for fact in facts if isinstance(fact, Process)],
+        [fact for fact in facts if isinstance(fact, Group)],
+    )
+    return (size is None or size == count) and _widest(facts) <= count
+
+
+def _widest(facts: Sequence[Fact]) -> int:
+    """Give the size of the largest communicator that the facts speak of."""
+    return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
+
+
+def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:
+    """Tell whether a fact is of a process; the end of a file says that its rank is there."""
+    if isinstance(fact, LastLine):
+        return fact.ends_log
+    return isinstance(fact, StackDump | Process | Track | LogLine | Exit)
+
+
+def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:
+    if not isinstance(fact, StackDump | Process | Track | LogLine | Exit | Statement):
+        return fact
+    who = fact.who
+    if who.rank is not None or who.local_rank is None:
+        return fact
+    offset = by_file.get(fact.source.file, offsets.get(who.host))
+    if offset is None:
+        return fact
+    return replace(fact, who=replace(who, rank=offset + who.local_rank, trust=Trust.INFERRED))

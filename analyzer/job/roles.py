@@ -1,0 +1,63 @@
+"""What a process is for its job, read off its stack when no process record says so."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
+
+# File tails that give a process away. The trainer's own stack never runs through these,
+# except that a forked worker carries its parent's frames below ``_worker_loop``.
+MARKS: tuple[tuple[str, Role], ...] = (
+    ("torch/utils/data/_utils/worker.py", Role.DATALOADER_WORKER),
+    ("torch/_inductor/compile_worker/__main__.py", Role.COMPILE_WORKER),
+    ("multiprocessing/resource_tracker.py", Role.RESOURCE_TRACKER),
+    ("multiprocessing/forkserver.py", Role.RESOURCE_TRACKER),
+    ("torch/distributed/elastic/agent/server/api.py", Role.LAUNCHER),
+    ("torch/distributed/elastic/agent/server/local_elastic_agent.py", Role.LAUNCHER),
+    ("torch/distributed/launcher/api.py", Role.LAUNCHER),
+)
+
+
+def main_thread(dump: StackDump) -> Thread | None:
+    """Find the main thread: its id is the pid, it is called so, or it runs the program.
+
+    Tools that print neither (faulthandler) still show the program's ``<module>`` as the
+    outermost frame, and other Python threads as started by ``threading``.
+    """
+    pid = dump.who.pid
+    for thread in dump.threads:
+        if pid is not None and thread.tid == pid:
+            return thread
+    for thread in dump.threads:
+        if thread.name == "MainThread":
+            return thread
+    for is_main in (_runs_program, _not_started_by_python):
+        for thread in dump.threads:
+            if is_main(thread):
+                return thread
+    return dump.threads[0] if dump.threads else None
+
+
+def _runs_program(thread: Thread) -> bool:
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and python[-1].function in {"<module>", "_run_module_as_main"}
+
+
+def _not_started_by_python(thread: Thread) -> bool:
+    python = [frame for frame in thread.frames if not frame.native]
+    return bool(python) and not python[-1].file.endswith("threading.py")
+
+
+def role_of_dump(dump: StackDump) -> Role:
+    """Tell a DataLoader worker or a launcher from a rank by the files its main thread is in."""
+    thread = main_thread(dump)
+    if thread is None:
+        return Role.RANK
+    return role_of_frames(thread.frames)
+
+
+def role_of_frames(frames: tuple[Frame, ...]) -> Role:
+    """Tell the role from one stack; what no mark speaks against is taken for a rank."""
+    for mark, role in MARKS:
+        if any(frame.file.endswith(mark) for frame in frames):
+            return role
+    return Role.RANK

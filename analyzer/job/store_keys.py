@@ -1,0 +1,105 @@
+"""What the names of a store's keys say: who has joined which group.
+
+torch names them by nested prefixes (seen in torch 2.13; torch/distributed/distributed_c10d.py,
+gloo/rendezvous/context.cc): ``default_pg/0//cpu//0/2`` is the address of rank 2 of group "0" for
+gloo, put there when the rank builds the group; ``default_pg/0//1//cpu//0/0`` that of group "1"
+made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL communicator of group
+"0", put there by its first rank; ``init/`` counts the clients that the store's owner waits for;
+``store_based_barrier_key:1`` those that have come to a barrier.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from whyhang.analyzer.facts import Record, StoreView
+
+_ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
+_NCCL_ID = re.compile(r"(?P<path>.*?)//cuda//(?P<number>\d+(?::\d+)?)$")
+_BARRIER = re.compile(r"(?:^|/)store_based_barrier_key:(?P<number>\d+)$")
+
+
+class Joined(Record):
+    """Who has put its address into the store for one group; ``ranks`` count within the group.
+
+    ``default``: it is the group of all ranks, where they are global ranks.
+    """
+
+    group: str
+    default: bool
+    ranks: tuple[int, ...]
+
+
+def joined(view: StoreView) -> tuple[Joined, ...]:
+    """List the gloo groups that ranks have begun to build, the default group first."""
+    found: dict[str, set[int]] = {}
+    for key in view.keys or ():
+        match = _ADDRESS.match(key)
+        if match is not None:
+            found.setdefault(match["path"], set()).add(int(match["rank"]))
+    groups = [
+        Joined(group=path.split("/")[-1], default=_is_default(path), ranks=tuple(sorted(ranks)))
+        for path, ranks in sorted(found.items())
+    ]
+    return tuple(sorted(groups, key=lambda group: not group.default))
+
+
+def _is_default(path: str) -> bool:
+    return "//" not in path.rsplit("default_pg/", maxsplit=1)[-1]
+
+
+def nccl_ids(view: StoreView) -> tuple[str, ...]:
+    """List the groups whose first rank has published an id for an NCCL communicator."""
+    matches = (_NCCL_ID.match(key) for key in view.keys or ())
+    return tuple(dict.fromkeys(match["path"].split("/")[-1] for match in matches if match))
+
+
+def clients(view: StoreView) -> int | None:
+    """Give how many clients the store's owner has counted; under torchrun the agents as well."""
+    return _count(view, "init/")
+
+
+def barriers(view: StoreView) -> dict[int, int]:
+    """Give how many ranks have come to each store-based barrier, by its number."""
+    found = {}
+    for key in view.values:
+        match = _BARRIER.search(key)
+        count = _count(view, key)
+        if match is not None and count is not None:
+            found[int(match["number"])] = count
+    return found
+
+
+class Round(Record):
+    """A round of torchrun's c10d rendezvous; nodes are "host pid" of their agents.
+
+    ``waiting`` have come too late for it, ``spare`` are more than are needed.
+    """
+
+    round: int
+    complete: bool
+    closed: bool
+    nodes: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of the nodes."""
+        return tuple(node.partition(" ")[0] for node in self.nodes)
+
+
+def round_of(view: StoreView, run_id: str) -> Round | None:
+    """Give the state of the rendezvous of this name, or None where the store holds none."""
+    value = view.values.get(f"torch.rendezvous.{run_id}")
+    try:
+        return msgspec.json.decode(value, type=Round) if value else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _count(view: StoreView, key: str) -> int | None:
+    value = view.values.get(key, "")
+    return int(value) if value.isdecimal() else None

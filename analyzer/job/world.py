@@ -1,0 +1,132 @@
+"""How many ranks there should be, which are not there, and what that proves.
+
+Absent evidence is never guilt: a rank of which nothing was collected may live on another
+host. A rank is *gone* only where the evidence covers the place it should be in: the host's
+own processes say how many ranks they were started as, and one is not among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Gone, Member
+from whyhang.analyzer.facts import MAX_RANKS, Group, Process, Role, WorldSize
+
+LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
+SIZE_KEYS = (
+    "WORLD_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+)
+LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+
+
+def world_size(
+    sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
+) -> tuple[int | None, str]:
+    """Give the number of ranks and how it is known; the processes' own word goes first."""
+    size, how = _told_size(sizes, processes, groups)
+    return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
+
+
+def _told_size(
+    sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
+) -> tuple[int | None, str]:
+    said = Counter(size for process in processes if (size := _size(process)) is not None)
+    if said:
+        return said.most_common(1)[0][0], "WORLD_SIZE of the processes"
+    logged = Counter(fact.size for fact in sizes)
+    if logged:
+        return logged.most_common(1)[0][0], "said in a log"
+    widest = max(
+        (max(group.ranks) + 1 for group in groups if group.ranks and not group.inferred), default=0
+    )
+    return (widest, "the highest rank in any process group") if widest else (None, "")
+
+
+def _size(process: Process) -> int | None:
+    if process.role is not Role.RANK:
+        return None
+    for key in SIZE_KEYS:
+        value = process.environ.get(key, "")
+        if value.isdecimal():
+            return int(value)
+    return None
+
+
+def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:
+    """List the expected ranks of which nothing at all is known."""
+    return tuple(rank for rank in range(size or 0) if rank not in here)
+
+
+def gone_ranks(
+    size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
+) -> tuple[Gone, ...]:
+    """List ranks that should run on a host whose processes were read, and do not."""
+    alive = {member.rank for member in members if _alive(member)}
+    found: dict[int, Gone] = {}
+    for process in processes:
+        if process.role is not Role.RANK or not _living(process):
+            continue
+        source = process.source
+        for rank, quote in _siblings(process, size):
+            if rank not in alive and rank not in found:
+                host = process.environ.get("SLURMD_NODENAME") or process.who.host
+                found[rank] = Gone(rank=rank, host=host, source=source, quote=quote)
+        for rank, quote in _beyond_slurm(process, size):
+            if rank not in alive and rank not in found:
+                found[rank] = Gone(rank=rank, source=source, quote=quote, beyond=True)
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _alive(member: Member) -> bool:
+    return any(_living(process) for process in member.processes[-1:])
+
+
+def _living(process: Process) -> bool:
+    return process.state not in {"Z", "X", "x"}
+
+
+def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
+    """List the ranks that were started on the same host as this one, and what says so."""
+    environ = process.environ
+    for key in LOCAL_SIZE_KEYS:
+        local_size = environ.get(key, "")
+        rank, local_rank = process.who.rank, process.who.local_rank
+        if local_size.isdecimal() and rank is not None and local_rank is not None:
+            first = rank - local_rank
+            size_here = min(int(local_size), MAX_RANKS)
+            quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
+            return [(other, quote) for other in range(first, first + size_here)]
+    if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
+        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
+        tasks = environ["SLURM_GTIDS"].split(",")
+        return [(int(task), quote) for task in tasks if task.isdecimal()]
+    if environ.get("MASTER_ADDR") in LOOPBACK and size and "SLURM_PROCID" not in environ:
+        quote = f"WORLD_SIZE={size} MASTER_ADDR={environ['MASTER_ADDR']}"
+        return [(other, quote) for other in range(size)]
+    return []
+
+
+def _numbered_by_slurm(process: Process) -> bool:
+    """Tell whether a process is the rank that Slurm numbered, and no other launcher's."""
+    task = process.environ.get("SLURM_PROCID", "")
+    return task.isdecimal() and process.who.rank == int(task)
+
+
+def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
+    """List ranks that cannot exist: WORLD_SIZE counts more than the Slurm step has tasks."""
+    tasks, told = process.environ.get("SLURM_STEP_NUM_TASKS", ""), process.environ.get("WORLD_SIZE")
+    if not (tasks.isdecimal() and told and told.isdecimal() and _numbered_by_slurm(process)):
+        return []
+    if size != int(told) or int(told) <= int(tasks):
+        return []
+    step = f"WORLD_SIZE={told}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
+    return [(rank, step) for rank in range(int(tasks), int(told))]
+
+
+def _node(process: Process) -> str:
+    return process.environ.get("SLURMD_NODENAME") or process.who.host or "this node"

@@ -1,0 +1,1 @@
+"""Rank states: where each rank stands, from whichever evidence tells."""

@@ -1,0 +1,198 @@
+"""How each rank ended, as logs, launchers and the kernel tell, and whether of its own.
+
+A rank that raised, crashed or was killed is where to look. One that the launcher ended
+(SIGTERM), whose watchdog gave up (SIGABRT), or that raised because a peer was gone ended
+because of somebody else: it shows where it stood until then, and is no cause.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from whyhang.analyzer.facts import Exit, Frame, LogLine, Record, Source
+
+EXCEPTION = "python-exception"
+"""The name under which the log reader gives tracebacks."""
+
+LOST_PEER = re.compile(
+    r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
+    r"|[Ss]ocket [Cc]losed|Broken pipe"
+)
+"""A line of a rank that noticed the end of another one."""
+
+WAITED = re.compile(
+    r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
+    r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
+)
+"""A line of a rank that waited for another one until the limit."""
+
+BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
+"""Signals by which others end a rank, or a watchdog its own process: no cause by themselves."""
+
+OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
+NCCL_FAILED = ("NCCL error", "NCCL Error")
+"""How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
+
+ON_REQUEST = frozenset(
+    {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
+)
+"""Exceptions that end a process on somebody else's word."""
+
+_ABOUT_OTHERS = re.compile(
+    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
+    re.IGNORECASE,
+)
+_FATAL = re.compile(r"Fatal Python error: (?P<how>[^\n]+)")
+
+
+class End(Record):
+    """How one rank ended.
+
+    ``how`` is a phrase ("SIGKILL", "exit code 1", "ValueError: bad row"). ``own``: nothing shows
+    that another rank, a launcher or a watchdog brought it down. ``op`` is the collective in which
+    an exception was raised, ``user`` the frame of the user's code that it came from.
+    """
+
+    how: str
+    own: bool
+    source: Source
+    quote: str
+    signal: int | None = None
+    time: float | None = None
+    op: str | None = None
+    user: Frame | None = None
+
+
+class Told(Protocol):
+    """The part of a job that tells of ends."""
+
+    @property
+    def lines(self) -> tuple[LogLine, ...]:
+        """The log lines of the job."""
+
+    @property
+    def exits(self) -> tuple[Exit, ...]:
+        """The ends that launchers, schedulers and kernels report."""
+
+
+def ends_of(job: Told) -> dict[int, End]:
+    """Give the end of each rank of which one is told: the surest account of each."""
+    ends: dict[int, End] = {}
+    for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
+        for rank, end in account.items():
+            known = ends.get(rank)
+            if known is None or (end.own and not known.own and known.op is None):
+                ends[rank] = end
+    return ends
+
+
+def is_own_exception(fields: Mapping[str, str]) -> bool:
+    """Return whether a rank raised an exception of itself, not because of another rank."""
+    return (
+        fields.get("launcher") != "yes"
+        and not (fields.get("op") and is_about_others(fields))
+        and not fields.get("message", "").startswith(NCCL_FAILED)
+        and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
+    )
+
+
+def is_about_others(fields: Mapping[str, str]) -> bool:
+    """Tell what a collective raises because of other ranks from a mistake in calling it."""
+    kind = fields.get("type", "").rpartition(".")[2]
+    return kind in OF_OTHERS or _ABOUT_OTHERS.search(fields.get("message", "")) is not None
+
+
+def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
+    """Read the exceptions that ended ranks; those of other threads end none."""
+    ends: dict[int, End] = {}
+    for line in lines:
+        fields = line.fields
+        if EXCEPTION not in line.matched or line.who.rank is None or "thread" in fields:
+            continue
+        if fields.get("launcher") == "yes":
+            continue
+        kind = fields.get("type", "an exception").rpartition(".")[2]
+        message = fields.get("message", "").partition("\n")[0]
+        number = fields.get("line", "")
+        ends.setdefault(
+            line.who.rank,
+            End(
+                how=f"{kind}: {message}" if message else kind,
+                own=is_own_exception(fields),
+                source=line.source,
+                quote=line.text,
+                time=line.time,
+                op=fields.get("op") or None,
+                user=Frame(
+                    function=fields.get("function", ""),
+                    file=fields["file"],
+                    line=int(number) if number.isdecimal() else None,
+                )
+                if fields.get("file")
+                else None,
+            ),
+        )
+    return ends
+
+
+def _crashed(lines: Iterable[LogLine]) -> dict[int, End]:
+    """Read what Python prints as it dies."""
+    ends: dict[int, End] = {}
+    for line in lines:
+        fatal = _FATAL.search(line.text)
+        if fatal is not None and line.who.rank is not None:
+            ends[line.who.rank] = End(
+                how=fatal["how"].strip(),
+                own=not fatal["how"].startswith("Aborted"),
+                source=line.source,
+                quote=line.text,
+                time=line.time,
+            )
+    return ends
+
+
+def _exited(job: Told) -> dict[int, End]:
+    """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
+
+    Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
+    own only where it is the only one, and every line of that kind says whose it is.
+    """
+    affected = {
+        line.who.rank
+        for line in job.lines
+        if LOST_PEER.search(line.text) or WAITED.search(line.text)
+    }
+    with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
+    told_apart = not affected or (None not in affected and len(with_code) == 1)
+    ends: dict[int, End] = {}
+    for row in job.exits:
+        rank = row.who.rank
+        if rank is None or not (row.signal or row.exitcode):
+            continue
+        if row.signal is not None:
+            own = row.signal not in BROUGHT_DOWN
+            how = _name_of(row.signal)
+        else:
+            own, how = told_apart and rank not in affected, f"exit code {row.exitcode}"
+        ends.setdefault(
+            rank,
+            End(
+                how=how,
+                own=own,
+                source=row.source,
+                quote=row.quote,
+                signal=row.signal,
+                time=row.time,
+            ),
+        )
+    return ends
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,148 @@
+"""Did a rank move between two looks? A place that changes is progress; slow is not hung.
+
+Three things tell: the stacks of the looks, the kernel's counters of the main thread (taken so
+that the dump itself does not count), and the process state. A thread that waits for other
+ranks and whose counters stand still did not run at all in between.
+"""
+
+from __future__ import annotations
+
+import enum
+from itertools import pairwise
+
+from whyhang.analyzer.facts import Frame, Process, Record, StackDump
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.stacks.usercode import is_library, normal
+
+SPINNING = 0.25
+"""Share of one CPU from which a thread is taken to compute or spin: ranks share processors."""
+
+TICKS_PER_SECOND = 100  # USER_HZ on every Linux that runs torch
+
+
+class Moved(enum.Enum):
+    """What was seen of one rank's main thread between the looks."""
+
+    ON = "it moved on"  # another place in the program
+    IN_PLACE = "it runs in place"  # the same function, another line or burning CPU
+    STIRRED = "it woke up and is back at the same place"
+    STILL = "it did not run at all"
+    UNKNOWN = "it was looked at once"
+
+
+class Motion(Record):
+    """The verdict on one member, with the share of one CPU that its main thread used.
+
+    ``sleeps`` is how often it went to sleep between the looks (voluntary context switches),
+    ``file`` says in which file it went on, and how far.
+    """
+
+    moved: Moved
+    cpu: float | None = None
+    sleeps: int | None = None
+    file: str = ""
+
+
+def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
+    """Compare all looks at one process, oldest first."""
+    stacks = [python_frames(dump) for dump in dumps]
+    cpu = _cpu(processes)
+    return Motion(
+        moved=_moved(stacks, cpu, processes),
+        cpu=cpu,
+        sleeps=_sleeps(processes),
+        file=_went_on(processes),
+    )
+
+
+def _moved(
+    stacks: list[tuple[Frame, ...]], cpu: float | None, processes: tuple[Process, ...]
+) -> Moved:
+    changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
+    if Moved.ON in changes:
+        return Moved.ON
+    if Moved.IN_PLACE in changes or (cpu is not None and cpu > SPINNING):
+        return Moved.IN_PLACE
+    ran = _ran(processes)
+    if ran is None:
+        # Equal stacks without counters say little: a slow job may come back to its place.
+        return Moved.UNKNOWN
+    return Moved.STIRRED if ran else Moved.STILL
+
+
+def python_frames(dump: StackDump) -> tuple[Frame, ...]:
+    """Give the main thread's frames, innermost first, without the native ones."""
+    thread = main_thread(dump)
+    return tuple(f for f in thread.frames if not f.native) if thread else ()
+
+
+def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
+    """Compare two stacks of one thread.
+
+    Only what happens above the innermost function of the user's own code counts as going on:
+    a loop that polls changes its library frames and its own line all the time.
+    """
+    if [normal(f) for f in before] == [normal(f) for f in after]:
+        return Moved.STILL
+    mine, its = _user_part(before), _user_part(after)
+    if not mine or not its:
+        same_functions = [f.function for f in before] == [f.function for f in after]
+        return Moved.IN_PLACE if same_functions else Moved.ON
+    same_callers = [normal(f) for f in mine[1:]] == [normal(f) for f in its[1:]]
+    same_function = (mine[0].function, mine[0].file) == (its[0].function, its[0].file)
+    return Moved.IN_PLACE if same_callers and same_function else Moved.ON
+
+
+def _user_part(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    return tuple(frame for frame in frames if not is_library(frame))
+
+
+def _ran(processes: tuple[Process, ...]) -> bool | None:
+    """Tell whether the main thread was on a CPU between any two looks; None if nobody counted."""
+    seen = False
+    for a, b in pairwise(processes):
+        if a.after is None or b.before is None:
+            continue
+        seen = True
+        if a.after != b.before:
+            return True
+    return False if seen else None
+
+
+def _sleeps(processes: tuple[Process, ...]) -> int | None:
+    """Count how often the main thread went to sleep between the looks; None if nobody counted."""
+    counted = [
+        b.before.switches - a.after.switches
+        for a, b in pairwise(processes)
+        if a.after is not None and b.before is not None
+    ]
+    return sum(counted) if counted else None
+
+
+MUCH = 1 << 16
+"""Bytes between two looks from which a file is being read or written, and not only added to."""
+
+_PRINTED = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
+"""Files that a loop which gets nowhere may fill as well."""
+
+
+def _went_on(processes: tuple[Process, ...]) -> str:
+    """Say in which file the process went on between the first and the last look."""
+    if len(processes) < 2:
+        return ""
+    first, last = processes[0].positions, processes[-1].positions
+    steps = [(last[name] - at, name) for name, at in first.items() if name in last]
+    steps = [(step, name) for step, name in steps if not name.lower().endswith(_PRINTED)]
+    step, name = max(steps, default=(0, ""))
+    return f"{step / 1e6:.1f} MB further in {name}" if step >= MUCH else ""
+
+
+def _cpu(processes: tuple[Process, ...]) -> float | None:
+    """Give the share of one CPU between the looks."""
+    ticks = seconds = 0.0
+    for a, b in pairwise(processes):
+        if a.after is None or b.before is None or a.taken_at is None or b.taken_at is None:
+            continue
+        ticks += b.before.cpu_ticks - a.after.cpu_ticks
+        seconds += b.taken_at - a.taken_at
+    return ticks / TICKS_PER_SECOND / seconds if seconds > 0 else None

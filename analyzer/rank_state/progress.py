@@ -1,0 +1,117 @@
+"""Does the job as a whole go on? Told from ranks that came to a wait, left it, or were answered."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Job, Member, RankState, Status
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.rank_state.motion import SPINNING, Moved
+from whyhang.analyzer.stacks import Place, Scope, WaitKind
+
+IN_STEP = {Status.WAITING, Status.MAYBE}
+ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+"""Waits that sleep until they are answered; a rendezvous or a group's creation polls."""
+NAPS = ("hrtimer_nanosleep", "do_nanosleep", "common_nsleep")
+"""Kernel functions of a wait that looks again after a nap: waking up is no answer."""
+ASLEEP = ("futex", "do_futex")
+"""Kernel functions of a wait that another thread ends, as gloo's is."""
+_CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timedwait")
+INNERMOST = 4
+"""Native frames from the innermost among which the sleep stands."""
+
+FED = 4
+"""Times in a second that a thread goes to sleep which is given batches by its workers."""
+
+STEPS = 1
+"""Times that a thread must have gone to sleep between two looks to be seen to come and go.
+
+One is enough where it used a CPU as well: a wait that has no end does either, not both."""
+
+
+def standing_by_place(place: Place) -> Status:
+    """Tell from one place alone how a member stands."""
+    if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
+        # A key is no call that others could come to; an unknown wait in the user's own code
+        # is taken for a local one, uncertain as its place says.
+        return Status.BLOCKED
+    if place.kind is WaitKind.WORK:
+        return Status.RUNNING
+    return {
+        Scope.RANKS: Status.WAITING,
+        Scope.MAYBE: Status.MAYBE,
+        Scope.LOCAL: Status.BLOCKED,
+        Scope.THREAD: Status.BLOCKED,
+        Scope.IDLE: Status.IDLE,
+        Scope.WORK: Status.RUNNING,
+    }[place.scope]
+
+
+def progress(job: Job, states: tuple[RankState, ...]) -> bool | None:
+    """Tell whether the job as a whole moves.
+
+    A rank that waits for others and yet woke up between the looks has had an answer from them,
+    unless its wait polls or spins; one that came to a wait or left it took part in a step.
+    None: it was looked at once only, or nothing counted.
+    """
+    if any(s.motion.moved is Moved.ON and _took_part(s) for s in states):
+        return True
+    waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
+    if any(_answered(s, job.members[s.member]) for s in waiting):
+        return True
+    still = any(s.motion.moved is Moved.STILL for s in waiting)
+    if not still and any(_is_fed(s, job.members[s.member]) for s in states):
+        return True
+    unseen = any(s.motion.moved is Moved.UNKNOWN for s in states)
+    return None if unseen or not states else False
+
+
+def _took_part(state: RankState) -> bool:
+    """Tell whether a member that moved was in a step with the others at some look."""
+    now = state.place is not None and standing_by_place(state.place) in IN_STEP
+    return now or any(was in IN_STEP for was in state.earlier)
+
+
+def _answered(state: RankState, member: Member) -> bool:
+    """Tell whether a wait for others has ended and begun anew between the looks.
+
+    Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
+    some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
+    thread sleeps is read a moment before its stack: a nap may be one that the program takes
+    elsewhere in its step, and is none of a wait that was seen to sleep otherwise.
+    """
+    processes = member.processes
+    if state.place is None or state.place.kind not in ANSWERED or state.status not in IN_STEP:
+        return False
+    places = [(process.wchan or "").lstrip("_") for process in processes]
+    naps = any(place.startswith(NAPS) for place in places)
+    if naps and not any(p.startswith(ASLEEP) for p in places) and not _sleeps_now(member):
+        return False
+    motion = state.motion
+    if motion.cpu is None or motion.cpu <= SPINNING:
+        return motion.moved is Moved.STIRRED
+    if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
+        return False
+    last = places[-1] if places else ""
+    comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
+    return comes_and_goes or _sleeps_now(member)
+
+
+def _is_fed(state: RankState, member: Member) -> bool:
+    """Tell whether a wait for the DataLoader's workers has ended time and again between the looks.
+
+    Without a batch such a wait looks after its workers every 5 s (torch/utils/data/_utils:
+    MP_STATUS_CHECK_INTERVAL) and sleeps in between.
+    """
+    place, times = state.place, [p.taken_at for p in member.processes if p.taken_at is not None]
+    if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
+        return False
+    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * FED
+
+
+def _sleeps_now(member: Member) -> bool:
+    """Tell whether the native stack, which is taken last, shows a sleep until another thread acts.
+
+    Who used a CPU between the looks and sleeps so now has come to this wait since.
+    """
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    native = [f.function for f in (thread.frames if thread is not None else ()) if f.native]
+    return any(name.startswith(_CONDITION) for name in native[:INNERMOST])

@@ -1,0 +1,73 @@
+"""Which looks tell of now: a job that is watched may die or come to a stand meanwhile.
+
+What ranks did before tells nothing of the hang that they are in since.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from whyhang.analyzer.case import Job, Member
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.rank_state.motion import python_frames
+
+DEAD = {"Z", "X", "x"}
+
+AT_REST = 3
+"""Looks without any movement of any rank from which what was before them counts no more."""
+
+
+def since_the_last_death(job: Job) -> Job:
+    """Leave out the looks before the last rank ended, where two looks or more are left.
+
+    One look is not enough: at the end of a job ranks end one after the other.
+    """
+    died = [look for member in job.members if (look := _died_at(member)) is not None]
+    last = max((p.look for member in job.members for p in member.processes), default=0)
+    if not died or last - max(died) < 1:
+        return job
+    return replace(job, members=tuple(_since(max(died), member) for member in job.members))
+
+
+def since_it_stands(job: Job) -> Job | None:
+    """Leave out the looks before all ranks came to rest; None where they did not, or always were.
+
+    Counts only where no rank is at work by its place as well: that is for the caller to see.
+    """
+    ran = [look for member in job.members if (look := _ran_before(member)) is not None]
+    looks = [process.look for member in job.members for process in member.processes]
+    if not ran or len(ran) < len(job.members) or max(ran) == min(looks):
+        return None
+    if max(looks) - max(ran) < AT_REST - 1:
+        return None
+    return replace(job, members=tuple(_since(max(ran), member) for member in job.members))
+
+
+def _ran_before(member: Member) -> int | None:
+    """Give the look since which a rank did not run at all; None where that cannot be told."""
+    if len(member.processes) < AT_REST or len(member.dumps) < AT_REST:
+        return None
+    stacks = {dump.look: python_frames(dump) for dump in member.dumps}
+    since = member.processes[-1].look
+    for a, b in reversed(list(pairwise(member.processes))):
+        same = a.look in stacks and stacks[a.look] == stacks.get(b.look)
+        if a.after is None or b.before is None or a.after != b.before or not same:
+            break
+        since = a.look
+    return since
+
+
+def _died_at(member: Member) -> int | None:
+    """Give the look at which a rank was first seen to be dead, if it lived at one before."""
+    dead = [process.look for process in member.processes if process.state in DEAD]
+    return dead[0] if dead and dead[0] > member.processes[0].look else None
+
+
+def _since(look: int, member: Member) -> Member:
+    if _died_at(member) is not None:
+        return member
+    return replace(
+        member,
+        processes=tuple(p for p in member.processes if p.look >= look),
+        dumps=tuple(d for d in member.dumps if d.look >= look) or member.dumps[-1:],
+    )

@@ -1,0 +1,213 @@
+"""What is known of each rank beside its stack: the call that records and logs show, and its end.
+
+A stack shows a rank at one moment. Where there is none, a recorder entry, a watchdog line or a
+traceback in the rank's log shows the same thing less directly: the operation that it stands in,
+or how it ended. ``completed`` fills these in, so that the wait graph sees every rank the same
+way, whichever evidence it is known from. ``records_of`` goes the other way: it says to the
+collective ledger what stacks and ends prove of ranks that left no record there.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from whyhang.analyzer.case import Job, RankState, Status
+from whyhang.analyzer.collectives.book import SPACES, STATE
+from whyhang.analyzer.collectives.compare import family
+from whyhang.analyzer.collectives.records import Spot
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Group,
+    LastLine,
+    Source,
+    Track,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.ras import ras_states
+from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
+from whyhang.analyzer.stacks.usercode import is_library
+
+NOT_WAITING = {
+    Status.BLOCKED,
+    Status.RUNNING,
+    Status.STOPPED,
+    Status.MOVING,
+    Status.GONE,
+}
+"""Standings that prove that a rank is in no collective of the others."""
+
+DEFAULT_NAMES = frozenset({"0", "default_pg"})
+
+
+def completed(
+    job: Job, states: Iterable[RankState], spots: Mapping[int, Spot], ends: Mapping[int, End]
+) -> tuple[RankState, ...]:
+    """Fill in what records and logs tell of ranks, where their stacks do not.
+
+    ``spots`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
+    """
+    given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
+    ras = ras_states(job)
+    last = {line.who.rank: line.text for line in job.of(LastLine)}
+    return tuple(
+        replace(
+            _completed(job, state, spots, ends, given_up),
+            ras=ras.get(state.member, ""),
+            last_line=last.get(job.members[state.member].rank, ""),
+        )
+        for state in states
+    )
+
+
+def _completed(
+    job: Job,
+    state: RankState,
+    spots: Mapping[int, Spot],
+    ends: Mapping[int, End],
+    given_up: set[int],
+) -> RankState:
+    member = job.members[state.member]
+    end = ends.get(member.rank) if member.rank is not None else None
+    spot = spots.get(member.rank) if member.rank is not None else None
+    if end is not None:
+        state = replace(state, end=end)
+    if state.status is not Status.UNSEEN:
+        printed = (
+            any(dump.source.file == end.source.file for dump in member.dumps) if end else False
+        )
+        return replace(state, status=Status.GONE) if printed and end and end.own else state
+    if end is not None and end.own:
+        return replace(state, status=Status.GONE)
+    if spot is not None and spot.inside:
+        return replace(state, status=Status.WAITING, place=_place_of(spot), spot=spot)
+    if end is not None and end.op is not None:
+        user = end.user if end.user is not None and not is_library(end.user) else None
+        place = Place(
+            kind=WaitKind.COLLECTIVE,
+            scope=Scope.RANKS,
+            says=phrase(f"in {end.op}"),
+            op=end.op,
+            user=user,
+        )
+        return replace(state, status=Status.WAITING, place=place)
+    if end is not None and end.signal == signal.SIGTERM and given_up and spot is None:
+        says = "at work until the launcher ended it"
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
+        return replace(state, status=Status.RUNNING, place=place)
+    if spot is not None:
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(spot)), certain=False)
+        return replace(state, status=Status.RUNNING, place=place, spot=spot)
+    return state
+
+
+def _place_of(spot: Spot) -> Place:
+    """Give the place of a rank that a record shows inside a call."""
+    call = spot.call
+    kind = WaitKind.COLLECTIVE
+    if call is not None and call.p2p:
+        kind = WaitKind.P2P
+    elif call is not None and call.op == "comm_init":
+        kind = WaitKind.NCCL_INIT
+    return Place(
+        kind=kind,
+        scope=Scope.RANKS,
+        says=phrase(f"in {call.op}" if call is not None and call.op else "in a collective"),
+        op=call.op if call is not None else None,
+        user=spot.site,
+    )
+
+
+def records_of(
+    job: Job, states: Sequence[RankState], tracks: Sequence[Track], ends: Mapping[int, End]
+) -> Iterator[Track]:
+    """Yield what stacks and ends prove of ranks without a record, for the groups that are told of.
+
+    A rank that stands in an operation which records show open once, and only once, stands in
+    that call. One that stands elsewhere, or ended by itself, has no call open at all.
+    """
+    recorded = {t.who.rank for t in tracks if t.who.rank is not None and t.kind != "stack"}
+    told = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
+    groups = {id(track.group): track.group for track in told}
+    open_calls = _open_calls(told)
+    given_up = any(end.signal == signal.SIGABRT for end in ends.values())
+    for state in states:
+        rank = job.members[state.member].rank
+        if rank is None or rank in recorded:
+            continue
+        end = ends.get(rank)
+        stopped = end is not None and (end.own or (end.signal == signal.SIGTERM and given_up))
+        if state.status in NOT_WAITING or (state.status is Status.UNSEEN and stopped):
+            source = end.source if end is not None else _source(job, state)
+            for group in groups.values():
+                if source is not None and _may_belong(group, rank):
+                    yield _record(rank, group, source)
+        elif (source := _source(job, state)) is not None and state.place is not None:
+            call = _call_of(state.place, open_calls)
+            if call is not None and _may_belong(call[0], rank):
+                yield _record(rank, call[0], source, call[1])
+
+
+def _open_calls(tracks: Iterable[Track]) -> dict[tuple[str, int, str], tuple[Group, Call]]:
+    """List the calls that records show open, each with its group."""
+    calls: dict[tuple[str, int, str], tuple[Group, Call]] = {}
+    for track in tracks:
+        for call in track.calls:
+            if call.state is not CallState.COMPLETED and not call.p2p and call.seq is not None:
+                key = (track.group.name, call.seq, family(call.op))
+                calls.setdefault(key, (track.group, call))
+    return calls
+
+
+def _call_of(
+    place: Place, open_calls: Mapping[tuple[str, int, str], tuple[Group, Call]]
+) -> tuple[Group, Call] | None:
+    """Find the one open call that a place without a record can be in.
+
+    Where only one number of one group is open, a rank in another operation stands in that
+    number as well, and calls something else there.
+    """
+    if place.kind is not WaitKind.COLLECTIVE or not place.op:
+        return None
+    op = family(place.op)
+    alike = [call for (_, _, name), call in open_calls.items() if name == op]
+    if alike:
+        return alike[0] if len(alike) == 1 else None
+    if len({(name, seq) for name, seq, _ in open_calls}) != 1:
+        return None
+    group, call = next(iter(open_calls.values()))
+    return group, replace(call, op=place.op, input_sizes=None, output_sizes=None, dtypes=())
+
+
+def _source(job: Job, state: RankState) -> Source | None:
+    member = job.members[state.member]
+    if member.dumps:
+        return member.dumps[-1].source
+    return member.processes[-1].source if member.processes else None
+
+
+def _may_belong(group: Group, rank: int) -> bool:
+    """Return whether a rank is a member of a group, as far as is told."""
+    if group.ranks is not None:
+        return rank in group.ranks
+    return group.description == "default_pg" or group.name in DEFAULT_NAMES
+
+
+def _record(rank: int, group: Group, source: Source, call: Call | None = None) -> Track:
+    who = Who(rank=rank, trust=Trust.CONTENT)
+    if call is None or call.seq is None:
+        return Track(who=who, group=group, kind=STATE, source=source, idle=True)
+    inside = Call(op=call.op, seq=call.seq, state=CallState.SCHEDULED)
+    return Track(
+        who=who,
+        group=group,
+        kind=STATE,
+        source=source,
+        enqueued=call.seq,
+        completed=call.seq - 1,
+        calls=(inside,),
+    )

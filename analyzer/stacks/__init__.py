@@ -1,0 +1,109 @@
+"""What a thread waits for, read off its stack with a table of frames.
+
+The table itself is knowledge and lives in ``signatures/frames``; it is handed in. Three
+layers are told apart, because a stack says several things at once:
+
+* a *purpose* is what the wait is for ("in all_reduce", "waits for its DataLoader");
+* a *context* is the larger piece of work around it ("inside the dataset", "saving a
+  checkpoint"), in which user code may well run;
+* a *mechanism* is how one waits ("on a lock", "in select"), and only speaks when nothing
+  better does.
+
+Where no frame tells, the kernel's word and the line of source are guessed from, and the place
+says so. Here the process as a whole is placed; ``reading`` reads one stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.stacks.behind import look_behind
+from whyhang.analyzer.stacks.index import index_of
+from whyhang.analyzer.stacks.kinds import (
+    BLOCKED_POOL,
+    EXIT,
+    FILE_LOCK,
+    PROCESS_POOL,
+    REQUESTS,
+    SCOPES,
+    Layer,
+    Phrase,
+    Place,
+    Scope,
+    WaitKind,
+    WaitRule,
+    last_name,
+    phrase,
+    scope_of,
+)
+from whyhang.analyzer.stacks.reading import place, read
+from whyhang.analyzer.stacks.threads import LineText, thread_place
+
+__all__ = [
+    "BLOCKED_POOL",
+    "EXIT",
+    "FILE_LOCK",
+    "PROCESS_POOL",
+    "REQUESTS",
+    "SCOPES",
+    "Layer",
+    "LineText",
+    "Phrase",
+    "Place",
+    "Scope",
+    "WaitKind",
+    "WaitRule",
+    "classify",
+    "last_name",
+    "phrase",
+    "place_of",
+    "places_of",
+    "scope_of",
+    "undecided",
+]
+
+
+def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
+    """Say what a stack alone tells: the place of a thread of which nothing else is known."""
+    return place(read(tuple(frames), index_of(rules)), None, "")
+
+
+def place_of(
+    dump: StackDump,
+    process: Process | None,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText | None = None,
+) -> Place:
+    """Say where a process stands: its main thread, or the thread that this one waits for.
+
+    ``process`` is what /proc said at the same look, ``line_text`` gives a line of source where
+    it was kept. Both only speak where no frame tells. Never fails: a dump without threads gives
+    an uncertain place.
+    """
+    index = index_of(rules)
+    main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
+    found = thread_place(main, dump, process, index, line_text)
+    found = look_behind(found, main, dump, process, index, line_text)
+    if process is not None and process.state in {"T", "t"}:
+        found = replace(found, stopped=True)
+    return found
+
+
+def places_of(
+    dump: StackDump,
+    process: Process | None,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText | None = None,
+) -> tuple[Place, ...]:
+    """Say where each thread of a process stands, in the order of the dump."""
+    index = index_of(rules)
+    return tuple(thread_place(t, dump, process, index, line_text) for t in dump.threads)
+
+
+def undecided(found: Place) -> bool:
+    """Say whether a native stack could tell more about this place."""
+    if found.native:
+        return False
+    return not found.certain or found.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}

@@ -1,0 +1,211 @@
+"""The thread behind the main thread: what the main thread waits for within its process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whyhang.analyzer.facts import Process, StackDump, Thread, replace
+from whyhang.analyzer.stacks.index import FrameIndex
+from whyhang.analyzer.stacks.kinds import (
+    BLOCKED_POOL,
+    REQUESTS,
+    Manner,
+    Place,
+    Scope,
+    WaitKind,
+    last_name,
+    phrase,
+)
+from whyhang.analyzer.stacks.threads import LineText, thread_place
+
+# Kinds of wait that another thread of the process may be behind.
+_HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
+# A thread in one of these waits itself: it is not what holds the main thread up.
+_AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
+WAITS_FOR_RANKS = 4
+"""The score of a thread that is in a collective; others that may be waited for have less."""
+
+# Waits that a thread cannot end without the GIL, where no native stack says what it is at.
+_NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
+_POOL = ("_worker", "concurrent/futures/thread.py")
+_PROCESS_POOLS = ("concurrent/futures/process.py", "multiprocessing/pool.py")
+_SERVED = (
+    ("_run_function", "torch/distributed/rpc/internal.py"),
+    ("process_request_thread", "socketserver.py"),
+)
+_RPC = "torch/distributed/rpc/api.py"
+
+
+def look_behind(
+    found: Place,
+    main: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    """Go on from the place of the main thread to that of the thread which it waits for.
+
+    Or to one that other ranks wait for: the thread that serves their calls.
+    """
+    if found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
+        found = _follow(found, main, dump, process, index, line_text)
+    if found.through is None and (
+        found.op == REQUESTS or (found.frame is not None and found.frame.file.endswith(_RPC))
+    ):
+        found = _served(found, main, dump, process, index, line_text)
+    return found if found.through is not None else _with_gil_holder(found, main, dump)
+
+
+def _with_gil_holder(found: Place, main: Thread, dump: StackDump) -> Place:
+    """Say who holds the GIL, if the main thread waits for it or may do so.
+
+    A thread that holds the GIL and yet sleeps lets no other thread run any Python.
+    """
+    holder = next((t for t in dump.threads if t.holds_gil and t is not main), None)
+    if holder is None:
+        # Threads that run take turns at it: one look at such a wait proves nothing.
+        return replace(found, certain=False) if found.kind is WaitKind.GIL else found
+    through = f'which thread "{holder.name or holder.tid}" holds'
+    if found.kind is WaitKind.GIL:
+        return replace(found, through=through, certain=holder.active is False)
+    if holder.active is False and (not found.certain or found.kind in _NEEDS_GIL):
+        return replace(
+            found,
+            kind=WaitKind.GIL,
+            scope=Scope.LOCAL,
+            says=phrase(WaitKind.GIL.value),
+            certain=False,
+            through=f"{through} while it sleeps",
+        )
+    return found
+
+
+def _follow(
+    found: Place,
+    main: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    """Go on to the thread that the main thread waits for, if one can be told."""
+    threads = [t for t in dump.threads if t is not main and _may_be_behind(found, t)]
+    if found.kind is WaitKind.FUTURE:
+        threads = [t for t in threads if _runs_in_pool(t)] or threads
+    places = [thread_place(t, dump, process, index, line_text) for t in threads]
+    if found.kind is WaitKind.FUTURE and not any(map(_runs_processes, dump.threads)):
+        blocked = _all_wait_in_pool(threads, places)
+        if blocked is not None:
+            return blocked
+    scored = [(score, p) for p in places if (score := _score(found, p)) > 0]
+    if not scored or (found.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
+        return found
+    best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]
+    chosen = best[0]
+    alike = len({(p.kind, p.op, p.says) for p in best}) == 1
+    named = found.scope is Scope.THREAD or found.kind is WaitKind.BACKWARD
+    return replace(
+        chosen,
+        user=chosen.user or found.user,
+        certain=chosen.certain and alike and named,
+        through=_through(found, chosen),
+        main_op=found.api or found.op,
+    )
+
+
+def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
+    """Tell whether no thread waits for other ranks; which of several sets an event is open."""
+    return max(score for score, _ in scored) < WAITS_FOR_RANKS
+
+
+def _through(found: Place, chosen: Place) -> str:
+    name = chosen.thread or (str(chosen.tid) if chosen.tid else "")
+    waits = found.says.manner is Manner.WAITING
+    does = f"waits {found.says.wait}" if waits else f"is {found.says}"
+    return f'on thread "{name}" while the main thread {does}'
+
+
+def _may_be_behind(found: Place, thread: Thread) -> bool:
+    """Rule out threads that cannot be what the main thread waits for."""
+    if found.kind is WaitKind.BACKWARD:
+        return not _started_by_python(thread)  # the engine's own threads
+    if found.kind is WaitKind.IDLE:
+        return found.frame is not None and "asyncio" in found.frame.file
+    if found.kind is WaitKind.LOCK:
+        # An event or condition may be set by a thread; a bare lock leaves no such frame.
+        return found.frame is not None and found.frame.file.endswith("threading.py")
+    return True
+
+
+def _started_by_python(thread: Thread) -> bool:
+    return any(
+        last_name(frame) == "_bootstrap" and frame.file.endswith("threading.py")
+        for frame in thread.frames
+    )
+
+
+def _runs_in_pool(thread: Thread) -> bool:
+    return _has_frame(thread, _POOL)
+
+
+def _runs_processes(thread: Thread) -> bool:
+    """Tell a thread that looks after a pool of processes, which end futures as well."""
+    return any(f.file.endswith(_PROCESS_POOLS) for f in thread.frames)
+
+
+def _has_frame(thread: Thread, wanted: tuple[str, str]) -> bool:
+    name, file = wanted
+    return any(last_name(f) == name and f.file.endswith(file) for f in thread.frames)
+
+
+def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Place | None:
+    """Find a pool of which every thread waits for a task that only such a thread could run."""
+    pool = [p for t, p in zip(threads, places, strict=True) if _runs_in_pool(t)]
+    if not pool or any(p.kind is not WaitKind.FUTURE or p.user is None for p in pool):
+        return None
+    says = phrase("waiting for a task of a pool whose threads all wait for such tasks")
+    return replace(pool[0], scope=Scope.LOCAL, says=says, op=BLOCKED_POOL)
+
+
+def _served(
+    found: Place,
+    main: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    """Find the call of another rank that this one serves and that does not come to its end.
+
+    A server waits at its end for all others; that tells nothing while it has calls to answer.
+    """
+    threads = [
+        t for t in dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
+    ]
+    places = [thread_place(t, dump, process, index, line_text) for t in threads]
+    held = [p for p in places if p.user is not None and p.scope in {Scope.LOCAL, Scope.THREAD}]
+    if not held:
+        return found
+    return replace(held[0], through=f"in a call that it serves, while its program is {found.says}")
+
+
+def _score(found: Place, other: Place) -> int:
+    """Say how likely a thread is what the main thread waits for; 0: it is not."""
+    if other.scope is Scope.RANKS and other.certain:
+        return WAITS_FOR_RANKS
+    if found.kind is WaitKind.LOCK and (
+        other.kind is WaitKind.LOCK
+        or other.scope is not Scope.LOCAL
+        or not (other.certain or other.kind is WaitKind.SLEEP)
+    ):
+        return 0  # two locks of one process are a story of their own
+    if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
+        return 0
+    if found.kind is WaitKind.JOIN and other.kind is WaitKind.QUEUE and other.user is not None:
+        return 1  # who is joined and waits for more work was not told that there is none
+    if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
+        return 0
+    if other.kind in {WaitKind.LOCK, WaitKind.SLEEP}:
+        return 1  # a heartbeat that waits for its next beat looks so, and produces nothing
+    return 3 if other.certain else 2

@@ -1,0 +1,324 @@
+"""Reads one stack: which rules of the table speak, and which of them is meant.
+
+Frames are walked from the innermost outward. A purpose counts only if no frame of the user's
+own lies inside it: ``backward`` with a user's hook in it is a place in the hook. A context
+counts with the user's code inside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from itertools import pairwise
+
+from whyhang.analyzer.facts import Frame, Record, replace
+from whyhang.analyzer.stacks.guesses import Guess
+from whyhang.analyzer.stacks.index import FrameIndex, symbol
+from whyhang.analyzer.stacks.kinds import (
+    Layer,
+    Manner,
+    Phrase,
+    Place,
+    Scope,
+    WaitKind,
+    WaitRule,
+    last_name,
+    phrase,
+    scope_of,
+)
+from whyhang.analyzer.stacks.usercode import Origin, origin, user_frame
+
+# Waits on other ranks: they outrank what they are made of (queues, polls, synchronizes).
+_STRONG = frozenset(
+    {
+        WaitKind.COLLECTIVE,
+        WaitKind.P2P,
+        WaitKind.INIT,
+        WaitKind.STORE,
+        WaitKind.GROUP,
+        WaitKind.MPI,
+        WaitKind.NCCL_INIT,
+    }
+)
+# Ways to wait that mostly serve something else: a DataLoader waits on a queue.
+_WEAK = frozenset(
+    {
+        WaitKind.QUEUE,
+        WaitKind.JOIN,
+        WaitKind.FUTURE,
+        WaitKind.SUBPROCESS,
+        WaitKind.BACKWARD,
+        WaitKind.CUDA_SYNC,
+    }
+)
+
+
+_WORKERS = ("data/_utils/worker.py", "stateful_dataloader/worker.py")
+# Sources of the C library, of MPI and of the system, which debuggers know when symbols are there.
+_BUILT_IN = ("/sysdeps/", "/nptl/", "/csu/", "/ompi/", "/opal/", "/mpich", "/ucx", "/libfabric")
+# Work in which user code does not wait for other ranks as a rule.
+_SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE})
+_VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
+
+
+_INTERPRETER = re.compile(r"(?:lib)?python\d")
+_TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})
+_GIL = WaitRule(
+    kind=WaitKind.GIL,
+    functions=tuple(_TIMED_CONDITIONS),
+    native=True,
+    says=WaitKind.GIL.value,
+    verified="run 3.11",
+)
+
+
+class Match(Record):
+    """A frame and the rule that speaks of it."""
+
+    rule: WaitRule
+    frame: Frame
+
+
+class Reading(Record):
+    """What the table finds on one stack. Depends on the frames alone, so it is kept."""
+
+    purposes: tuple[Match, ...]
+    context: Match | None
+    mechanism: Match | None
+    user: Frame | None  # of no use for a program without Python
+    frames: tuple[Frame, ...]
+    top: Frame | None  # the innermost Python frame
+    in_user: bool  # the innermost Python frame is the user's own
+    native: bool
+
+
+@functools.lru_cache(maxsize=65536)
+def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
+    """Find what the table says of a stack."""
+    own = _cut_at_fork(frames)
+    purposes: list[Match] = _gil_wait(own)
+    context: Match | None = None
+    mechanism: Match | None = None
+    blocked = fenced = left_library = in_function = False
+    for frame in own:
+        for rule in index.find(frame):
+            match = Match(rule=rule, frame=frame)
+            if rule.layer is Layer.PURPOSE and not blocked and not fenced:
+                if not purposes or purposes[-1].frame is not frame:  # the most exact rule
+                    purposes.append(match)
+            elif rule.layer is Layer.CONTEXT and context is None:
+                if rule.kind is WaitKind.IMPORT and in_function:
+                    continue  # the import has come as far as running the program
+                context = match
+                # Inside the dataset there is no waiting for it: what lies outside is not meant.
+                fenced = not purposes
+            elif rule.layer is Layer.MECHANISM and not left_library:
+                mechanism = match
+        whose = origin(frame)
+        blocked = blocked or whose is Origin.USER
+        in_function = in_function or (whose is Origin.USER and frame.function != "<module>")
+        left_library = left_library or whose is not Origin.LIBRARY
+    python = [frame for frame in own if not frame.native]
+    return Reading(
+        purposes=tuple(purposes),
+        context=context,
+        mechanism=mechanism,
+        user=user_frame(own),
+        frames=own,
+        top=python[0] if python else None,
+        in_user=bool(python) and origin(python[0]) is not Origin.LIBRARY,
+        native=len(python) < len(own),
+    )
+
+
+def _cut_at_fork(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Leave out what a forked child inherited: below the fork lies the parent's past."""
+    for index, frame in enumerate(frames):
+        if frame.native:
+            continue
+        name = last_name(frame)
+        if name == "_worker_loop" and frame.file.endswith(_WORKERS):
+            return frames[: index + 1]
+        forked = name == "_bootstrap" and frame.file.endswith("multiprocessing/process.py")
+        launched = frames[index + 1 : index + 3]
+        if forked and any(last_name(f) == "_launch" for f in launched if not f.native):
+            return frames[: index + 1]
+    return frames
+
+
+def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
+    """Find a wait for the GIL in py-spy's native stacks, which leave ``take_gil`` itself out.
+
+    CPython waits for the GIL with a timed condition and for nothing else on Linux, so this
+    symbol directly under Python or under a function of its library is that wait.
+    """
+    for frame, caller in pairwise(frames):
+        if not frame.native:
+            break
+        if symbol(frame.function) in _TIMED_CONDITIONS:
+            interpreter = _INTERPRETER.match(posixpath.basename(caller.file)) is not None
+            lock = symbol(caller.function).startswith("PyThread_acquire_lock")
+            if not caller.native or (interpreter and not lock):
+                return [Match(rule=_GIL, frame=frame)]
+    return []
+
+
+def _decide(purposes: tuple[Match, ...]) -> Match | None:
+    """Choose among the purposes of one stack, which are innermost first."""
+    gil = [m for m in purposes if m.rule.kind is WaitKind.GIL]
+    if gil:
+        return gil[0]
+    strong = [m for m in purposes if m.rule.kind in _STRONG]
+    for kind in (WaitKind.INIT, WaitKind.GROUP):
+        # Both run collectives and store waits of their own.
+        if opening := [m for m in strong if m.rule.kind is kind and not m.frame.native]:
+            return opening[0]
+    python = [m for m in strong if not m.frame.native]
+    if python:
+        return next((m for m in python if m.rule.op is not None), python[0])
+    if strong:
+        return strong[-1]  # c10d::Work::wait inside c10d::Reducer::finalize_backward
+    middling = [m for m in purposes if m.rule.kind not in _WEAK]
+    chosen = middling or list(purposes)
+    return chosen[0] if chosen else None
+
+
+def _op(match: Match) -> str | None:
+    if match.rule.op == "=":
+        return last_name(match.frame)
+    return match.rule.op
+
+
+def _phrase(match: Match) -> Phrase:
+    if match.rule.says is not None:
+        return phrase(match.rule.says)
+    op = _op(match)
+    return phrase(match.rule.kind.value) if op is None else Phrase(manner=Manner.IN, text=op)
+
+
+def place(reading: Reading, guess: Guess | None, running: str) -> Place:
+    """Put a place together; the guess speaks only where no frame does.
+
+    ``running`` is the kernel's letter for the thread (R, S, D), N where it runs without the GIL,
+    or empty where nobody said.
+    """
+    decided = _decide(reading.purposes)
+    if decided is not None:
+        found = _place_of_purpose(reading, decided)
+    elif reading.mechanism is not None and (guess is None or _is_firm(reading.mechanism)):
+        found = _place_of_mechanism(reading.mechanism)
+    elif guess is not None:
+        found = Place(
+            kind=guess.kind,
+            scope=guess.scope,
+            says=phrase(guess.says),
+            op=guess.op,
+            mechanism=guess.mechanism,
+            frame=reading.top,
+            certain=False,
+        )
+    else:
+        found = _bare_place(reading, running)
+    user = reading.user if reading.top is not None else _native_caller(reading.frames, found.frame)
+    return replace(_in_context(found, reading), user=user, native=reading.native)
+
+
+def _native_caller(frames: tuple[Frame, ...], waits: Frame | None) -> Frame | None:
+    """Find who called the wait in a program of C or Fortran: the next frame with a source line."""
+    if any(frame.function.startswith(("_PyEval", "PyEval", "Py_")) for frame in frames):
+        return None  # Python after all, without its frames
+    outside = frames[frames.index(waits) + 1 :] if waits in frames else frames
+    for frame in outside:
+        built_in = frame.file.startswith("../") or any(part in frame.file for part in _BUILT_IN)
+        if frame.line is not None and not built_in and not frame.file.endswith(".S"):
+            return frame
+    return None
+
+
+def _place_of_purpose(reading: Reading, decided: Match) -> Place:
+    kind = decided.rule.kind
+    same = [m for m in reading.purposes if m.rule.kind is kind and not m.frame.native]
+    spoken = _spokesman(same or [decided])
+    family = [m for m in reading.purposes if kind in _STRONG and m.rule.kind in _STRONG]
+    op = next((op for op in map(_op, (decided, *family)) if op is not None), None)
+    api = _op(spoken)
+    says = _phrase(spoken)
+    inits = [m for m in family if m.rule.kind is WaitKind.NCCL_INIT]
+    if inits and kind is WaitKind.NCCL_INIT and decided.frame.native:
+        says = _phrase(inits[0])  # the innermost knows what of it takes so long
+    elif inits and kind is not WaitKind.NCCL_INIT:
+        says = replace(says, aside=str(_phrase(inits[0])))
+    return Place(
+        kind=kind,
+        scope=decided.rule.scope or scope_of(kind),
+        says=says,
+        op=op,
+        api=api if api != op else None,
+        mechanism=str(_phrase(reading.mechanism)) if reading.mechanism else None,
+        frame=decided.frame,
+    )
+
+
+def _spokesman(same: list[Match]) -> Match:
+    """Choose who gives the phrase: of the outermost file, the innermost that has one.
+
+    ``all_gather`` in ``all_gather_object`` in DCP's planning is best said as the last, but DDP's
+    ``_sync_buffers`` in ``_pre_forward``, both in one file, as the first.
+    """
+    outermost = same[-1]
+    beside = [m for m in same if m.frame.file == outermost.frame.file and m.rule.says]
+    return beside[0] if beside else outermost
+
+
+def _is_firm(mechanism: Match) -> bool:
+    """Tell whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
+    return mechanism.rule.scope is not Scope.MAYBE
+
+
+def _place_of_mechanism(mechanism: Match) -> Place:
+    kind = mechanism.rule.kind
+    return Place(
+        kind=kind,
+        scope=mechanism.rule.scope or scope_of(kind),
+        says=_phrase(mechanism),
+        op=_op(mechanism),
+        mechanism=str(_phrase(mechanism)),
+        frame=mechanism.frame,
+        certain=_is_firm(mechanism),
+    )
+
+
+def _bare_place(reading: Reading, running: str) -> Place:
+    """Place a thread of which nothing but its being on or off the CPU is known."""
+    kind, scope = WaitKind.WORK, Scope.MAYBE
+    where = "its own code" if reading.in_user else "library code"
+    says = f"in {where}"
+    if running == "R":
+        scope = Scope.WORK
+        says = f"running {where}"
+    elif running == "N" and reading.in_user:
+        # Waits for the GPU and for MPI burn CPU without the GIL, and so does any tensor operation.
+        says = "running native code called from its own code"
+    elif running == "N":
+        scope = Scope.WORK
+        says = "running library code"
+    elif running in {"S", "D"}:
+        kind = WaitKind.POLL
+        says = "waiting in native code"
+    elif reading.top is None:
+        says = "at a place that its stack does not tell"
+    return Place(kind=kind, scope=scope, says=phrase(says), frame=reading.top, certain=False)
+
+
+def _in_context(found: Place, reading: Reading) -> Place:
+    context = reading.context
+    if context is None:
+        return found
+    kind, says = context.rule.kind, _phrase(context)
+    if kind is found.kind:
+        return found
+    if found.scope is Scope.MAYBE and kind in _SELF_CONTAINED and found.kind in _VAGUE:
+        # Nothing in there has to do with other ranks, so "perhaps" would be too much.
+        return replace(found, kind=kind, scope=Scope.LOCAL, says=says)
+    return replace(found, context=kind, context_says=says)

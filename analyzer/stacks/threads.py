@@ -1,0 +1,94 @@
+"""Where one thread of a process stands: its stack, the kernel's word, the line of source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
+from whyhang.analyzer.stacks.index import FrameIndex
+from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
+from whyhang.analyzer.stacks.reading import Reading, place, read
+
+LineText = Callable[[Frame], str | None]
+
+
+def thread_place(
+    thread: Thread,
+    dump: StackDump,
+    process: Process | None,
+    index: FrameIndex,
+    line_text: LineText | None,
+) -> Place:
+    """Place one thread of a dump."""
+    reading = read(thread.frames, index)
+    running, wchan = _kernel_state(thread, dump, process)
+    guess = None
+    if not reading.purposes:
+        guess = _guess(reading, running, wchan, process, line_text)
+    if running == "R" and thread.holds_gil is False:
+        running = "N"
+    found = place(reading, guess, running)
+    if found.kind is WaitKind.FILE and running == "R":
+        # Reading modules or files while on the CPU is work, not a wait for storage.
+        says = phrase("running library code")
+        found = replace(found, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    return replace(found, thread=thread.name, tid=thread.tid)
+
+
+def _kernel_state(
+    thread: Thread, dump: StackDump, process: Process | None
+) -> tuple[str, str | None]:
+    """Give the thread's state letter and the kernel function it sleeps in, where known."""
+    guess = {None: "", True: "R", False: "S"}[thread.active]
+    letter, wchan = "", None
+    if process is not None:
+        is_main = thread.tid in {None, process.who.pid, dump.who.pid} or len(dump.threads) == 1
+        known = next((s for s in process.threads if s.tid == thread.tid), None)
+        if known is not None:
+            letter, wchan = _letter(known.state), known.wchan
+        elif is_main and process.state is not None:
+            letter, wchan = _letter(process.state), process.wchan
+    if letter == "R" and guess == "S":
+        return "", None  # seen on the CPU once and off it once: it does both
+    return letter or guess, wchan
+
+
+def _letter(state: str) -> str:
+    """Keep the states that tell what the program does; a stopped process may do anything."""
+    return {"R": "R", "S": "S", "D": "D", "I": "S"}.get(state[:1], "")
+
+
+def _guess(
+    reading: Reading,
+    running: str,
+    wchan: str | None,
+    process: Process | None,
+    line_text: LineText | None,
+) -> Guess | None:
+    """Guess what a thread does that no frame speaks for."""
+    kernel = from_kernel(wchan) if running != "R" else None
+    if kernel is not None and kernel.firm:
+        return kernel
+    text = line_text(reading.top) if line_text and reading.top and reading.in_user else None
+    line = from_line(text, running=running == "R") if text else None
+    if line is not None and line.kind is WaitKind.FILE and kernel is not None and kernel.op == PIPE:
+        return replace(line, says=kernel.says, op=kernel.op)
+    if line is not None:
+        return line
+    if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, process):
+        return replace(kernel, kind=WaitKind.INPUT, scope=Scope.LOCAL, says="waiting for input")
+    if kernel is None and running == "D":
+        says = "in uninterruptible I/O"
+        return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL, mechanism=says)
+    return kernel
+
+
+def _reads_terminal(reading: Reading, process: Process | None) -> bool:
+    """Tell a read of the terminal from one of a socket: the kernel calls both wait_woken."""
+    if reading.native:
+        deepest = reading.mechanism
+        return deepest is not None and deepest.frame.function.endswith("read")
+    return process is not None and any(
+        target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
+    )

@@ -1,0 +1,189 @@
+"""Whose code a frame is: the user's own, a training framework's, or a library's.
+
+A report points at the user's own line, so frames of torch, of the standard library and of
+other packages must be told from it by their file alone. The file may be an absolute path
+(``/opt/conda/lib/python3.10/site-packages/torch/…``) or what py-spy shortens it to: the path
+from the outermost package folder (``torch/distributed/distributed_c10d.py``, ``threading.py``,
+``train.py``). Frameworks (Megatron, DeepSpeed, transformers, …) are a third answer: people
+read, patch and blame them, but their own code comes first.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import posixpath
+import re
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.stacks.packages import (
+    CHECKOUTS,
+    FRAMEWORKS,
+    HF_DATASETS,
+    LIBRARIES,
+    ONLY_PACKAGES,
+    SCRIPTS,
+    SINGLE_MODULES,
+    STDLIB_MODULES,
+    STDLIB_PACKAGES,
+)
+
+
+class Origin(enum.Enum):
+    """Whose code it is."""
+
+    USER = "user"
+    FRAMEWORK = "framework"
+    LIBRARY = "library"
+
+
+_STDLIB = re.compile(r"(?:^|/)lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?(?:/lib-dynload)?/")
+_ZIPPED = re.compile(r"(?:^|/)python\d+\.zip/")
+_GENERATED = re.compile(r"(?:^|/)(?:torchinductor_[^/]*|\.triton/cache|torch_extensions)/")
+_CELL = re.compile(r"^<(?:ipython-input|stdin|doctest|cell|console)|/ipykernel_\d+/")
+_NATIVE = re.compile(r"\.(?:so(?:\.[\d.]+)?|dylib|pyd|c|cc|cpp|cxx|cu|h|hpp|pyx|pxd|rs|S)$")
+# Sources of torch outside of site-packages: a build tree or an editable install.
+_TORCH_TREE = re.compile(
+    r"/(torch/(?:_dynamo|_inductor|autograd|cuda|distributed|fx|jit|multiprocessing|nn|optim|utils)/)"
+)
+
+
+def origin(frame: Frame) -> Origin:
+    """Tell whose code a frame is. Native frames are libraries, whoever compiled them."""
+    return Origin.LIBRARY if frame.native else origin_of_file(frame.file)
+
+
+@functools.lru_cache(maxsize=65536)
+def origin_of_file(file: str) -> Origin:
+    """Tell whose code a Python file is, by its absolute path or py-spy's short form of it."""
+    if file.startswith("<"):
+        return Origin.USER if _CELL.search(file) else Origin.LIBRARY
+    if _NATIVE.search(file) or _GENERATED.search(file) or not file:
+        return Origin.LIBRARY
+    if _CELL.search(file):
+        return Origin.USER
+    if (inside := _package_path(file)) is not None:
+        # What is installed and not known may be the user's own project.
+        known = _top(inside) in LIBRARIES or _top(inside) == "datasets"
+        return Origin.LIBRARY if known else Origin.FRAMEWORK
+    if _STDLIB.search(file) or _ZIPPED.search(file):
+        return Origin.LIBRARY
+    return _origin_of_tree(file) if file.startswith("/") else _origin_of_short(file)
+
+
+def is_library(frame: Frame) -> bool:
+    """Tell whether a frame is neither the user's own nor a framework's."""
+    return origin(frame) is Origin.LIBRARY
+
+
+COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
+
+
+def user_frame(frames: Iterable[Frame]) -> Frame | None:
+    """Find the frame to point at: the innermost of the user's own, else of a framework.
+
+    A comprehension is a frame of its own until Python 3.12; the function around it has a name.
+    """
+    framework: Frame | None = None
+    nested: Frame | None = None
+    for frame in frames:
+        whose = origin(frame)
+        if nested is not None:
+            return frame if whose is Origin.USER and frame.file == nested.file else nested
+        if whose is Origin.USER:
+            if frame.function.rpartition(".")[2] not in COMPREHENSIONS:
+                return frame
+            nested = frame
+            continue
+        if whose is Origin.FRAMEWORK and framework is None:
+            framework = frame
+    return nested or framework
+
+
+@functools.lru_cache(maxsize=65536)
+def short(path: str) -> str:
+    """Cut a path to its readable tail: from the package on, or the last two components."""
+    if path.startswith("<") or not path.startswith("/"):
+        return path
+    inside = _package_path(path)
+    if inside is not None:
+        return inside
+    stdlib = _STDLIB.search(path) or _ZIPPED.search(path)
+    if stdlib is not None:
+        return path[stdlib.end() :]
+    tree = _framework_tail(path)
+    if tree is not None:
+        return tree
+    return "/".join(path.split("/")[-2:]).lstrip("/")
+
+
+@functools.lru_cache(maxsize=262144)
+def normal(frame: Frame) -> str:
+    """Give a key that is equal for the same place on all ranks, whatever tool printed it.
+
+    Python 3.10 prints ``forward`` where 3.11 prints ``Net.forward``, and one tool prints the
+    full path where another prints ``train.py``. The line stays: it is part of the place.
+    """
+    if frame.native:
+        return f"{_symbol(frame.function)} [{posixpath.basename(frame.file)}]"
+    name = frame.function.rpartition(".")[2]
+    file = short(frame.file)
+    if origin_of_file(frame.file) is Origin.USER:
+        file = posixpath.basename(file)
+    return f"{name} ({file}:{frame.line})"
+
+
+def _symbol(function: str) -> str:
+    """Name a native frame; an address without a symbol differs on every rank."""
+    return "?" if function.startswith("0x") else function
+
+
+def _top(path: str) -> str:
+    """Give the top-level package or module of a relative path."""
+    return path.split("/", 1)[0].removesuffix(".py")
+
+
+def _package_path(file: str) -> str | None:
+    """Give the path below site-packages or dist-packages, or None."""
+    before, _, after = file.rpartition("-packages/")
+    if not before.endswith(("site", "dist")):
+        return None
+    return after.rpartition(".egg/")[2]
+
+
+def _framework_tail(file: str) -> str | None:
+    """Find torch or a framework in a checkout: /w/Megatron-LM/megatron/core/x.py."""
+    tree = _TORCH_TREE.search(file)
+    if tree is not None:
+        return file[tree.start(1) :]
+    parts = file.split("/")
+    for index, part in enumerate(parts[:-1]):
+        if part in CHECKOUTS and parts[index + 1] in CHECKOUTS[part]:
+            return "/".join(parts[index:])
+    return None
+
+
+def _origin_of_tree(file: str) -> Origin:
+    """Judge an absolute path outside of any site-packages."""
+    tail = _framework_tail(file)
+    if tail is not None:
+        return Origin.LIBRARY if tail.startswith("torch/") else Origin.FRAMEWORK
+    name = posixpath.basename(file)
+    if name in SCRIPTS and posixpath.basename(posixpath.dirname(file)) in {"bin", "Scripts"}:
+        return Origin.LIBRARY
+    return Origin.USER
+
+
+def _origin_of_short(file: str) -> Origin:
+    """Judge what py-spy shortens a path to."""
+    first, slash, rest = file.partition("/")
+    if not slash:
+        top = first.removesuffix(".py")
+        module = first.endswith(".py") and top in STDLIB_MODULES and top not in ONLY_PACKAGES
+        return Origin.LIBRARY if module or first in SINGLE_MODULES | SCRIPTS else Origin.USER
+    if first in FRAMEWORKS:
+        return Origin.FRAMEWORK
+    if first == "datasets":
+        return Origin.LIBRARY if rest.split("/")[0] in HF_DATASETS else Origin.USER
+    return Origin.LIBRARY if first in LIBRARIES or first in STDLIB_PACKAGES else Origin.USER

@@ -1,0 +1,1 @@
+"""Words of a report, made in one place."""

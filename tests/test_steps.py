@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.case import Status
 from whyhang.analyzer.facts import Fact, Frame, Process, replace
+from whyhang.analyzer.rank_state.state import Status
 
 BACKWARD = """
 _engine_run_backward (torch/autograd/graph.py:979)

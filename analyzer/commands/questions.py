@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.match.moving import moving
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.analyzer.wording.describe import busy_worker
 from whyhang.collectors.live.capture import Capture
@@ -53,8 +54,8 @@ def between_steps(case: Case) -> Sequence[int]:
     Of a job that moves, whoever is late; else those in what ends by itself. Where none waits
     for another, all of them.
     """
-    if case.graph.progress and case.graph.roots:
-        return case.graph.roots
+    if case.graph.progress and case.graph.lagging:
+        return case.graph.lagging
     return late_but_on_the_way(case) or all_run(case) or all_asleep(case)
 
 
@@ -63,7 +64,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
 
     They run or sleep, or their DataLoader's worker does: a step may take longer than two looks.
     """
-    starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.meetings)
+    starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
 
     def ends_by_itself(state: RankState) -> bool:
         if state.status in {Status.MOVING, Status.STOPPED, Status.GONE}:
@@ -76,9 +77,9 @@ def late_but_on_the_way(case: Case) -> list[int]:
             or (starting and state.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
         )
 
-    if not case.graph.meetings:
+    if not case.graph.operations:
         return []
-    return [number for number in case.graph.roots if ends_by_itself(case.states[number])]
+    return [number for number in case.graph.lagging if ends_by_itself(case.states[number])]
 
 
 def all_run(case: Case) -> list[int]:
@@ -102,11 +103,11 @@ def with_a_peer(case: Case) -> list[int]:
 
     Sends and receives, broadcasts and their like. Who is late is the cause without that.
     """
-    if case.graph.progress or case.graph.roots:
+    if case.graph.progress or case.graph.lagging:
         return []
     return [
         number
-        for meeting in case.graph.meetings
+        for meeting in case.graph.operations
         if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
         for number in meeting.members
     ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import posixpath
 
-from whyhang.analyzer.case import Case, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
 KERNEL_LOG = "kernel.log"
@@ -36,7 +37,7 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 1.0
     if case.graph.progress:
         return 0.0
-    held = [case.states[number].place for number in case.graph.apart]
+    held = [case.states[number].place for number in case.graph.not_waiting]
     waits = any(place is not None and place.kind in _FOR_HELPERS for place in held)
     return LEFT_OPEN if waits else 0.0
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import RasReport
 from whyhang.analyzer.findings.causes import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.ends import EXCEPTION
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields
 
@@ -39,7 +40,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     if first.category in SETTLED:
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
-    waits = bool(case.graph.waiting or case.graph.maybe or case.ledger.waits)
+    waits = bool(case.graph.waiting or case.graph.maybe or case.graph.calls.waits)
     seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
     if first.category == "unknown":
         return (
@@ -54,7 +55,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
-    inside = any(spot.inside for spot in case.ledger.spots.values())
+    inside = any(spot.inside for spot in case.graph.calls.spots.values())
     if inside and not ended and not _errors(case, candidates):
         return "hung"  # calls stand open, and no line says that anything failed
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from whyhang.analyzer.facts import Gap, Gpu, GpuAddress, Record, replace
 
 if TYPE_CHECKING:
-    from whyhang.analyzer.case import Member
+    from whyhang.analyzer.job.records import Member
 
 HOW = ("its pid is on it", "its NCCL lines name it", "LOCAL_RANK and CUDA_VISIBLE_DEVICES say so")
 """How a rank's GPU was learnt, most trusted first."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Child, Job, Member
 from whyhang.analyzer.facts import (
     Agent,
     Excerpt,
@@ -41,6 +40,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
+from whyhang.analyzer.job.records import Child, Job, Member
 from whyhang.analyzer.job.roles import role_of_dump
 from whyhang.analyzer.job.world import absent_ranks, gone_ranks, world_size
 

@@ -12,8 +12,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer.case import Child
 from whyhang.analyzer.facts import Agent, Process, Record
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.sockets import tcp_sockets
 
 DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Gone, Member
 from whyhang.analyzer.facts import MAX_RANKS, Group, Process, Role, WorldSize
+from whyhang.analyzer.job.records import Gone, Member
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 SIZE_KEYS = (

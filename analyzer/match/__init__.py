@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from whyhang.analyzer.case import Case, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.findings.signature import Hit, Kind, Matcher, Signature
@@ -72,6 +72,7 @@ from whyhang.analyzer.match.together import all_arrived, creates_group, mismatch
 from whyhang.analyzer.match.unlike import unlike
 from whyhang.analyzer.match.unsafe_dump import asks_for_code
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
 KNOWN_LOCAL_CAUSES = (

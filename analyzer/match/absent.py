@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Gone, RankState
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Gone
 from whyhang.analyzer.match.states import OWN, kinds_of, waiters_for
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
 from whyhang.analyzer.wording.describe import (
@@ -28,7 +30,7 @@ class Absent(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks that are gone."""
-        starting = any(m.kind is WaitKind.INIT for m in case.graph.meetings)
+        starting = any(m.kind is WaitKind.INIT for m in case.graph.operations)
         # a size that is too large says nothing of a job whose ranks have met nevertheless
         gone = tuple(lost for lost in case.job.gone if starting or not lost.beyond)
         if not gone or (self.starting is not None and self.starting is not starting):

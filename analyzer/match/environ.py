@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import InitArguments, Process, Record
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.match.states import has_met, waiters_for
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import WaitKind
@@ -105,7 +106,7 @@ class Differs(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the members that differ from the most."""
-        if not any(m.kind is WaitKind.INIT for m in case.graph.meetings):
+        if not any(m.kind is WaitKind.INIT for m in case.graph.operations):
             return ()
         values = {
             member.id: tuple(member.processes[-1].environ.get(key, "") for key in self.keys)
@@ -153,7 +154,7 @@ class Generations(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for those of the old start; why the new one began is in their logs."""
-        waits = {n for m in case.graph.meetings if m.kind is WaitKind.INIT for n in m.members}
+        waits = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
         counts = {
             member.id: int(count)
             for member in case.job.members

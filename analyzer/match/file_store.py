@@ -64,8 +64,8 @@ class FileStale(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
         size = case.job.world_size
-        starting = any(meeting.kind is WaitKind.INIT for meeting in case.graph.meetings)
-        if not starting and (case.graph.roots or not case.graph.meetings):
+        starting = any(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
+        if not starting and (case.graph.lagging or not case.graph.operations):
             return ()  # past the start-up, with somebody whom the others wait for
         for view in case.job.files:
             addresses = [key for key in view.repeated if "//cpu//" in key or "//cuda//" in key]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, Setting, replace
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
 from whyhang.analyzer.match.states import waiters_for
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import activity, call_of, evidence_of, location_of
 
@@ -137,14 +138,14 @@ def _surely_spins(device: Device) -> bool:
 
 def _undecided(case: Case) -> bool:
     """Tell whether stacks and ledger leave open who holds the others up."""
-    if case.graph.progress or case.graph.roots or case.job.gone:
+    if case.graph.progress or case.graph.lagging or case.job.gone:
         return False
-    return not any(finding.culprits for finding in case.ledger.findings)
+    return not any(finding.culprits for finding in case.graph.calls.findings)
 
 
 def _seen(case: Case) -> bool:
     """Tell whether stacks show ranks that wait for each other."""
-    return bool(waiters_for(case)) or bool(case.ledger.waits)
+    return bool(waiters_for(case)) or bool(case.graph.calls.waits)
 
 
 def _strength(case: Case, load: Load) -> float:
@@ -169,7 +170,7 @@ class NeverLaunched(Record):
         if not _seen(case) and not all(_surely_spins(device) for device in load.spinning):
             return ()
         strength = _strength(case, load)
-        if any(meeting.op in ONE_SIDED for meeting in case.graph.meetings):
+        if any(meeting.op in ONE_SIDED for meeting in case.graph.operations):
             strength *= 0.7
         return (_launch_hit(case, load.idle, load.spinning, strength),)
 
@@ -301,7 +302,7 @@ class AllIdle(Record):
         if len(load.idle) < 2 or load.busy or load.others or not _undecided(case):
             return ()
         backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
-        kinds = {meeting.kind for meeting in case.graph.meetings}
+        kinds = {meeting.kind for meeting in case.graph.operations}
         if "gloo" in backends or not kinds or not kinds <= _LAUNCHING:
             return ()
         if not all(device.pids for device in load.idle):
@@ -316,7 +317,7 @@ def all_idle() -> AllIdle:
 
 def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
     waiters = waiters_for(case)
-    meetings = case.graph.meetings
+    meetings = case.graph.operations
     evidence = [quoted(case, d, d.state_with("busy")) for d in devices[:3]]
     if waiters:
         evidence += evidence_of(case, case.states[waiters[0]])[:1]

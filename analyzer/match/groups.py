@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.case import Case, RankState
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import all_seen
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
@@ -37,11 +38,11 @@ class DifferentGroups(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody, if the line of every rank tells its group."""
         graph = case.graph
-        if graph.roots or graph.progress or case.job.gone or case.job.absent:
+        if graph.lagging or graph.progress or case.job.gone or case.job.absent:
             return ()
-        if not all_seen(case) or any(m.kind is not self.kind for m in graph.meetings):
+        if not all_seen(case) or any(m.kind is not self.kind for m in graph.operations):
             return ()
-        states = [case.states[n] for meeting in graph.meetings for n in meeting.members]
+        states = [case.states[n] for meeting in graph.operations for n in meeting.members]
         by_group: dict[str, list[RankState]] = {}
         for state in states:
             group = _group_of(case, state, self.kind)

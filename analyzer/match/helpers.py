@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Child, RankState
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.match.late import late
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import busy_worker

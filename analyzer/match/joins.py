@@ -73,8 +73,8 @@ class JoinsTooMany(Record):
         given = _world_sizes(case)
         sizes = {size for size, _ in given.values()}
         graph = case.graph
-        starting = bool(graph.meetings) and all(m.kind is WaitKind.INIT for m in graph.meetings)
-        if len(sizes) != 1 or not starting or graph.roots or graph.progress or case.job.gone:
+        starting = bool(graph.operations) and all(m.kind is WaitKind.INIT for m in graph.operations)
+        if len(sizes) != 1 or not starting or graph.lagging or graph.progress or case.job.gone:
             return ()
         size = sizes.pop()
         here = {member.rank for member in case.job.members}

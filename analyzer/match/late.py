@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
@@ -10,6 +10,7 @@ from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.match.states import count, has_met, kinds_of, waiters_for
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.wording.describe import (
     call_of,
@@ -59,7 +60,7 @@ class Late(Record):
         waiters = waiters_for(case)
         if not waiters and not self.alone:
             return ()
-        operations = {m.kind for m in case.graph.meetings}
+        operations = {m.kind for m in case.graph.operations}
         if self.while_in and not operations & set(self.while_in):
             return ()
         if self.not_while_in and operations & set(self.not_while_in):
@@ -68,7 +69,7 @@ class Late(Record):
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
         recorded = all(case.states[number].spot is not None for number in waiters)
         groups: dict[tuple[object, ...], list[RankState]] = {}
-        for number in case.graph.apart:
+        for number in case.graph.not_waiting:
             state = case.states[number]
             if state.spot is not None and recorded:
                 continue
@@ -146,7 +147,7 @@ def _late_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) -> 
     late_ones = set(members)
     affected = tuple(number for number in waiters if number not in late_ones)
     evidence = [piece for state in states for piece in evidence_of(case, state)]
-    for meeting in case.graph.meetings:
+    for meeting in case.graph.operations:
         evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
     certain = all(state.place is None or state.place.certain for state in states)
     strength = 1.0 if certain and affected else 0.8
@@ -182,9 +183,9 @@ def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
 
 def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
     """Tell whether the ledger knows these ranks, and blames others."""
-    blamed = {rank for finding in case.ledger.findings for rank in finding.culprits}
+    blamed = {rank for finding in case.graph.calls.findings for rank in finding.culprits}
     ranks = set(case.ranks(members))
-    return bool(blamed) and ranks <= case.ledger.spots.keys() and not ranks & blamed
+    return bool(blamed) and ranks <= case.graph.calls.spots.keys() and not ranks & blamed
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
@@ -194,7 +195,7 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
     poll may wait for what one of the others should do. Only at the start are the many late who
     have not come.
     """
-    if case.graph.meetings and all(m.kind is WaitKind.INIT for m in case.graph.meetings):
+    if case.graph.operations and all(m.kind is WaitKind.INIT for m in case.graph.operations):
         return False
     runs = all(_runs_or_polls(case.states[number]) for number in members)
     return runs and bool(waiters) and count(case, members) >= count(case, waiters)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Child, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.match.states import waiters_for
+from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import WaitKind
 
@@ -27,7 +29,7 @@ class LauncherStopped(Record):
         if not stopped or case.graph.progress:
             return ()
         ended = tuple(s.member for s in case.states if s.status is Status.GONE)
-        waiting = {meeting.kind for meeting in case.graph.meetings}
+        waiting = {meeting.kind for meeting in case.graph.operations}
         asks = bool(waiting & _ASKS_STORE) or any(
             s.place is not None and s.place.kind in _ASKS_STORE for s in case.states
         )

@@ -37,7 +37,7 @@ class Ledger(Record):
 
 def recorded_hits(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Give one hit for each of these verdicts on recorded calls."""
-    return tuple(_hit(case, finding) for finding in case.ledger.of(*verdicts))
+    return tuple(_hit(case, finding) for finding in case.graph.calls.of(*verdicts))
 
 
 def ledger(*verdicts: Verdict) -> Ledger:
@@ -59,7 +59,7 @@ class SilentInLog(Record):
             return ()  # every rank has a file of its own
         files = {track.source.file for track in case.job.tracks}
         hits = []
-        for finding in case.ledger.of(Verdict.WAITS_FOR_ABSENT):
+        for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
             size = case.job.world_size
             few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
             if few and finding.absent and len(files) == 1:
@@ -88,7 +88,7 @@ class AwaitsUnrecorded(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit per call."""
         recorders = {t.source.file for t in case.job.tracks if t.kind == RECORDER}
-        found = case.ledger.of(Verdict.WAITS_FOR_ABSENT)
+        found = case.graph.calls.of(Verdict.WAITS_FOR_ABSENT)
         few = _very_few(case, {rank for finding in found for rank in finding.absent})
         return tuple(
             _with_absent(

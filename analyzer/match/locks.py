@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 
-from whyhang.analyzer.case import Case, RankState, Status, lock_holder
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LockWait, Record, replace
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.match.late import SHARED, late
 from whyhang.analyzer.match.states import waiters_for
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import FILE_LOCK, WaitKind
 from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields

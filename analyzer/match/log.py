@@ -11,10 +11,11 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import GpuAddress, LogLine, ProcessRank, Record, Who
 from whyhang.analyzer.findings.signature import Hit, Matcher
 from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.match.ended import raised_by
 from whyhang.analyzer.report import Collective, Evidence
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.align import source_lines
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Frame, Record, replace
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
-from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
 from whyhang.analyzer.stacks.usercode import is_library
 from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.wording.describe import (
     evidence_of,
     location_of,

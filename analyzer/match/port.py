@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Listener, Record, StoreView
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.match.meeting_words import (
     holder_evidence,

@@ -24,7 +24,7 @@ class RootsDiffer(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit; those who differ from most are to blame, a tie blames nobody."""
         calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
-        if len(calls) < 2 or case.graph.progress or case.graph.roots or not all_seen(case):
+        if len(calls) < 2 or case.graph.progress or case.graph.lagging or not all_seen(case):
             return ()
         by_root: dict[str, list[RootArgument]] = defaultdict(list)
         for call in calls:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.match.states import waiters_for
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import REQUESTS, WaitKind
 from whyhang.analyzer.stacks.usercode import user_frame
 from whyhang.analyzer.wording.describe import evidence_of, subject_fields

@@ -21,7 +21,7 @@ class NotConnected(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for the ranks without a connection."""
-        starting = [m for m in case.graph.meetings if m.kind is WaitKind.INIT]
+        starting = [m for m in case.graph.operations if m.kind is WaitKind.INIT]
         waiting = [n for meeting in starting for n in meeting.members]
         sockets = {n: _sockets(case, n) for n in waiting}
         port = _store_port(list(sockets.values()))

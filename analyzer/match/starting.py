@@ -6,8 +6,9 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.case import Case, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
 
 OPEN = {"answered", "not asked"}
@@ -24,7 +25,7 @@ class At(Record):
 
 def starting_ranks(case: Case) -> list[At]:
     """List the ranks inside init_process_group, with the place that each was told."""
-    inside = {n for m in case.graph.meetings if m.kind is WaitKind.INIT for n in m.members}
+    inside = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
     told = {fact.who.pid: fact.address for fact in case.job.of(InitArguments) if fact.address}
     views = {pid: view for view in case.job.stores for pid in view.asked_by}
     found = []
@@ -46,7 +47,7 @@ def stand_of_owner(case: Case) -> RankState | None:
     number = case.job.by_rank.get(0)
     if number is None:
         return None
-    inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.graph.meetings)
+    inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.graph.operations)
     return case.states[number] if inside else None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, Member, RankState, Status
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
 
 WAITERS = {Status.WAITING, Status.MAYBE}

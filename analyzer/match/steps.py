@@ -24,7 +24,7 @@ class InAnotherStep(Record):
         """Give one hit; the fewer are to blame, a tie blames nobody."""
         graph = case.graph
         whole = all_seen(case) and not case.job.absent and not case.job.gone
-        if graph.progress or graph.roots or not whole or len(case.states) < 2:
+        if graph.progress or graph.lagging or not whole or len(case.states) < 2:
             return ()
         if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
             return ()
@@ -43,7 +43,7 @@ class InAnotherStep(Record):
         states = [case.states[number] for number in members]
         fields = subject_fields(case, states, affected)
         fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
-        meeting = next((m for m in graph.meetings if members[0] in m.members), None)
+        meeting = next((m for m in graph.operations if members[0] in m.members), None)
         return (
             Hit(
                 members=() if tie else members,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Case, Meeting
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
@@ -11,6 +11,7 @@ from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.match.states import WAITERS, all_recorded, all_seen, count
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import (
     call_of,
     collective_of,
@@ -46,10 +47,10 @@ class Mismatch(Record):
     def _observed(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit if nobody is elsewhere and two operations stand against each other."""
         graph = case.graph
-        if graph.roots or graph.progress or not all_seen(case) or all_recorded(case):
+        if graph.lagging or graph.progress or not all_seen(case) or all_recorded(case):
             return ()
-        meetings = [m for m in graph.meetings if m.kind in self.kinds]
-        if len(meetings) != len(graph.meetings) or len(meetings) < 2:
+        meetings = [m for m in graph.operations if m.kind in self.kinds]
+        if len(meetings) != len(graph.operations) or len(meetings) < 2:
             return ()
         return (_parted_hit(case, meetings),)
 
@@ -59,7 +60,7 @@ def mismatch(*kinds: WaitKind) -> Mismatch:
     return Mismatch(kinds=kinds)
 
 
-def _parted_hit(case: Case, meetings: list[Meeting]) -> Hit:
+def _parted_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2
@@ -97,9 +98,9 @@ class CreatesGroup(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Blame those who do not take part, if they are known to be elsewhere."""
-        meetings = {m.kind: m for m in case.graph.meetings}
+        meetings = {m.kind: m for m in case.graph.operations}
         creating = meetings.get(WaitKind.GROUP)
-        if creating is None or case.graph.progress or case.graph.roots:
+        if creating is None or case.graph.progress or case.graph.lagging:
             return ()
         inside = set(creating.members)
         outside = tuple(
@@ -149,11 +150,11 @@ class AllArrived(Record):
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
         graph = case.graph
-        if graph.roots or graph.progress or len(graph.meetings) != 1 or case.job.gone:
+        if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.gone:
             return ()
         if all_recorded(case):
             return ()
-        meeting = graph.meetings[0]
+        meeting = graph.operations[0]
         if self.kinds and meeting.kind not in self.kinds:
             return ()
         others = [s for s in case.states if s.member not in set(meeting.members)]
@@ -183,13 +184,13 @@ def _in_kernel_io(case: Case, number: int) -> bool:
     return bool(processes) and processes[-1].state == "D"
 
 
-def _sites(meeting: Meeting) -> str:
+def _sites(meeting: PendingOperation) -> str:
     if len(meeting.sites) < 2:
         return ""
     return f", at different places ({', '.join(meeting.sites[:4])})"
 
 
-def _together(case: Case, meeting: Meeting) -> float:
+def _together(case: Case, meeting: PendingOperation) -> float:
     """Say how sure it is that all ranks are in one call.
 
     Ranks that nobody saw may be elsewhere, one look may have caught them in passing, and the
@@ -197,7 +198,7 @@ def _together(case: Case, meeting: Meeting) -> float:
     page I/O is on its way through the program, whatever frame it was caught in.
     """
     strength = 0.6 if case.job.absent else 1.0
-    if case.graph.looks < 2:
+    if case.graph.snapshots < 2:
         strength *= 0.75
     if any(_in_kernel_io(case, number) for number in meeting.members):
         strength *= 0.5
@@ -226,13 +227,15 @@ class Unpaired(Record):
     def _observed(self, case: Case, *, beside: bool) -> tuple[Hit, ...]:
         """Look at stacks; ``beside``: others stand in collectives meanwhile."""
         graph = case.graph
-        paired = [m for m in graph.meetings if m.kind is WaitKind.P2P]
-        rest = [m for m in graph.meetings if m.kind is not WaitKind.P2P]
-        if graph.roots or graph.progress or not all_seen(case) or case.job.gone:
+        paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
+        rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
+        if graph.lagging or graph.progress or not all_seen(case) or case.job.gone:
             return ()
         if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
             return ()
-        if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.ledger.findings):
+        if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (
+            rest and case.graph.calls.findings
+        ):
             return ()
         ways = {way for m in paired for way in ("recv", "send") if way in m.op}
         if len(ways) != 1 or any("recv" not in m.op and "send" not in m.op for m in paired):
@@ -274,5 +277,5 @@ def unpaired() -> Unpaired:
     return Unpaired()
 
 
-def _at_sites(meeting: Meeting) -> str:
+def _at_sites(meeting: PendingOperation) -> str:
     return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""

@@ -41,7 +41,7 @@ def _talked(case: Case, told: Difference) -> bool:
     return any(
         any(line.completed.get(rank) for rank in odd)
         and any(line.completed.get(rank) for rank in usual)
-        for line in case.ledger.groups
+        for line in case.graph.calls.groups
         if line.kind == "torch"
     )
 
@@ -61,7 +61,7 @@ def _stands(case: Case) -> bool:
         for call in track.calls
     )
     graph = case.graph
-    return bool(graph.waiting or graph.maybe or case.ledger.waits or started)
+    return bool(graph.waiting or graph.maybe or case.graph.calls.waits or started)
 
 
 def _hit(case: Case, told: Difference) -> Hit:

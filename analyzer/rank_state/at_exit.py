@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Job, Member
 from whyhang.analyzer.facts import Gap, NoInterpreter
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 
 STARTING = 5.0

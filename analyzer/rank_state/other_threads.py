@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Job, Member, RankState, Status
 from whyhang.analyzer.facts import Frame, Process, Record, Thread, replace
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import Motion, Moved
-from whyhang.analyzer.rank_state.progress import IN_STEP, standing_by_place
+from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, Scope, WaitRule, places_of
 from whyhang.analyzer.stacks.usercode import is_library
 
@@ -102,7 +103,7 @@ def _moved_to(state: RankState, actors: list[_Actor]) -> RankState:
     looking = state.place.says if state.place is not None else "waiting"
     through = f'on thread "{place.thread or place.tid}" while the main thread is {looking}'
     moved = Moved.ON if actors[0].moved else Moved.UNKNOWN
-    now = standing_by_place(place)
+    now = status_by_place(place)
     return replace(
         state,
         place=replace(place, through=place.through or through),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import posixpath
 
-from whyhang.analyzer.case import Job, Member
 from whyhang.analyzer.facts import LockWait, replace
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.stacks import FILE_LOCK, LineText, Place, WaitKind, WaitRule, place_of
 
 

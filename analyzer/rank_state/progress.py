@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.case import Job, Member, RankState, Status
+from collections.abc import Sequence
+
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind
 
 IN_STEP = {Status.WAITING, Status.MAYBE}
@@ -27,7 +30,7 @@ STEPS = 1
 One is enough where it used a CPU as well: a wait that has no end does either, not both."""
 
 
-def standing_by_place(place: Place) -> Status:
+def status_by_place(place: Place) -> Status:
     """Tell from one place alone how a member stands."""
     if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
         # A key is no call that others could come to; an unknown wait in the user's own code
@@ -45,7 +48,7 @@ def standing_by_place(place: Place) -> Status:
     }[place.scope]
 
 
-def progress(job: Job, states: tuple[RankState, ...]) -> bool | None:
+def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     """Tell whether the job as a whole moves.
 
     A rank that waits for others and yet woke up between the looks has had an answer from them,
@@ -66,7 +69,7 @@ def progress(job: Job, states: tuple[RankState, ...]) -> bool | None:
 
 def _took_part(state: RankState) -> bool:
     """Tell whether a member that moved was in a step with the others at some look."""
-    now = state.place is not None and standing_by_place(state.place) in IN_STEP
+    now = state.place is not None and status_by_place(state.place) in IN_STEP
     return now or any(was in IN_STEP for was in state.earlier)
 
 

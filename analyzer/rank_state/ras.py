@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from whyhang.analyzer.facts import RAS_LINE, LogLine, RasReport
 
 if TYPE_CHECKING:
-    from whyhang.analyzer.case import Job
+    from whyhang.analyzer.job.records import Job
     from whyhang.analyzer.report import RankStateName
 
 WORDS: dict[str, tuple[RankStateName, str]] = {

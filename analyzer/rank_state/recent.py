@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from whyhang.analyzer.case import Job, Member
 from whyhang.analyzer.facts import replace
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.motion import python_frames
 
 DEAD = {"Z", "X", "x"}

@@ -12,8 +12,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.case import Job, RankState, Status
-from whyhang.analyzer.collectives.book import SPACES, STATE
+from whyhang.analyzer.collectives.book import COUNTERS, SPACES, STATE
 from whyhang.analyzer.collectives.compare import family
 from whyhang.analyzer.collectives.records import Spot
 from whyhang.analyzer.facts import (
@@ -21,25 +20,19 @@ from whyhang.analyzer.facts import (
     CallState,
     Group,
     LastLine,
+    RasReport,
     Source,
     Track,
     Trust,
     Who,
     replace,
 )
+from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.ras import ras_states
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.usercode import is_library
-
-NOT_WAITING = {
-    Status.BLOCKED,
-    Status.RUNNING,
-    Status.STOPPED,
-    Status.MOVING,
-    Status.GONE,
-}
-"""Standings that prove that a rank is in no collective of the others."""
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
@@ -211,3 +204,24 @@ def _record(rank: int, group: Group, source: Source, call: Call | None = None) -
         completed=call.seq - 1,
         calls=(inside,),
     )
+
+
+def ranked_tracks(job: Job) -> tuple[Track, ...]:
+    """Fill in the rank of tracks whose source told only a pid.
+
+    A report that tells only of groups in which ranks differ tells, by its silence, that those
+    of an earlier report no longer do.
+    """
+    last = max((report.number for report in job.of(RasReport)), default=0)
+    still = {(t.kind, t.group.name) for t in job.tracks if t.look == last}
+    ranked = []
+    for track in job.tracks:
+        if track.kind in COUNTERS and (track.kind, track.group.name) not in still:
+            continue
+        member = job.member_of(track.who) if track.who.rank is None else None
+        if member is not None and member.rank is not None:
+            who = replace(track.who, rank=member.rank, trust=member.trust)
+            ranked.append(replace(track, who=who))
+        else:
+            ranked.append(track)
+    return tuple(ranked)

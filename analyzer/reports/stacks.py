@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from whyhang.analyzer.case import Case, Member
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Thread
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
 from whyhang.analyzer.stacks.usercode import normal, short

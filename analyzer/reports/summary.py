@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.case import Case, RankState
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
 from whyhang.analyzer.job.hosts import host_of
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
 from whyhang.analyzer.wording.describe import (
     activity,
@@ -133,7 +134,7 @@ def gap_lines(case: Case) -> tuple[str, ...]:
 def _disagreements(case: Case) -> list[str]:
     """Say what sources of one rank say differently, the same of several ranks once."""
     alike: dict[tuple[str, str], list[Disagreement]] = {}
-    for said in case.ledger.disagreements:
+    for said in case.graph.calls.disagreements:
         alike.setdefault((said.group, said.what), []).append(said)
     lines = []
     for same in alike.values():

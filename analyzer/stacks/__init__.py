@@ -39,7 +39,7 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.reading import place, read
-from whyhang.analyzer.stacks.threads import LineText, thread_place
+from whyhang.analyzer.stacks.threads import LineText, source_lines, thread_place
 
 __all__ = [
     "BLOCKED_POOL",
@@ -61,6 +61,7 @@ __all__ = [
     "place_of",
     "places_of",
     "scope_of",
+    "source_lines",
     "undecided",
 ]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
@@ -92,3 +92,17 @@ def _reads_terminal(reading: Reading, process: Process | None) -> bool:
     return process is not None and any(
         target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
     )
+
+
+def source_lines(excerpts: Iterable[Excerpt]) -> LineText:
+    """Make a lookup from a frame to its line of source, where a collector kept it."""
+    texts = {
+        (excerpt.file, excerpt.first_line + offset): text
+        for excerpt in excerpts
+        for offset, text in enumerate(excerpt.lines)
+    }
+
+    def line_text(frame: Frame) -> str | None:
+        return texts.get((frame.file, frame.line)) if frame.line is not None else None
+
+    return line_text

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.case import Case, Meeting, RankState, Status
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Process, StackDump, few
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName
 from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import is_library, short, user_frame
+from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
     Status.WAITING: "waiting",
@@ -223,16 +225,16 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
     """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
     chosen = set(waiters)
     kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
-    for meeting in case.graph.meetings:
+    for meeting in case.graph.operations:
         if chosen & set(meeting.members) and meeting.kind in kinds:
             return collective_of(case, meeting)
     return None
 
 
-def collective_of(case: Case, meeting: Meeting, others: str | None = None) -> Collective:
+def collective_of(case: Case, meeting: PendingOperation, others: str | None = None) -> Collective:
     """Name the operation of a meeting; its group and number where the ledger tells one of each."""
     ranks = {case.member(number).rank for number in meeting.members}
-    spots = [spot for rank, spot in case.ledger.spots.items() if rank in ranks and spot.inside]
+    spots = [spot for rank, spot in case.graph.calls.spots.items() if rank in ranks and spot.inside]
     calls = {
         (spot.call.group, spot.call.seq)
         for spot in spots
@@ -378,7 +380,7 @@ def _single(members: tuple[int, ...], case: Case) -> bool:
 
 def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
-    calls = [m.says for m in case.graph.meetings if chosen & set(m.members)]
+    calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
     return list(dict.fromkeys(calls[:3]))
 
 

@@ -1,0 +1,138 @@
+"""The job: its ranks and launchers, with each fact attached to the rank it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import (
+    Agent,
+    Excerpt,
+    Exit,
+    FileView,
+    Gap,
+    Group,
+    LogLine,
+    Process,
+    Record,
+    Role,
+    S,
+    Source,
+    StackDump,
+    Statement,
+    StoreView,
+    Track,
+    Trust,
+    Who,
+)
+from whyhang.analyzer.job.devices import Devices
+
+
+class Child(Record):
+    """A process that belongs to a rank: a DataLoader worker, a compile worker."""
+
+    role: Role
+    pid: int | None
+    processes: tuple[Process, ...] = ()  # one per look
+    dumps: tuple[StackDump, ...] = ()  # one per look
+
+
+class Member(Record):
+    """One rank of the job, or a process that is one though its number is not known.
+
+    ``processes`` and ``dumps`` hold one record per look, in order; either may be empty when
+    only logs or recorder dumps speak of the rank. ``children`` work for it as workers do,
+    ``helpers`` are other programs that it started. ``copies`` is how many processes the
+    evidence says it stands for.
+    """
+
+    id: int
+    rank: int | None
+    trust: Trust
+    host: str | None = None
+    pid: int | None = None
+    label: str | None = None
+    local_rank: int | None = None
+    processes: tuple[Process, ...] = ()
+    dumps: tuple[StackDump, ...] = ()
+    children: tuple[Child, ...] = ()
+    helpers: tuple[Child, ...] = ()
+    copies: int = 1
+
+    @property
+    def name(self) -> str:
+        """Name it as a person would: "rank 3", else "pid 4711 on node48", else its label."""
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        where = f" on {self.host}" if self.host else ""
+        if self.pid is not None:
+            return f"pid {self.pid}{where}"
+        return f"{self.label or 'a process'}{where}"
+
+
+class Gone(Record):
+    """A rank that should run on a host that was looked at, and has no living process there.
+
+    ``beyond``: no host runs it, for the launcher has started fewer ranks than the job counts.
+    """
+
+    rank: int
+    source: Source
+    quote: str  # what says that it should be there
+    host: str | None = None
+    beyond: bool = False
+
+
+class Job(Record):
+    """Everything known of one job, with each fact attached to the rank it is about."""
+
+    members: tuple[Member, ...]
+    launchers: tuple[Child, ...] = ()
+    world_size: int | None = None
+    world_size_how: str = ""
+    absent: tuple[int, ...] = ()  # expected ranks of which there is no evidence at all
+    gone: tuple[Gone, ...] = ()
+    tracks: tuple[Track, ...] = ()
+    groups: tuple[Group, ...] = ()
+    lines: tuple[LogLine, ...] = ()
+    exits: tuple[Exit, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    stores: tuple[StoreView, ...] = ()
+    files: tuple[FileView, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    gpus: Devices = Devices()
+    by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
+    by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
+    by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host
+
+    def of(self, kind: type[S]) -> tuple[S, ...]:
+        """Return the statements of one kind, in the order they came."""
+        return tuple(fact for fact in self.statements if isinstance(fact, kind))
+
+    def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
+        """Give the log lines that any of these patterns found, in the order they came."""
+        numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
+        return [self.lines[number] for number in sorted(numbers)]
+
+    def member_of(self, who: Who) -> Member | None:
+        """Find the member that a fact is about, or None where it cannot be told."""
+        if who.rank is not None:
+            found = self.by_rank.get(who.rank)
+            return self.members[found] if found is not None else None
+        if who.pid is None:
+            return None
+        for number in self.by_pid.get(who.pid, ()):
+            member = self.members[number]
+            if who.host is None or member.host is None or who.host == member.host:
+                return member
+        return None
+
+
+def lock_holder(job: Job, member: Member) -> Member | None:
+    """Find the member that holds the lock on a file that another one waits for."""
+    lock = member.processes[-1].lock if member.processes else None
+    if lock is None:
+        return None
+    holder = job.member_of(Who(host=member.host, pid=lock.holder_pid))
+    return holder if holder is not member else None

@@ -1,0 +1,178 @@
+"""The state of each rank as its stacks and its process show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
+from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
+from whyhang.analyzer.stacks.usercode import is_library, short
+
+STOPPED_STATES = {"T", "t"}
+DEAD_STATES = {"Z", "X", "x"}
+
+
+def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
+    """Take processes that only look like ranks out of the wait graph.
+
+    A dump of everything on a host also holds servers and controllers. Ranks of one job enter
+    the program at one place; a process without a rank number that entered elsewhere than all
+    who wait for ranks is none of them.
+    """
+    entries = {_entry(job.members[s.member]) for s in states if s.status in IN_STEP}
+    return tuple(
+        replace(state, status=Status.IDLE)
+        if entries
+        and state.status not in IN_STEP
+        and job.members[state.member].rank is None
+        and _entry(job.members[state.member]) not in entries
+        else state
+        for state in states
+    )
+
+
+def with_store_waits(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
+    """Take a wait for a key of the store as a wait for a rank, where one is free to set it.
+
+    Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
+    waits for nobody, or has ended, may be the one that should set it.
+    """
+    keys = {s.member for s in states if s.place is not None and s.place.kind is WaitKind.STORE}
+    free = {
+        Status.BLOCKED,
+        Status.RUNNING,
+        Status.STOPPED,
+        Status.MOVING,
+        Status.GONE,
+    }
+    if not any(s.status in free and s.member not in keys for s in states):
+        return states
+    return tuple(
+        replace(
+            state,
+            status=Status.WAITING,
+            earlier=tuple(
+                Status.WAITING if was is Status.BLOCKED else was for was in state.earlier
+            ),
+        )
+        if state.member in keys and state.status is Status.BLOCKED
+        else state
+        for state in states
+    )
+
+
+def _entry(member: Member) -> str:
+    """Name the function through which a process entered its program."""
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    for frame in reversed(thread.frames if thread is not None else ()):
+        if not frame.native and not is_library(frame):
+            return f"{frame.function} ({short(frame.file)})"
+    return ""
+
+
+def state_from_stacks(
+    job: Job,
+    member: Member,
+    rules: tuple[WaitRule, ...],
+    line_text: LineText,
+    unseen: Place | None = None,
+) -> RankState:
+    """Place one member; ``unseen`` is where it stands if no stack tells."""
+    looks = sorted({dump.look for dump in member.dumps})
+    places = _at_equal_depth(
+        member, {look: _place_at(member, look, rules, line_text) for look in looks}
+    )
+    moves = motion(member.dumps, member.processes)
+    passed = [places[look] for look in looks[:-1]]
+    passed += _before_the_native(member, looks, rules, line_text)
+    earlier = tuple(status_by_place(place) for place in passed)
+    in_step = {was in IN_STEP for was in earlier}
+    in_step |= {status_by_place(places[look]) in IN_STEP for look in looks[-1:]}
+    if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
+        # A training loop is one function: to come to a collective, or out of it, is to go on.
+        moves = replace(moves, moved=Moved.ON)
+    place = places[looks[-1]] if looks else unseen
+    status = _status(member, place, moves)
+    if status is Status.BLOCKED and lock_holder(job, member) is not None:
+        status = Status.WAITING  # on the rank that holds the lock
+    if status is Status.IDLE and member.rank is not None and place and place.user is not None:
+        # A rank in an event loop of its own is in no collective, unless it serves requests.
+        place, status = replace(place, certain=False), Status.BLOCKED
+    return RankState(
+        member=member.id,
+        place=place,
+        motion=moves,
+        status=status,
+        earlier=earlier,
+        children=tuple(child_place(child, rules, line_text) for child in member.children),
+    )
+
+
+def _at_equal_depth(member: Member, places: dict[int, Place]) -> dict[int, Place]:
+    """Let a native stack speak for earlier looks at the same Python stack that have none.
+
+    Native stacks are taken at the last look only. "Running" before and "in an MPI call" then,
+    both at one line, is the same place seen twice, and no step from one to the other.
+    """
+    last = max(places, default=None)
+    if last is None or not places[last].native:
+        return places
+    stacks = {dump.look: python_frames(dump) for dump in member.dumps}
+    return {
+        look: places[last] if not place.native and stacks[look] == stacks[last] else place
+        for look, place in places.items()
+    }
+
+
+def _place_at(member: Member, look: int, rules: tuple[WaitRule, ...], line_text: LineText) -> Place:
+    """Classify one look; a native stack of the same look knows more than a plain one."""
+    dumps = [dump for dump in member.dumps if dump.look == look]
+    native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
+    process = next((p for p in reversed(member.processes) if p.look == look), None)
+    return place_of((native or dumps)[-1], process, rules, line_text)
+
+
+def _before_the_native(
+    member: Member, looks: Sequence[int], rules: tuple[WaitRule, ...], line_text: LineText
+) -> Iterator[Place]:
+    """Place a plain stack of the last look that the native one, a moment later, has left."""
+    dumps = [dump for dump in member.dumps if looks and dump.look == looks[-1]]
+    if len(dumps) > 1 and python_frames(dumps[0]) != python_frames(dumps[-1]):
+        process = member.processes[-1] if member.processes else None
+        yield place_of(dumps[0], process, rules, line_text)
+
+
+def child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) -> Place | None:
+    """Place a worker or a launcher; None where there is no stack of it."""
+    if not child.dumps:
+        return None
+    process = child.processes[-1] if child.processes else None
+    return place_of(child.dumps[-1], process, rules, line_text)
+
+
+def _status(member: Member, place: Place | None, moves: Motion) -> Status:
+    state = member.processes[-1].state if member.processes else None
+    if state in DEAD_STATES:
+        return Status.GONE
+    if state in STOPPED_STATES:
+        return Status.STOPPED
+    if place is None:
+        return Status.BLOCKED if state == "D" else Status.UNSEEN
+    if (moves.moved is Moved.ON or moves.file) and status_by_place(place) not in IN_STEP:
+        return Status.MOVING
+    if place.kind is WaitKind.FILE and _burns(moves):
+        return Status.RUNNING  # who uses a CPU gets the data that it asks for
+    if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
+        return Status.WAITING  # a backward that uses no CPU at all waits in a collective
+    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
+        return Status.RUNNING  # in no call that waits, by its native stack: it computes
+    return status_by_place(place)
+
+
+def _burns(moves: Motion) -> bool:
+    return moves.cpu is not None and moves.cpu > SPINNING

@@ -1,0 +1,56 @@
+"""The state of one rank, all evidence taken together."""
+
+from __future__ import annotations
+
+import enum
+
+from whyhang.analyzer.collectives.records import Spot
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.motion import Motion
+from whyhang.analyzer.stacks import Place
+
+
+class Status(enum.Enum):
+    """Where a member stands towards the others, all evidence taken together."""
+
+    WAITING = "waiting"  # on other ranks
+    MAYBE = "maybe"  # perhaps on other ranks
+    BLOCKED = "blocked"  # on something local
+    RUNNING = "running"  # on nothing
+    STOPPED = "stopped"  # by a signal or a debugger
+    MOVING = "moving"  # it went on between the looks
+    IDLE = "idle"  # it has nothing to do
+    GONE = "gone"  # dead
+    UNSEEN = "unseen"  # no stack and no process state says anything
+
+
+NOT_WAITING = {
+    Status.BLOCKED,
+    Status.RUNNING,
+    Status.STOPPED,
+    Status.MOVING,
+    Status.GONE,
+}
+"""Standings that prove that a rank is in no collective of the others."""
+
+
+class RankState(Record):
+    """Where one member stands.
+
+    ``place`` is its place at the last look, ``earlier`` how it stood at the looks before, oldest
+    first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
+    is told. ``spot`` is where its records show it, where no stack does.
+    ``ras`` is the state that NCCL RAS tells of it, ``last_line`` what its log says last.
+    """
+
+    member: int
+    place: Place | None
+    motion: Motion
+    status: Status
+    earlier: tuple[Status, ...] = ()
+    children: tuple[Place | None, ...] = ()
+    end: End | None = None
+    spot: Spot | None = None
+    ras: str = ""
+    last_line: str = ""

@@ -1,0 +1,141 @@
+"""Who waits for whom: the one wait graph, whatever the waits were read from.
+
+Ranks whose calls are recorded meet by process group and sequence number (``calls``, see
+``whyhang.analyzer.collectives``); a stack or a traceback alone tells the operation and not its
+number, so there ranks meet by operation (``operations``). Both kinds of evidence speak in both:
+``rank_state.records`` carries them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.collectives import LedgerReport
+from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.facts import Record, Track
+from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.rank_state.progress import progress
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
+from whyhang.analyzer.stacks import Phrase, Place, WaitKind
+from whyhang.analyzer.stacks.usercode import short
+
+
+class PendingOperation(Record):
+    """An operation that ranks wait in. ``sites`` are their places in the user's code."""
+
+    kind: WaitKind
+    op: str
+    says: Phrase
+    members: tuple[int, ...]
+    sites: tuple[str, ...]
+
+
+class WaitGraph(Record):
+    """The waits of all ranks.
+
+    ``lagging`` are members that wait for no rank while others wait; ``not_waiting`` the same
+    whether or not anyone is seen waiting. ``calls`` is what records tell of the calls that ranks
+    meet in. ``progress``: the job as a whole moves (None: cannot be told). ``snapshots`` is how
+    often the job was looked at.
+    """
+
+    waiting: tuple[int, ...]
+    maybe: tuple[int, ...]
+    lagging: tuple[int, ...]
+    not_waiting: tuple[int, ...]
+    operations: tuple[PendingOperation, ...]
+    calls: LedgerReport
+    progress: bool | None
+    snapshots: int
+
+
+def wait_graph(job: Job, states: Sequence[RankState], calls: LedgerReport) -> WaitGraph:
+    """Read the wait graph off the states of all ranks."""
+    waiting = tuple(s.member for s in states if s.status is Status.WAITING)
+    maybe = tuple(s.member for s in states if s.status is Status.MAYBE)
+    not_waiting = tuple(s.member for s in states if s.status in NOT_WAITING)
+    return WaitGraph(
+        waiting=waiting,
+        maybe=maybe,
+        lagging=not_waiting if waiting or maybe or job.gone else (),
+        not_waiting=not_waiting,
+        operations=pending_operations(states),
+        calls=calls,
+        progress=progress(job, states),
+        snapshots=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
+    )
+
+
+def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, ...]:
+    """Group the waiting ranks by the call they wait in."""
+    by_call: dict[tuple[str, str, str], list[int]] = {}
+    for state in states:
+        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
+            op = state.place.op or state.place.says.call
+            key = (state.place.kind.name, op, _purpose(state.place))
+            by_call.setdefault(key, []).append(state.member)
+    operations = []
+    for (kind, op, _), members in by_call.items():
+        places = [place for member in members if (place := states[member].place) is not None]
+        sites = {_site(place) for place in places}
+        operations.append(
+            PendingOperation(
+                kind=WaitKind[kind],
+                op=op,
+                says=places[0].says,
+                members=tuple(members),
+                sites=tuple(sorted(sites)),
+            )
+        )
+    return tuple(sorted(operations, key=lambda each: (-len(each.members), each.members)))
+
+
+def waits_of_stacks(
+    job: Job, states: Sequence[RankState], tracks: Iterable[Track]
+) -> tuple[Wait, ...]:
+    """Draw the waits of ranks that stand in a collective while others send and receive.
+
+    Which group it is on, a stack does not tell; but who waits in it waits for somebody who is
+    not there. Where no stack tells the peers of a send or receive, this adds nothing.
+    """
+    paired = {t.who.rank for t in tracks if t.kind == "stack"}
+    recorded = {t.who.rank for t in tracks if t.kind != "stack"}
+    if not paired:
+        return ()
+    ranks = {s.member: job.members[s.member].rank for s in states}
+    waits = []
+    for operation in pending_operations(states):
+        if operation.kind is not WaitKind.COLLECTIVE:
+            continue
+        inside = {ranks[number] for number in operation.members}
+        others = frozenset(
+            rank for rank in ranks.values() if rank is not None and rank not in inside
+        )
+        waits += [
+            Wait(
+                waiter=rank,
+                on=others,
+                call=CallRef(op=operation.op, group=""),
+                certain=False,
+                kind="stack",
+            )
+            for rank in inside
+            if rank is not None and rank not in recorded
+        ]
+    return tuple(waits)
+
+
+def _purpose(place: Place) -> str:
+    """Tell apart collectives of one operation that can never meet, for their callers differ.
+
+    DDP's gradient all_reduce in backward is not the all_reduce of a loss after it.
+    """
+    if place.kind is not WaitKind.COLLECTIVE:
+        return ""
+    inside = "backward" if place.context is WaitKind.BACKWARD else ""
+    return f"{place.says.call} {inside}"
+
+
+def _site(place: Place) -> str:
+    frame = place.user
+    return f"{short(frame.file)}:{frame.line}" if frame is not None else ""

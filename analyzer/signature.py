@@ -9,7 +9,7 @@ module that holds a docstring (the story: what happens, why, how to tell), impor
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence, Location
@@ -24,6 +24,24 @@ class Kind(enum.Enum):
     CAUSE = "cause"
     CONSEQUENCE = "consequence"
     NOISE = "noise"
+
+
+Level = Literal["machine", "kill", "setup", "program", "peer", "wait", "summary", "fallback"]
+"""How deep a finding goes, deepest first: what is deeper explains what is not (``levels``)."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+Confidence = Literal["certain", "strong", "likely", "possible", "hint"]
+"""What a signature is worth where its evidence is clear."""
+
+WORTH: dict[Confidence, float] = {
+    "certain": 0.97,
+    "strong": 0.9,
+    "likely": 0.8,
+    "possible": 0.6,
+    "hint": 0.4,
+}
+"""The number that each word stands for in a report (docs/confidence.md says what was measured)."""
 
 
 class Hit(Record):
@@ -62,8 +80,8 @@ class Signature(Record):
     explanation for the reader of a report. ``confidence`` is what the evidence is worth when
     the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
     logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
-    every rank had the same or there is only one process. ``outranks`` names signatures whose
-    findings on the same ranks become effects of this one.
+    every rank had the same or there is only one process. ``explains`` names signatures whose
+    findings on the same ranks become effects of this one, where their levels do not say so.
     """
 
     id: str
@@ -72,7 +90,8 @@ class Signature(Record):
     title: str
     when: Matcher
     means: str
-    confidence: float = 0.9
+    level: Level | None = None  # None: that of its category and kind
+    confidence: Confidence | float = "strong"
     everywhere: str = ""
     unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
@@ -80,10 +99,15 @@ class Signature(Record):
     links: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
-    outranks: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
     gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang
+
+    @property
+    def worth(self) -> float:
+        """Return the number that its confidence stands for."""
+        return WORTH[self.confidence] if isinstance(self.confidence, str) else self.confidence

@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="stale-lock-file",
     category="stale-lock-file",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {waits} for a lock file at {where}{waiting}",
     when=either(
         late(WaitKind.LOCK, says="lock file", alone=True),
         late(WaitKind.LOCK, says="file lock", alone=True),
     ),
     means="{who} {waits} to acquire a lock file ({where}) that its holder does not release.",
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         "Find the holder (lsof or fuser on the lock file); if there is none, delete the file.",
         (

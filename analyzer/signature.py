@@ -27,7 +27,17 @@ class Kind(enum.Enum):
 
 
 Level = Literal["machine", "kill", "setup", "program", "peer", "wait", "summary", "fallback"]
-"""How deep a finding goes, deepest first: what is deeper explains what is not (``levels``)."""
+"""How deep a finding goes, deepest first; the deeper explains the shallower (see ``levels``).
+
+- machine: something of the machine is broken: a GPU, its memory or links, a network card, a disk.
+- kill: a process was killed or stopped from outside.
+- setup: how the job was configured and started: addresses, ports, versions, limits, settings.
+- program: what the program did: an exception, a crash, a lock, a block, calls that do not match.
+- peer: trouble with another rank or on the way to it: an echo of something else.
+- wait: ranks wait in vain: time-outs, a lagging rank as a mere relation.
+- summary: what a launcher sums up, or where everybody stands.
+- fallback: what is said only if nothing else is found.
+"""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -87,10 +97,10 @@ class Signature(Record):
     id: str
     category: str
     kind: Kind
+    level: Level
     title: str
     when: Matcher
     means: str
-    level: Level | None = None  # None: that of its category and kind
     confidence: Confidence | float = "strong"
     everywhere: str = ""
     unless: Matcher | None = None
@@ -100,9 +110,7 @@ class Signature(Record):
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
-    gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
-    last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang

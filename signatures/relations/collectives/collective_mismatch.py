@@ -31,5 +31,4 @@ SIGNATURE = Signature(
     links=(
         "https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
-    explains=("fingerprint-mismatch",),
 )

@@ -25,5 +25,4 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -rn 'new_group' .  # in the training code: what is the order on each rank?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
-    explains=("stuck-together",),
 )

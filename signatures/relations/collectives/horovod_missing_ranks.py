@@ -45,5 +45,4 @@ SIGNATURE = Signature(
             "of ranks and are waiting for remainder of ranks for more than 60 seconds."
         ),
     ),
-    explains=("horovod-stalled-ranks",),
 )

@@ -38,5 +38,4 @@ SIGNATURE = Signature(
         "0: [broadcast.noname.3765, broadcast.noname.3873]",
     ),
     misses=("Missing ranks:", "3: [1, 2, 3]"),
-    explains=("horovod-stalled-ranks", "horovod-missing-ranks"),
 )

@@ -20,5 +20,4 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("Look at {where}: why {is} {who} there and not in {call}?",),
     next_steps=("py-spy dump --native --pid {pid}  # of {who}, twice: does the stack change?",),
-    last_resort=True,
 )

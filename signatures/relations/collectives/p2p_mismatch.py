@@ -23,5 +23,4 @@ SIGNATURE = Signature(
     ),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
     links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),
-    explains=("stuck-together",),
 )

@@ -34,5 +34,4 @@ SIGNATURE = Signature(
         "[TC][rank=0][name=0] Operation timed out after 600000 ms",
     ),
     misses=("[TC][rank=0][name=0] Timeout thread starting for rank: 0",),
-    gives_way=True,
 )

@@ -36,5 +36,4 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("RuntimeError: DataLoader timed out after 60 seconds",),
-    gives_way=True,
 )

@@ -28,5 +28,5 @@ SIGNATURE = Signature(
     ),
     next_steps=("Print len(loader) on every rank.",),
     links=("https://pytorch.org/docs/stable/distributed.algorithms.join.html",),
-    explains=("collective-mismatch", "missing-rank-in-collective"),
+    explains=("collective-mismatch",),
 )

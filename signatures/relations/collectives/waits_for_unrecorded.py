@@ -18,5 +18,4 @@ SIGNATURE = Signature(
     confidence="hint",
     remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
     next_steps=("whyhang PID  # on the hosts of {absent}",),
-    last_resort=True,
 )

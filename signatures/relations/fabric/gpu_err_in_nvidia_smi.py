@@ -44,5 +44,4 @@ SIGNATURE = Signature(
             "Default |"
         ),
     ),
-    explains=("launcher-exit-code",),
 )

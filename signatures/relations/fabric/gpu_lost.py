@@ -55,8 +55,4 @@ SIGNATURE = Signature(
         "               NVRM: fallen off the bus and is not responding to commands.",
     ),
     misses=("|   0  NVIDIA H200     On  |   00000000:1B:00.0 Off |                    0 |",),
-    explains=(
-        "cuda-unknown-error",
-        "launcher-exit-code",
-    ),
 )

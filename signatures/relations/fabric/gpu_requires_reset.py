@@ -49,5 +49,4 @@ SIGNATURE = Signature(
         "    GPU Recovery Action                   : None",
         "<gpu_recovery_action>None</gpu_recovery_action>",
     ),
-    explains=("launcher-exit-code",),
 )

@@ -22,5 +22,4 @@ SIGNATURE = Signature(
         "Run again with NCCL_SOCKET_FAMILY=AF_INET: it starts if this is it.",
         "ip -br addr  # on a host of each kind",
     ),
-    explains=("nccl-start-bootstrap", "stuck-together"),
 )

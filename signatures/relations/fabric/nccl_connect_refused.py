@@ -82,9 +82,4 @@ SIGNATURE = Signature(
             "10.8.1.2<54709> failed : No route to host"
         ),
     ),
-    explains=(
-        "nccl-proxy-operation-failed",
-        "nccl-connect-still-trying",
-        "launcher-exit-code",
-    ),
 )

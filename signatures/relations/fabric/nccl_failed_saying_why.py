@@ -37,6 +37,5 @@ SIGNATURE = Signature(
         "[rank1]: ncclRemoteError: A call failed possibly due to a network error",
         "[rank1]: socketProgress: Connection closed by remote peer n9<55912>",
     ),
-    explains=("nccl-unhandled-error", "launcher-exit-code", "plain-exception"),
-    gives_way=True,
+    explains=("nccl-unhandled-error", "plain-exception"),
 )

@@ -45,5 +45,4 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep ^NCCL_  # on every host",),
-    explains=("ras-all-even", "stuck-together"),
 )

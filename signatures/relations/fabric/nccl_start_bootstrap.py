@@ -30,6 +30,4 @@ SIGNATURE = Signature(
         "grep -h 'Bootstrap *: Using' LOGS  # one interface and one family of addresses?",
         "nc -vz ADDRESS_OF_RANK_0 PORT  # from another host",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )

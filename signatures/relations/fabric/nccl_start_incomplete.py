@@ -28,6 +28,4 @@ SIGNATURE = Signature(
         "whyhang PID  # on the host of {who}",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET on the next run, for all ranks",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )

@@ -29,6 +29,4 @@ SIGNATURE = Signature(
         "ibstat; rdma link; ib_write_bw  # between two of the hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )

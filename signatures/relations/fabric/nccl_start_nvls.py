@@ -29,6 +29,4 @@ SIGNATURE = Signature(
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )

@@ -24,6 +24,4 @@ SIGNATURE = Signature(
         "Run again with NCCL_P2P_DISABLE=1: it starts if this is it.",
         "sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )

@@ -29,6 +29,4 @@ SIGNATURE = Signature(
         "df -h /dev/shm; ls -l /dev/shm  # inside the container of each rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )

@@ -27,6 +27,4 @@ SIGNATURE = Signature(
         "grep 'NET/Socket : Using' LOG  # of every rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )

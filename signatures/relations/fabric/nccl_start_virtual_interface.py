@@ -30,6 +30,4 @@ SIGNATURE = Signature(
         "ip -br addr  # on two of the hosts",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/913",),
-    gives_way=True,
-    explains=("nccl-start-bootstrap", "stuck-together"),
 )

@@ -23,5 +23,4 @@ SIGNATURE = Signature(
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libnccl /proc/PID/maps  # on every host",),
-    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )

@@ -27,5 +27,4 @@ SIGNATURE = Signature(
         "node3:99:140 [1] init.cc:800 NCCL WARN Something that nobody has seen before",
     ),
     misses=("node3:99:140 [1] NCCL INFO init.cc:1548 -> 3",),
-    gives_way=True,
 )

@@ -27,5 +27,4 @@ SIGNATURE = Signature(
         "nvidia-smi; dmesg -T | grep -iE 'NVRM|Xid|mlx5'  # on every host",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )

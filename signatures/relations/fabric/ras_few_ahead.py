@@ -26,5 +26,4 @@ SIGNATURE = Signature(
         "whyhang PID  # on the host of {who} and on another one",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )

@@ -26,5 +26,4 @@ SIGNATURE = Signature(
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on the next run",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )

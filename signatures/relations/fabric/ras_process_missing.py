@@ -48,12 +48,4 @@ SIGNATURE = Signature(
         "[2026-07-01 13:07:07] PEER_NEW: Process 48213 on node 10.1.0.4 managing GPU 5",
         "  Rank 5 -- GPU 5 managed by process 48213 on node 10.1.0.4",
     ),
-    explains=(
-        "launcher-exit-code",
-        "missing-rank-in-collective",
-        "ras-missing-ranks",
-        "ras-rank-left-communicator",
-        "stuck-together",
-        "waits-for-silent-rank",
-    ),
 )

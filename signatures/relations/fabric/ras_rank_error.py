@@ -39,5 +39,4 @@ SIGNATURE = Signature(
     misses=(
         "  Rank 4 reported Remote process error -- GPU 4 managed by process 48212 on node 10.1.0.4",
     ),
-    explains=("launcher-exit-code",),
 )

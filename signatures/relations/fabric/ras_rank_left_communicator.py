@@ -48,5 +48,4 @@ SIGNATURE = Signature(
         "  3 ranks have status RUNNING",
         "  Rank 2 has status ABORT -- GPU 2 managed by process 903 on node 10.1.0.4",
     ),
-    explains=("launcher-exit-code",),
 )

@@ -22,5 +22,4 @@ SIGNATURE = Signature(
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libtorch /proc/PID/maps  # on every host",),
-    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )

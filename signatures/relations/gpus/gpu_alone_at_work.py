@@ -20,5 +20,4 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Compare the work of {who} with that of the others: batch, shapes, a loop.",),
     next_steps=("nvidia-smi dmon -s pu -c 10  # does the load ever end?",),
-    explains=("stuck-together",),
 )

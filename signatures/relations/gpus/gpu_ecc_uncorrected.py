@@ -28,5 +28,4 @@ SIGNATURE = Signature(
         "dmesg -T | grep -E 'Xid.*: (48|63|64|94|95|140|171|172),'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("launcher-exit-code", "gpu-never-launched", "gpus-spin-together", "stuck-together"),
 )

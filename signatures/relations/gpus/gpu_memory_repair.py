@@ -21,5 +21,4 @@ SIGNATURE = Signature(
     ),
     next_steps=("nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT -i {index}  # on {hosts}",),
     links=("https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html",),
-    gives_way=True,
 )

@@ -26,5 +26,4 @@ SIGNATURE = Signature(
         "nvidia-smi --query-gpu=index,utilization.gpu,power.draw --format=csv -l 1",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/857",),
-    explains=("stuck-together",),
 )

@@ -25,5 +25,4 @@ SIGNATURE = Signature(
         "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("stuck-together", "gpus-spin-together"),
 )

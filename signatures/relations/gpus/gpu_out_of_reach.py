@@ -32,14 +32,4 @@ SIGNATURE = Signature(
         "nvidia-smi -L  # which index is missing?",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-lost",
-        "gpu-unreadable",
-        "gpu-err-in-nvidia-smi",
-        "cuda-unknown-error",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )

@@ -22,6 +22,4 @@ SIGNATURE = Signature(
     ),
     next_steps=("nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",),
     links=("https://github.com/NVIDIA/nccl/issues/1241",),
-    explains=("stuck-together",),
-    gives_way=True,
 )

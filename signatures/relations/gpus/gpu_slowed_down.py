@@ -17,5 +17,4 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Look at cooling, airflow and power supplies of {hosts}.",),
     next_steps=("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}  # on {hosts}",),
-    explains=("slow-not-hung",),
 )

@@ -20,5 +20,4 @@ SIGNATURE = Signature(
         "nvidia-smi -c DEFAULT -i {index} lets several processes in.",
     ),
     next_steps=("nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi pmon -c 1",),
-    gives_way=True,
 )

@@ -21,12 +21,4 @@ SIGNATURE = Signature(
     ),
     next_steps=("dmesg -T | grep Xid  # on {hosts}", "nvidia-smi -q -i {index}  # on {hosts}"),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-requires-reset",
-        "gpu-unreadable",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )

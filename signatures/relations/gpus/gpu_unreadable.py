@@ -24,11 +24,4 @@ SIGNATURE = Signature(
         "nvidia-smi -q -i {index}  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-err-in-nvidia-smi",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )

@@ -21,5 +21,4 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Take native stacks of two ranks and look at the threads that launch.",),
     next_steps=("whyhang PID --native always", "NCCL_DEBUG=INFO on the next run."),
-    explains=("stuck-together",),
 )

@@ -27,5 +27,4 @@ SIGNATURE = Signature(
         "nvidia-smi nvlink -e; dmesg -T | grep -iE 'NVRM|Xid|mlx5'  # on every host",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
-    explains=("stuck-together",),
 )

@@ -24,5 +24,4 @@ SIGNATURE = Signature(
         "If all agree, try another transport: mpirun --mca btl tcp,self (Open MPI).",
     ),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of two ranks: which comm=?",),
-    explains=("stuck-together",),
 )

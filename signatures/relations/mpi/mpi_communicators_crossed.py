@@ -20,5 +20,5 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("Call collectives on the communicators in one order on every rank.",),
     next_steps=("Compare the lines above: which condition sends the ranks different ways?",),
-    explains=("stuck-together", "mpi-mismatch"),
+    explains=("mpi-mismatch",),
 )

@@ -18,5 +18,4 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
 )

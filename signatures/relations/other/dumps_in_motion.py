@@ -18,5 +18,4 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("If the job hangs, take all dumps anew, some time after its last step.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
 )

@@ -30,5 +30,4 @@ SIGNATURE = Signature(
             "# start again with these: then the logs say how far each rank came"
         ),
     ),
-    last_resort=True,
 )

@@ -17,5 +17,4 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("Fix the exception; no rank is to blame.",),
     next_steps=("Run the script on one process: does it fail alike?",),
-    gives_way=True,
 )

@@ -36,7 +36,6 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
     misses=(
         "[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg)",
         "Traceback (most recent call last):",

@@ -30,11 +30,4 @@ SIGNATURE = Signature(
         "Let a failed collective end the rank: {who} must not go on after it.",
     ),
     next_steps=("grep -n 'will restart worker group\\|exitcode' LOG  # of each node's torchrun",),
-    explains=(
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "init-not-connected",
-    ),
 )

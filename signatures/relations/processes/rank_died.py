@@ -24,12 +24,4 @@ SIGNATURE = Signature(
         "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
-    explains=(
-        "group-creation-mismatch",
-        "missing-rank-in-collective",
-        "ras-process-missing",
-        "ras-rank-left-communicator",
-        "store-key-never-set",
-        "stuck-together",
-    ),
 )

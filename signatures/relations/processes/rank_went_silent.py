@@ -24,5 +24,4 @@ SIGNATURE = Signature(
         "Check dmesg for the OOM killer and the scheduler for a node failure.",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process'; last -x reboot",),
-    explains=("ras-process-missing",),
 )

@@ -20,6 +20,4 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Let the thread hand its exception to whoever waits for it.",),
     next_steps=("py-spy dump --pid PID  # does the main thread wait on a queue or an event?",),
-    gives_way=True,
-    explains=("quiet-log",),
 )

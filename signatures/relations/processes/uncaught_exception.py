@@ -24,6 +24,4 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("Read the log of {who} from the traceback upwards.",),
-    gives_way=True,
-    explains=("ras-process-missing",),
 )

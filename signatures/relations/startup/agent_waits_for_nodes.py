@@ -36,5 +36,4 @@ SIGNATURE = Signature(
         "LOGLEVEL=INFO torchrun …  # each agent says what it was told and when the nodes have met",
     ),
     links=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-    explains=("rendezvous-timeout",),
 )

@@ -26,5 +26,4 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
-    explains=("agent-waits-for-nodes", "agent-not-connected"),
 )

@@ -24,10 +24,4 @@ SIGNATURE = Signature(
         "If two copies of the job run, end one and use another MASTER_PORT.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
-    explains=(
-        "init-joins-too-many",
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-    ),
 )

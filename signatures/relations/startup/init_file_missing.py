@@ -25,10 +25,4 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("ls -la $(dirname {path})  # on every host, inside the container",),
-    explains=(
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "storage-io-blocked",
-    ),
 )

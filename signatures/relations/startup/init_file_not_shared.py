@@ -22,5 +22,4 @@ SIGNATURE = Signature(
         "Use a path on a file system that every host and container mounts, or tcp:// or env://.",
     ),
     next_steps=("stat -c '%d %i' {path}; df {path}  # on every host, inside the container",),
-    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )

@@ -23,12 +23,4 @@ SIGNATURE = Signature(
         "Give each run a file of its own: a new name, or a fresh folder.",
     ),
     next_steps=("ls -la {path}; fuser -v {path}; ps -eo pid,lstart,args | grep python",),
-    explains=(
-        "init-duplicate-rank",
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "gloo-mesh-failed",
-    ),
 )

@@ -18,8 +18,7 @@ SIGNATURE = Signature(
         "init_process_group was called with world_size={theirs} by {who} and with {usual} by the "
         "others; they wait for different numbers of ranks."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
     next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
-    explains=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
 )

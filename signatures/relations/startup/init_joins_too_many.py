@@ -23,5 +23,4 @@ SIGNATURE = Signature(
         "If the size is right, start {who}.",
     ),
     next_steps=("pgrep -af python  # on every host: how many ranks were started?",),
-    explains=("init-missing-rank", "stuck-together"),
 )

@@ -22,12 +22,4 @@ SIGNATURE = Signature(
         "Start every rank with the same MASTER_ADDR and MASTER_PORT, or the same init_method.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep MASTER  # of each rank",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )

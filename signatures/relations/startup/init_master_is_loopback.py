@@ -26,13 +26,4 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("getent ahosts {host}  # on the host of rank 0 and of {who}",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "init-master-name-differs",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )

@@ -22,12 +22,4 @@ SIGNATURE = Signature(
         "Correct /etc/hosts or DNS on the host of {who}, or give an address as MASTER_ADDR.",
     ),
     next_steps=("getent ahosts {host}  # on every host, inside the container",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )

@@ -26,11 +26,4 @@ SIGNATURE = Signature(
         "getent ahosts {host}  # on every host, inside the container",
         "cat /etc/hosts /etc/resolv.conf  # on the host of {who}",
     ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-name-unresolved",
-    ),
 )

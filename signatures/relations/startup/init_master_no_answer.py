@@ -34,11 +34,4 @@ SIGNATURE = Signature(
         "ip route get {resolved}  # on the host of {who}: by which interface?",
         "iptables -S; nft list ruleset  # as root, on both hosts",
     ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-connect-refused",
-    ),
 )

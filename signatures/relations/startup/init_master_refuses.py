@@ -32,11 +32,4 @@ SIGNATURE = Signature(
         "nc -zv {host} {port}  # on the host of {who}",
         "ip -br address  # on both: which of them has {resolved}?",
     ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-connect-refused",
-    ),
 )

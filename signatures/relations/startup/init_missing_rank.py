@@ -36,6 +36,5 @@ SIGNATURE = Signature(
         "dataloader-blocked",
         "storage-io-blocked",
         "network-io-blocked",
-        "slow-not-hung",
     ),
 )

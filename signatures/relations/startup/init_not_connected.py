@@ -24,5 +24,4 @@ SIGNATURE = Signature(
         "If they agree, check name resolution and firewall from its host to the store's port.",
     ),
     next_steps=("ss -tnp state syn-sent  # on the host of {who}: where does it knock?",),
-    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )

@@ -25,15 +25,4 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("ss -ltnp | grep :{port}",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "port-in-use",
-        "port-in-use-python",
-        "foreign-service-on-port",
-    ),
 )

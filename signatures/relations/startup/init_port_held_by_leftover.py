@@ -23,15 +23,4 @@ SIGNATURE = Signature(
         "Let launch scripts kill the whole process group, and give each run a port of its own.",
     ),
     next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
-    explains=(
-        "init-port-held",
-        "init-duplicate-rank",
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "port-in-use",
-        "port-in-use-python",
-    ),
 )

@@ -17,11 +17,4 @@ SIGNATURE = Signature(
     confidence="certain",
     remedies=("Start every rank with the same WORLD_SIZE.",),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
-    explains=(
-        "init-joins-differ",
-        "init-missing-rank",
-        "rank-died",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )

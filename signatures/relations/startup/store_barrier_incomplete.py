@@ -68,8 +68,4 @@ SIGNATURE = Signature(
     misses=(
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
     ),
-    explains=(
-        "store-key-wait",
-        "store-barrier-waiting",
-    ),
 )

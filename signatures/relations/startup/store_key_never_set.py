@@ -19,5 +19,4 @@ SIGNATURE = Signature(
         "Look at {where}: which rank should set that key, under which name, and did it come there?",
     ),
     next_steps=("grep -rn 'store.set' .  # in the training code: is it the same key?",),
-    explains=("missing-rank-in-collective",),
 )

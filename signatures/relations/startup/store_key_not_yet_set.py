@@ -30,12 +30,10 @@ SIGNATURE = Signature(
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: does it come to the set?",),
     explains=(
-        "missing-rank-in-collective",
-        "rank-spinning",
         "rank-stopped",
+        "rank-spinning",
         "dataloader-blocked",
         "storage-io-blocked",
         "network-io-blocked",
-        "slow-not-hung",
     ),
 )

@@ -30,5 +30,4 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep -E '^(TORCH|GLOO)_'  # of each rank",),
-    explains=("stuck-together",),
 )

@@ -23,5 +23,4 @@ SIGNATURE = Signature(
         "Give each job a cache or build folder of its own.",
     ),
     next_steps=("grep -e '->' -B1 /proc/locks  # holder, then who waits",),
-    explains=("stale-lock-file", "lock-deadlock", "missing-rank-in-collective"),
 )

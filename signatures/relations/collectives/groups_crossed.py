@@ -21,5 +21,6 @@ SIGNATURE = Signature(
     confidence="possible",
     remedies=("Enter the groups in one order on every rank.",),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records the order of the calls.",),
+    # says why the calls differ
     explains=("collective-mismatch",),
 )

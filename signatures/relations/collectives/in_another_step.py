@@ -32,5 +32,6 @@ SIGNATURE = Signature(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run raises at the first mismatch.",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
+    # says why the calls differ
     explains=("collective-mismatch",),
 )

@@ -44,5 +44,6 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("_pickle.UnpicklingError: invalid load key, 'v'.",),
+    # is why the bytes cannot be read
     explains=("checkpoint-unreadable", "uncaught-exception", "plain-exception"),
 )

@@ -28,5 +28,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("Print len(loader) on every rank.",),
     links=("https://pytorch.org/docs/stable/distributed.algorithms.join.html",),
+    # says why the calls differ
     explains=("collective-mismatch",),
 )

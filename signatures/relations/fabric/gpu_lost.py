@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
         "other rank waits for it."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Take the host out of the job and restart from the last checkpoint.",
         (

@@ -37,5 +37,6 @@ SIGNATURE = Signature(
         "[rank1]: ncclRemoteError: A call failed possibly due to a network error",
         "[rank1]: socketProgress: Connection closed by remote peer n9<55912>",
     ),
+    # carries the reason of the same error
     explains=("nccl-unhandled-error", "plain-exception"),
 )

@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     id="ras-process-missing",
     category="rank-died",
     kind=Kind.CAUSE,
-    level="program",
+    level="peer",
     title="{who} does not answer NCCL's health check (process {pid} on {node}, GPU {gpu})",
     when=either(
         ras("dead", "unresponsive"),

@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         "The driver does not reach {gpus} any more ({says}). The rank on it cannot go on, and "
         "every rank that meets it waits."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         (

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
     title="{gpus} needs a reset{used}",
     when=faulty(Fault.RESET),
     means="{gpus} stopped after an error and does no work until it is reset ({says}).",
-    confidence="strong",
+    confidence="likely",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU (nvidia-smi --gpu-reset -i {index}, with no process on it) or reboot.",

@@ -20,5 +20,6 @@ SIGNATURE = Signature(
     confidence="likely",
     remedies=("Call collectives on the communicators in one order on every rank.",),
     next_steps=("Compare the lines above: which condition sends the ranks different ways?",),
+    # says why the calls differ
     explains=("mpi-mismatch",),
 )

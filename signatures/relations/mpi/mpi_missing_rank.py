@@ -17,5 +17,6 @@ SIGNATURE = Signature(
     confidence="strong",
     remedies=("Look at {where}: why {is} {who} there and not in the MPI call?",),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of {who}",),
+    # says the same in MPI's words
     explains=("missing-rank-in-collective",),
 )

@@ -24,4 +24,6 @@ SIGNATURE = Signature(
         "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
+    # a dead rank creates no group
+    explains=("group-creation-mismatch",),
 )

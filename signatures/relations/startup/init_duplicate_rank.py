@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "
         "process.{starts}"
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Give each process its own RANK; let torchrun or srun number them.",
         "If two copies of the job run, end one and use another MASTER_PORT.",

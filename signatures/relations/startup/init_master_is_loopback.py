@@ -26,4 +26,6 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("getent ahosts {host}  # on the host of rank 0 and of {who}",),
+    # says how the names differ
+    explains=("init-master-name-differs",),
 )

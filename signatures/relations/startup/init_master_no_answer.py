@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         "{elsewhere}. A firewall drops the packets, no host has that address, or the way to it is "
         "closed."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         (
             "Open port {port} of the master's host for every host of the job (firewall, security "

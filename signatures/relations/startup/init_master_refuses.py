@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         "Nothing listens there (a wrong address or port, or rank 0 runs elsewhere or not yet), or "
         "a firewall rejects it."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         (
             "Let MASTER_ADDR be an address of rank 0's host that every other host reaches, and "

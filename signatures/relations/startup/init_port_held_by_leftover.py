@@ -23,4 +23,6 @@ SIGNATURE = Signature(
         "Let launch scripts kill the whole process group, and give each run a port of its own.",
     ),
     next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
+    # says who holds it
+    explains=("init-port-held",),
 )

@@ -19,4 +19,6 @@ SIGNATURE = Signature(
         "Look at {where}: which rank should set that key, under which name, and did it come there?",
     ),
     next_steps=("grep -rn 'store.set' .  # in the training code: is it the same key?",),
+    # says for what the ranks wait
+    explains=("missing-rank-in-collective",),
 )

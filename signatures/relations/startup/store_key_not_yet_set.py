@@ -29,11 +29,13 @@ SIGNATURE = Signature(
         "If no rank sets that key at all, look for another spelling or a branch without it.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: does it come to the set?",),
+    # a rank that has not set it yet does something, which is no trouble by itself
     explains=(
         "rank-stopped",
         "rank-spinning",
         "dataloader-blocked",
         "storage-io-blocked",
         "network-io-blocked",
+        "missing-rank-in-collective",
     ),
 )

@@ -9,7 +9,7 @@ module that holds a docstring (the story: what happens, why, how to tell), impor
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Collective, Evidence, Location
@@ -24,6 +24,34 @@ class Kind(enum.Enum):
     CAUSE = "cause"
     CONSEQUENCE = "consequence"
     NOISE = "noise"
+
+
+Level = Literal["machine", "kill", "setup", "program", "peer", "wait", "summary", "fallback"]
+"""How deep a finding goes, deepest first; the deeper explains the shallower (see ``levels``).
+
+- machine: something of the machine is broken: a GPU, its memory or links, a network card, a disk.
+- kill: a process was killed or stopped from outside.
+- setup: how the job was configured and started: addresses, ports, versions, limits, settings.
+- program: what the program did: an exception, a crash, a lock, a block, calls that do not match.
+- peer: trouble with another rank or on the way to it: an echo of something else.
+- wait: ranks wait in vain: time-outs, a lagging rank as a mere relation.
+- summary: what a launcher sums up, or where everybody stands.
+- fallback: what is said only if nothing else is found.
+"""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+Confidence = Literal["certain", "strong", "likely", "possible", "hint"]
+"""What a signature is worth where its evidence is clear."""
+
+WORTH: dict[Confidence, float] = {
+    "certain": 0.97,
+    "strong": 0.9,
+    "likely": 0.8,
+    "possible": 0.6,
+    "hint": 0.4,
+}
+"""The number that each word stands for in a report (docs/confidence.md says what was measured)."""
 
 
 class Hit(Record):
@@ -62,17 +90,18 @@ class Signature(Record):
     explanation for the reader of a report. ``confidence`` is what the evidence is worth when
     the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
     logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
-    every rank had the same or there is only one process. ``outranks`` names signatures whose
-    findings on the same ranks become effects of this one.
+    every rank had the same or there is only one process. ``explains`` names signatures whose
+    findings on the same ranks become effects of this one, where their levels do not say so.
     """
 
     id: str
     category: str
     kind: Kind
+    level: Level
     title: str
     when: Matcher
     means: str
-    confidence: float = 0.9
+    confidence: Confidence | float = "strong"
     everywhere: str = ""
     unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
@@ -80,10 +109,13 @@ class Signature(Record):
     links: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
-    outranks: tuple[str, ...] = ()
-    gives_way: bool = False  # an effect of any other likely cause, on whatever rank
+    explains: tuple[str, ...] = ()
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
-    last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang
+
+    @property
+    def worth(self) -> float:
+        """Return the number that its confidence stands for."""
+        return WORTH[self.confidence] if isinstance(self.confidence, str) else self.confidence

@@ -10,25 +10,30 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from whyhang.analyzer.findings.signature import Kind, Signature
+from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.match.log import Blames, Log
 
-TEXT, TEXTS, FLAG, NUMBER, COUNT, TABLE, WORDS = (
+TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
     "a text in quotes",
     "a list of texts",
     "true or false",
-    "a number from 0 to 1",
+    '"certain", "strong", "likely", "possible", "hint", or a number from 0 to 1',
     "a whole number of at least 1",
     "a table",
     'a table of words for each value of a group, such as adds.code.7 = {meaning = "..."}',
 )
 """What a field may hold, in the words of a mistake."""
 
+FORMER: dict[tuple[str | int, ...], str] = {("outranks",): TEXTS, ("gives_way",): FLAG}
+"""Fields of older cards: ``explains`` and ``level = "summary"`` say the same."""
+
 FIELDS: dict[tuple[str | int, ...], str] = {
+    **FORMER,
     ("id",): TEXT,
     ("category",): TEXT,
     ("category_if_everywhere",): TEXT,
     ("role",): TEXT,
+    ("level",): TEXT,
     ("title",): TEXT,
     ("explanation",): TEXT,
     ("story",): TEXT,
@@ -39,13 +44,12 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("least_ranks",): COUNT,
     ("ends_process",): FLAG,
     ("adds",): WORDS,
-    ("confidence",): NUMBER,
+    ("confidence",): WORTH_OF,
     ("remedies",): TEXTS,
     ("next_steps",): TEXTS,
     ("links",): TEXTS,
     ("runbook_url",): TEXT,
-    ("outranks",): TEXTS,
-    ("gives_way",): FLAG,
+    ("explains",): TEXTS,
     ("restarts",): FLAG,
     ("override",): FLAG,
     ("examples",): TABLE,
@@ -53,6 +57,36 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("examples", "must_not_match"): TEXTS,
 }
 """Every field of a signature and what stands in it."""
+
+LEVEL_OF: dict[str, Level] = {
+    "gpu-hardware-xid": "machine",
+    "gpu-fell-off-bus": "machine",
+    "nvlink-error": "machine",
+    "rank-oom-killed": "kill",
+    "rank-stopped": "kill",
+    "init-port-in-use": "setup",
+    "init-world-size-mismatch": "setup",
+    "init-hostname-resolution": "setup",
+    "init-master-unreachable": "setup",
+    "init-duplicate-rank": "setup",
+    "init-file-store": "setup",
+    "nccl-network-interface": "setup",
+    "nccl-version-mismatch": "setup",
+    "shm-too-small": "setup",
+    "duplicate-gpu": "setup",
+    "elastic-restart": "setup",
+    "nccl-p2p-or-acs": "setup",
+    "nccl-internal-error": "peer",
+    "nccl-ib-error": "peer",
+    "missing-rank-in-collective": "wait",
+    "init-missing-rank": "wait",
+    "store-key-never-set": "wait",
+    "slow-not-hung": "wait",
+    "unknown": "wait",
+    "mpi-missing-rank": "wait",
+    "healthy": "wait",
+}
+"""The level that a card's category tells where the card states none; of the others: "program"."""
 
 REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
 
@@ -77,6 +111,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         id=table["id"],
         category=table["category"],
         kind=Kind(table["role"]),
+        level=level_of(table),
         title=table["title"],
         when=Log(
             patterns=patterns,
@@ -93,19 +128,28 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         else None,
         means=paragraphs(table["explanation"]),
         story=table.get("story", "").strip(),
-        confidence=float(table.get("confidence", 0.9)),
+        confidence=table.get("confidence", "strong"),
         everywhere=table.get("category_if_everywhere", ""),
         remedies=tuple(table.get("remedies", ())),
         next_steps=tuple(table.get("next_steps", ())),
         links=tuple(table.get("links", ())),
         matches=tuple(examples.get("must_match", ())),
         misses=tuple(examples.get("must_not_match", ())),
-        outranks=tuple(table.get("outranks", ())),
-        gives_way=table.get("gives_way", False),
+        explains=(*table.get("explains", ()), *table.get("outranks", ())),
         restarts=table.get("restarts", False),
         runbook=table.get("runbook_url"),
         origin=origin,
     )
+
+
+def level_of(table: Mapping[str, Any]) -> Level:
+    """Return the level that a card states, or the one that follows from its role and category."""
+    stated: Level | None = table.get("level")
+    if stated is None and table.get("gives_way"):
+        return "summary"
+    if stated is None and table["role"] != Kind.CAUSE.value:
+        return "peer"
+    return stated or LEVEL_OF.get(table["category"], "program")
 
 
 def paragraphs(text: str) -> str:

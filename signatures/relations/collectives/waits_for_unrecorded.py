@@ -11,11 +11,11 @@ SIGNATURE = Signature(
     id="waits-for-unrecorded",
     category="unknown",
     kind=Kind.CAUSE,
+    level="fallback",
     title="{says}",
     when=awaits_unrecorded(),
     means="{says}. Whether {absent} came to {call} is what decides.",
-    confidence=0.45,
+    confidence="hint",
     remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
     next_steps=("whyhang PID  # on the hosts of {absent}",),
-    last_resort=True,
 )

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="nccl-start-peer-to-peer",
     category="nccl-p2p-or-acs",
     kind=Kind.CAUSE,
+    level="wait",
     title="All ranks seen stand in connecting NCCL's channels from GPU to GPU (via {via})",
     when=nccl_start("connecting", via="P2P"),
     means="{who} {does}; the channels that each has named last go via {via}.",
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Try NCCL_P2P_DISABLE=1: if the job then runs, peer-to-peer access is what fails.",
         "Turn ACS off on the PCI bridges and the IOMMU to pass-through, or ask who runs the host.",
@@ -23,6 +24,4 @@ SIGNATURE = Signature(
         "Run again with NCCL_P2P_DISABLE=1: it starts if this is it.",
         "sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",
     ),
-    gives_way=True,
-    outranks=("stuck-together",),
 )

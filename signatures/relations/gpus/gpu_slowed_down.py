@@ -10,11 +10,11 @@ SIGNATURE = Signature(
     id="gpu-slowed-down",
     category="slow-not-hung",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} is slowed down{used}: {says}",
     when=slowed_down(),
     means="The clocks of {gpus} are held down ({says}), those of the GPUs beside it are not.",
-    confidence=0.66,
+    confidence="possible",
     remedies=("Look at cooling, airflow and power supplies of {hosts}.",),
     next_steps=("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}  # on {hosts}",),
-    outranks=("slow-not-hung",),
 )

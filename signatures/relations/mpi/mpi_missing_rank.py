@@ -10,11 +10,13 @@ SIGNATURE = Signature(
     id="mpi-missing-rank",
     category="mpi-missing-rank",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} not come to the MPI call of the others: {does}{at}",
     when=late(besides=KNOWN_LOCAL_CAUSES, while_in=(WaitKind.MPI,)),
     means="{others} {wait} inside {call}; {who} is in no MPI call ({does}{at}).",
-    confidence=0.93,
+    confidence="strong",
     remedies=("Look at {where}: why {is} {who} there and not in the MPI call?",),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of {who}",),
-    outranks=("missing-rank-in-collective",),
+    # says the same in MPI's words
+    explains=("missing-rank-in-collective",),
 )

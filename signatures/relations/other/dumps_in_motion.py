@@ -11,11 +11,11 @@ SIGNATURE = Signature(
     id="dumps-in-motion",
     category="healthy",
     kind=Kind.CAUSE,
+    level="fallback",
     title="The recorder dumps are of a job that went on: nothing in them stands still",
     when=ledger(Verdict.IN_MOTION),
     means="{says}. They do not show a hang. If the job hangs later, take dumps then.",
-    confidence=0.7,
+    confidence="likely",
     remedies=("If the job hangs, take all dumps anew, some time after its last step.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
 )

@@ -10,11 +10,11 @@ SIGNATURE = Signature(
     id="plain-exception",
     category="not-distributed",
     kind=Kind.CAUSE,
+    level="program",
     title="The program ended with {what}{at}",
     when=raised(everywhere=True),
     means="This is an ordinary error of the program, the same on every rank that was seen.",
-    confidence=0.75,
+    confidence="likely",
     remedies=("Fix the exception; no rank is to blame.",),
     next_steps=("Run the script on one process: does it fail alike?",),
-    gives_way=True,
 )

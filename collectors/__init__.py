@@ -48,7 +48,6 @@ def _readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
     from whyhang.collectors.gpu.nvml import NvmlReader  # noqa: PLC0415
-    from whyhang.collectors.gpu.query_csv import CsvReader  # noqa: PLC0415
     from whyhang.collectors.gpu.text import TextReader  # noqa: PLC0415
     from whyhang.collectors.gpu.xml import XmlReader  # noqa: PLC0415
     from whyhang.collectors.ras.reader import RasReader  # noqa: PLC0415
@@ -66,7 +65,6 @@ def _readers() -> tuple[Reader, ...]:
         OwnFiles(),
         NvmlReader(),  # these have a file for themselves, and tell at once
         XmlReader(),
-        CsvReader(),
         FlightRecorder(),
         RasReader(),
         pyspy.JSON,

@@ -173,7 +173,7 @@ def bounded(document: Document, text: str, first: int = 1) -> tuple[str, list[Ga
     gap = Gap(
         what=f"reading {document.path}",
         why=f"{number} longer than {MAX_LINE:,} characters",
-        cost="what stands behind these is not known",
+        cost="the rest of such a line is not known",
         source=document.source(first + long[0]),
     )
     return "\n".join(line[:MAX_LINE] for line in lines), [gap]

@@ -222,11 +222,10 @@ def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:
         readers = (RasReader(), *readers)
     if any(entry.kind.startswith("gpu") for entry in bundle.manifest.files):
         from whyhang.collectors.gpu.nvml import NvmlReader  # noqa: PLC0415
-        from whyhang.collectors.gpu.query_csv import CsvReader  # noqa: PLC0415
         from whyhang.collectors.gpu.text import TextReader  # noqa: PLC0415
         from whyhang.collectors.gpu.xml import XmlReader  # noqa: PLC0415
 
-        readers = (*readers, NvmlReader(), XmlReader(), CsvReader(), TextReader())
+        readers = (*readers, NvmlReader(), XmlReader(), TextReader())
     if any(entry.kind in {"kernel-log", "gpu-failed"} for entry in bundle.manifest.files):
         from whyhang.analyzer.cards.load import known  # noqa: PLC0415
         from whyhang.analyzer.commands.archived import Logs  # noqa: PLC0415

@@ -274,7 +274,7 @@ def _facts(
                 continue
             if _knows(reader, document, budget, gaps):
                 known.append(reader)
-                if owner is None and _owns(reader, document, budget):
+                if owner is None and _owns(reader, document, budget, gaps):
                     owner = reader
                     known = [own for own in known if own is owner or _joins(own)]
         for reader in known:
@@ -298,11 +298,14 @@ def _knows(reader: Reader, document: Document, budget: limits.Budget, gaps: list
         return False
 
 
-def _owns(reader: Reader, document: Document, budget: limits.Budget) -> bool:
+def _owns(reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]) -> bool:
     try:
         with budget:
             return isinstance(reader, Owner) and reader.owns(document)
     except limits.TooSlowError:
+        return False  # reading it says where
+    except Exception as error:  # noqa: BLE001 - a note is made of it
+        gaps.append(_failed(document, reader, error))
         return False
 
 

@@ -118,6 +118,5 @@ class Report(Record):
     gpus: int | None = None
     timeouts: int = 0
     timeouts_line: int | None = None
-    time: str | None = None
     cut: bool = False
     empty_line: int | None = None  # where it says that there are no communicators

@@ -27,7 +27,6 @@ _PATHS = {
     "uuid": "uuid gpu_uuid",
     "bus": "pci/pci_bus_id pci/bus_id",
     "name": "product_name",
-    "index": "module_index",  # of our own NVML child; nvidia-smi counts in order of printing
     "busy": "utilization/gpu_util utilization/gpu",
     "memory_busy": "utilization/memory_util utilization/memory",
     "memory_used": "fb_memory_usage/used memory_usage/used",

@@ -7,7 +7,7 @@ many rows. Units stand in a second line. A dash or N/A means that there is no va
 from __future__ import annotations
 
 from whyhang.collectors import limits
-from whyhang.collectors.gpu import values
+from whyhang.collectors.gpu import table, values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Line, Lines
 
@@ -25,18 +25,11 @@ _DMON = {
     "sbecc": "ecc_corrected",
 }
 _GPUSTAT = limits.compile(
-    r"\[(?P<index>\d{1,9}+)\] (?P<name>[^|]+?) ?\| ?(?P<temp>\d++).C, ?(?P<busy>\d++|\?++) %"
-    r"(?:, ?(?P<power>\d++)(?: / (?P<limit>\d++))? W)? ?\| ?(?P<used>\d++) / (?P<total>\d++) MB"
-    r"(?: ?\|(?P<users>.*))?$"
+    r"\[(?P<index>\d{1,9}+)\] (?P<name>[^|]+?) ?\| ?(?P<temperature>\d++).C, ?"
+    r"(?P<busy>\d++|\?++) %(?:, ?(?P<power>\d++)(?: / (?P<power_limit>\d++))? W)? ?"
+    r"\| ?(?P<memory_used>\d++) / (?P<memory_total>\d++) MB(?: ?\|(?P<users>.*))?$"
 )
-_GPUSTAT_FIELDS = {
-    "temp": "temperature",
-    "busy": "busy",
-    "power": "power",
-    "limit": "power_limit",
-    "used": "memory_used",
-    "total": "memory_total",
-}
+_GPUSTAT_FIELDS = ("name", *table.FIELDS)
 _GPUSTAT_USER = limits.compile(
     r"(?<![^\s/()])(?P<name>[^\s/()]*+)/(?P<pid>\d++)\((?P<memory>\d++|\?++)M\)"
 )
@@ -114,9 +107,9 @@ def parse_gpustat(lines: Lines) -> list[Draft] | None:
         if row is None:
             break
         gpu = Draft("gpustat", line.number, line.text.strip(), index=int(row["index"]))
-        gpu.fields["name"], gpu.taken_at = row["name"], taken_at
-        for name, field in _GPUSTAT_FIELDS.items():
-            gpu.put(field, row[name])
+        gpu.taken_at = taken_at
+        for field in _GPUSTAT_FIELDS:
+            gpu.put(field, row[field])
         for user in _GPUSTAT_USER.finditer(row["users"] or ""):
             gpu.add_process(user["pid"], user["name"].rpartition(":")[2], user["memory"])
         gpus.append(gpu)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.model import Fact, Gap, Record, Who
+from whyhang.analyzer.model import Fact, Gap, Record, Who, replace
 from whyhang.analyzer.model_gpu import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
@@ -15,14 +15,6 @@ from whyhang.collectors.gpu import values
 START = b'{"nvml":'
 TOOL = "nvml"
 MAX_BYTES = 64 << 20
-
-
-class NvmlProcess(Record):
-    """A process on a GPU; memory in bytes."""
-
-    pid: int
-    memory: int | None = None
-    slice: str | None = None
 
 
 class NvmlSlice(Record):
@@ -37,7 +29,8 @@ class NvmlSlice(Record):
 class NvmlGpu(Record):
     """The values of one GPU: bytes, milliwatts, MHz, per cent, as NVML has them.
 
-    ``failed`` says for a name what NVML answered in the place of a value, where that is trouble.
+    The memory of its processes is in bytes, too. ``failed`` says for a name what NVML answered
+    in the place of a value, where that is trouble.
     """
 
     index: int
@@ -69,7 +62,7 @@ class NvmlGpu(Record):
     fabric_status: int | None = None
     links: tuple[NvLink, ...] | None = None
     slices: tuple[NvmlSlice, ...] = ()
-    processes: tuple[NvmlProcess, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
     failed: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
 
 
@@ -87,7 +80,7 @@ _RECOVERY = {1: "GPU Reset", 2: "Node Reboot", 3: "Drain P2P", 4: "Drain and Res
 _FABRIC = {1: "Not Started", 2: "In Progress", 3: "Completed"}
 
 
-def _mib(size: int) -> float:
+def _mib(size: float) -> float:
     return size / 2**20
 
 
@@ -121,12 +114,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
         for one in slices
     ),
     "processes": lambda processes: tuple(
-        GpuProcess(
-            pid=one.pid,
-            memory=None if one.memory is None else _mib(one.memory),
-            slice=one.slice,
-        )
-        for one in processes
+        one if one.memory is None else replace(one, memory=_mib(one.memory)) for one in processes
     ),
 }
 

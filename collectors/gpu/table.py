@@ -26,10 +26,11 @@ _FIRST = limits.compile(
     r" [^\s|]*+ ?\| ?(?P<ecc>[^\s|]++) ?\|"
 )
 _SECOND = limits.compile(
-    r"\| ?(?:\d++%|N/A|ERR!)? ?(?P<temp>\d+C|N/A|ERR!|Unknown Error) "
+    r"\| ?(?:\d++%|N/A|ERR!)? ?(?P<temperature>\d+C|N/A|ERR!|Unknown Error) "
     r"(?P<perf>P\d+|N/A|ERR!|Unknown Error) (?P<power>[\d.]+W|N/A|ERR!|Unknown Error) ?/ ?"
-    r"(?P<limit>[\d.]+W|N/A|ERR!) ?\| ?(?P<used>[\d.]+[KMG]iB|N/A|ERR!) ?/ ?"
-    r"(?P<total>[\d.]+[KMG]iB|N/A|ERR!) ?\| ?(?P<busy>\d+%|N/A|ERR!) (?P<mode>[^\s|][^|]*+)\|"
+    r"(?P<power_limit>[\d.]+W|N/A|ERR!) ?\| ?(?P<memory_used>[\d.]+[KMG]iB|N/A|ERR!) ?/ ?"
+    r"(?P<memory_total>[\d.]+[KMG]iB|N/A|ERR!) ?"
+    r"\| ?(?P<busy>\d+%|N/A|ERR!) (?P<mode>[^\s|][^|]*+)\|"
 )
 _THIRD = limits.compile(r"\|[^|]*+\|[^|]*+\| ?(?P<mig>Enabled|Disabled|N/A)\*? ?\|")
 _SLICE = limits.compile(
@@ -42,14 +43,7 @@ _PROCESS = limits.compile(
 )
 _NONE = "No running processes found"
 _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thread": "Exclusive"}
-_FIELDS = {
-    "temp": "temperature",
-    "power": "power",
-    "limit": "power_limit",
-    "used": "memory_used",
-    "total": "memory_total",
-    "busy": "busy",
-}
+FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
 
 
 def parse(lines: Lines) -> list[Draft] | None:
@@ -105,8 +99,8 @@ class _Table:
         if self._gpu is None or self._lists_processes:
             return False
         if second := _SECOND.match(row):
-            for name, field in _FIELDS.items():
-                self._gpu.put(field, second[name], name=field)
+            for field in FIELDS:
+                self._gpu.put(field, second[field], name=field)
             self._gpu.put("pstate", second["perf"], name="perf")
             mode = second["mode"].strip()
             self._gpu.put("compute_mode", _MODES.get(mode, mode))

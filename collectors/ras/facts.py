@@ -77,7 +77,7 @@ class _Job:
         """Say who a rank is; by its process where that alone tells."""
         number = rank if comm is not None and comm.hash in self.world else None
         if number is None and self.ranks is not None:
-            number = self.ranks.get((peer.node, peer.pid))
+            number = self.ranks.get(peer.process)
         if number is not None:
             return Who(rank=number, trust=Trust.NCCL_INIT)
         if peer.pid in self._own:
@@ -85,33 +85,25 @@ class _Job:
         return Who(label=f"process {peer.pid} on {peer.node}") if peer.pid is not None else NOBODY
 
 
-_Process = tuple[str | None, int | None]
-"""A node and a pid."""
-
-
-def _process(member: Member) -> _Process:
-    return (member.peer.node, member.peer.pid)
-
-
 def _world_size(report: Report) -> int | None:
     """Return the number of ranks of the job, if some communicator spans all of it."""
     size = max((comm.size for comm in report.comms if comm.size), default=None)
     if size is None or report.gpus is not None:
         return size if size == report.gpus else None
-    everyone = {_process(m) for comm in report.comms for m in comm.members if m.peer.pid}
+    everyone = {m.peer.process for comm in report.comms for m in comm.members if m.peer.pid}
     widest = next(comm for comm in report.comms if comm.size == size)
-    covers_all = everyone <= {_process(member) for member in widest.members}
+    covers_all = everyone <= {member.peer.process for member in widest.members}
     return size if covers_all and size == len(widest.members) else None
 
 
-def _ranks(world: Sequence[Comm]) -> dict[_Process, int] | None:
+def _ranks(world: Sequence[Comm]) -> dict[tuple[str | None, int | None], int] | None:
     """Return the rank of each process by the communicators of all; None where these disagree."""
-    ranks: dict[_Process, int] = {}
+    ranks: dict[tuple[str | None, int | None], int] = {}
     for comm in world:
         for member in comm.members:
             if member.peer.pid is None:
                 continue
-            if ranks.setdefault(_process(member), member.rank) != member.rank:
+            if ranks.setdefault(member.peer.process, member.rank) != member.rank:
                 return None
     return ranks if world else None
 

@@ -46,6 +46,11 @@ class Peer(Record):
     pid: int | None = None
     gpu: str = ""
 
+    @property
+    def process(self) -> tuple[str | None, int | None]:
+        """What makes it one process of the job."""
+        return (self.node, self.pid)
+
 
 NOBODY = Peer()
 

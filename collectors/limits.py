@@ -12,7 +12,7 @@ part, which takes hours. So every reader of text that a person or a program may 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from typing import AnyStr, Generic, TypeVar
 
@@ -118,39 +118,49 @@ class Pattern(Generic[AnyStr]):
         self, text: AnyStr, pos: int = 0, end: int | None = None
     ) -> regex.Match[AnyStr] | None:
         """Match at ``pos``, as ``re.Pattern.match``."""
-        return _in_time(text, lambda left: self._regex.match(text, pos, end, timeout=left))
+        try:
+            return self._regex.match(text, pos, end, timeout=_timeout(text))
+        except TimeoutError:
+            raise TooSlowError(text) from None
 
     def search(
         self, text: AnyStr, pos: int = 0, end: int | None = None
     ) -> regex.Match[AnyStr] | None:
         """Search from ``pos``, as ``re.Pattern.search``."""
-        return _in_time(text, lambda left: self._regex.search(text, pos, end, timeout=left))
+        try:
+            return self._regex.search(text, pos, end, timeout=_timeout(text))
+        except TimeoutError:
+            raise TooSlowError(text) from None
 
     def fullmatch(self, text: AnyStr) -> regex.Match[AnyStr] | None:
         """Match all of the text, as ``re.Pattern.fullmatch``."""
-        return _in_time(text, lambda left: self._regex.fullmatch(text, timeout=left))
-
-    def sub(self, replacement: AnyStr, text: AnyStr) -> AnyStr:
-        """Replace every match, as ``re.Pattern.sub``."""
-        return _in_time(text, lambda left: self._regex.sub(replacement, text, timeout=left))
+        try:
+            return self._regex.fullmatch(text, timeout=_timeout(text))
+        except TimeoutError:
+            raise TooSlowError(text) from None
 
     def finditer(self, text: AnyStr, pos: int = 0) -> Iterator[regex.Match[AnyStr]]:
         """Yield every match from ``pos``, as ``re.Pattern.finditer``."""
-        found = _in_time(text, lambda left: self._regex.finditer(text, pos, timeout=left))
-        while (match := _in_time(text, lambda _: next(found, None))) is not None:
-            yield match
+        try:
+            yield from self._regex.finditer(text, pos, timeout=_timeout(text))
+        except TimeoutError:
+            raise TooSlowError(text) from None
+
+    def sub(self, replacement: AnyStr, text: AnyStr) -> AnyStr:
+        """Replace every match, as ``re.Pattern.sub``."""
+        try:
+            return self._regex.sub(replacement, text, timeout=_timeout(text))
+        except TimeoutError:
+            raise TooSlowError(text) from None
 
 
-def _in_time(text: AnyStr, match: Callable[[float | None], T]) -> T:
-    """Match with the seconds that are left. Raises ``TooSlowError`` where these are too few."""
+def _timeout(text: str | bytes) -> float | None:
+    """Return the seconds for one match. Raises ``TooSlowError`` where none are left."""
     budget = _CURRENT.get()
     left = SECONDS if budget is None else budget.left()
     if left <= 0:
         raise TooSlowError(text)
-    try:
-        return match(left if len(text) > _UNTIMED else None)
-    except TimeoutError:
-        raise TooSlowError(text) from None
+    return left if len(text) > _UNTIMED else None
 
 
 def compile(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:  # noqa: A001 - as in ``re``

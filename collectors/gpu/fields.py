@@ -22,85 +22,56 @@ _UNCORRECTED = (
 )
 _CORRECTED = ("single_bit/total", "sram_correctable", "dram_correctable")
 
-# field: the paths of the XML and of the query text (a slash goes one level in).
-_PATHS = {
-    "uuid": "uuid gpu_uuid",
-    "bus": "pci/pci_bus_id pci/bus_id",
-    "name": "product_name",
-    "busy": "utilization/gpu_util utilization/gpu",
-    "memory_busy": "utilization/memory_util utilization/memory",
-    "memory_used": "fb_memory_usage/used memory_usage/used",
-    "memory_total": "fb_memory_usage/total memory_usage/total",
-    "power": "gpu_power_readings/power_draw power_readings/power_draw"
-    " gpu_power_readings/average_power_draw gpu_power_readings/instant_power_draw"
-    " gpu_power_readings/instantaneous_power_draw",
-    "power_limit": "gpu_power_readings/current_power_limit power_readings/enforced_power_limit"
-    " power_readings/current_power_limit power_readings/power_limit",
-    "sm_clock": "clocks/sm_clock clocks/sm",
-    "sm_clock_max": "max_clocks/sm_clock max_clocks/sm",
-    "memory_clock": "clocks/mem_clock clocks/memory",
-    "temperature": "temperature/gpu_temp temperature/gpu_current_temp temperature/gpu",
-    "pstate": "performance_state",
-    "compute_mode": "compute_mode",
-    "mig": "mig_mode/current_mig mig_mode/current",
-    "ecc_uncorrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _UNCORRECTED),
-    "ecc_corrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _CORRECTED),
-    "ecc_ever": " ".join(f"ecc_errors/aggregate/{kind}" for kind in _UNCORRECTED),
-    "remap_pending": "remapped_rows/remapped_row_pending remapped_rows/pending",
-    "remap_failed": "remapped_rows/remapped_row_failure remapped_rows/remapping_failure_occurred",
-    "retire_pending": "retired_pages/pending_retirement retired_pages/pending_blacklist"
-    " retired_pages/pending_page_blacklist retired_pages/pending",
-    "recovery": "gpu_recovery_action",
-    "reset_required": "gpu_reset_status/reset_required",
-    "drain_recommended": "gpu_reset_status/drain_and_reset_recommended",
-    "fabric": "fabric/state",
-    "fabric_status": "fabric/status",
-}
-_COLUMNS = {
+# field: what it is called; a slash goes one level into the XML and the query text.
+_NAMES_OF = {
     "index": "index gpu_index",
     "uuid": "uuid gpu_uuid",
-    "bus": "pci.bus_id gpu_bus_id",
-    "name": "name gpu_name",
+    "bus": "pci/pci_bus_id pci/bus_id pci.bus_id gpu_bus_id",
+    "name": "product_name name gpu_name",
     "driver": "driver_version",
-    "busy": "utilization.gpu",
-    "memory_busy": "utilization.memory",
-    "memory_used": "memory.used",
-    "memory_total": "memory.total",
-    "power": "power.draw power.draw.average power.draw.instant",
-    "power_limit": "enforced.power.limit power.limit",
-    "sm_clock": "clocks.current.sm clocks.sm",
-    "sm_clock_max": "clocks.max.sm",
-    "memory_clock": "clocks.current.memory clocks.mem",
-    "temperature": "temperature.gpu",
-    "pstate": "pstate",
+    "busy": "utilization/gpu_util utilization/gpu utilization.gpu",
+    "memory_busy": "utilization/memory_util utilization/memory utilization.memory",
+    "memory_used": "fb_memory_usage/used memory_usage/used memory.used",
+    "memory_total": "fb_memory_usage/total memory_usage/total memory.total",
+    "power": "gpu_power_readings/power_draw power_readings/power_draw"
+    " gpu_power_readings/average_power_draw gpu_power_readings/instant_power_draw"
+    " gpu_power_readings/instantaneous_power_draw"
+    " power.draw power.draw.average power.draw.instant",
+    "power_limit": "gpu_power_readings/current_power_limit power_readings/enforced_power_limit"
+    " power_readings/current_power_limit power_readings/power_limit"
+    " enforced.power.limit power.limit",
+    "sm_clock": "clocks/sm_clock clocks/sm clocks.current.sm clocks.sm",
+    "sm_clock_max": "max_clocks/sm_clock max_clocks/sm clocks.max.sm",
+    "memory_clock": "clocks/mem_clock clocks/memory clocks.current.memory clocks.mem",
+    "temperature": "temperature/gpu_temp temperature/gpu_current_temp temperature/gpu"
+    " temperature.gpu",
+    "pstate": "performance_state pstate",
     "compute_mode": "compute_mode",
-    "mig": "mig.mode.current",
-    "ecc_uncorrected": "ecc.errors.uncorrected.volatile.total",
-    "ecc_corrected": "ecc.errors.corrected.volatile.total",
-    "ecc_ever": "ecc.errors.uncorrected.aggregate.total",
-    "remap_pending": "remapped_rows.pending",
-    "remap_failed": "remapped_rows.failure",
-    "retire_pending": "retired_pages.pending",
+    "mig": "mig_mode/current_mig mig_mode/current mig.mode.current",
+    "ecc_uncorrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _UNCORRECTED)
+    + " ecc.errors.uncorrected.volatile.total",
+    "ecc_corrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _CORRECTED)
+    + " ecc.errors.corrected.volatile.total",
+    "ecc_ever": " ".join(f"ecc_errors/aggregate/{kind}" for kind in _UNCORRECTED)
+    + " ecc.errors.uncorrected.aggregate.total",
+    "remap_pending": "remapped_rows/remapped_row_pending remapped_rows/pending"
+    " remapped_rows.pending",
+    "remap_failed": "remapped_rows/remapped_row_failure remapped_rows/remapping_failure_occurred"
+    " remapped_rows.failure",
+    "retire_pending": "retired_pages/pending_retirement retired_pages/pending_blacklist"
+    " retired_pages/pending_page_blacklist retired_pages/pending retired_pages.pending",
     "recovery": "gpu_recovery_action",
     "reasons": "clocks_event_reasons.active clocks_throttle_reasons.active",
-    "reset_required": "reset_status.reset_required",
-    "fabric": "fabric.state",
-    "fabric_status": "fabric.status",
+    "reset_required": "gpu_reset_status/reset_required reset_status.reset_required",
+    "drain_recommended": "gpu_reset_status/drain_and_reset_recommended",
+    "fabric": "fabric/state fabric.state",
+    "fabric_status": "fabric/status fabric.status",
 }
-
-
-def _by_name(names: dict[str, str]) -> dict[str, str]:
-    return {name: field for field, listed in names.items() for name in listed.split()}
-
-
-PATHS = _by_name(_PATHS)
-"""The field of each path."""
-
-COLUMNS = _by_name(_COLUMNS)
-"""The field of each column."""
+FIELDS = {name: field for field, names in _NAMES_OF.items() for name in names.split()}
+"""The field of each name: a path of the XML or the query text, or a column."""
 
 SECTIONS = frozenset(
-    path[:end] for path in PATHS for end, letter in enumerate(path) if letter == "/"
+    path[:end] for path in FIELDS for end, letter in enumerate(path) if letter == "/"
 )
 """The paths that have wanted values below them."""
 
@@ -168,8 +139,8 @@ class Draft:
     def put_column(self, name: str, text: str, unit: str = "") -> None:
         """Take a value under its column of ``--query-gpu``, if it is a known one."""
         section, _, reason = name.partition(".")
-        if name in COLUMNS:
-            self.put(COLUMNS[name], text, name=name, unit=unit)
+        if name in FIELDS:
+            self.put(FIELDS[name], text, name=name, unit=unit)
         elif section in REASON_SECTIONS:
             self.put_reason(reason, text)
 
@@ -190,12 +161,14 @@ class Draft:
         if lost:
             self.fields["lost"] = True
 
-    def put_link(self, number: int, *, active: bool | None = None, errors: int = -1) -> None:
-        """Take the state of a link, or add to its errors where these are told (not below 0)."""
+    def put_link(
+        self, number: int, *, active: bool | None = None, errors: int | None = None
+    ) -> None:
+        """Take the state of a link, or add to its errors."""
         link = self.links.setdefault(number, NvLink(number=number))
         if active is not None:
             link = replace(link, active=active)
-        if errors >= 0:
+        if errors is not None:
             link = replace(link, errors=(link.errors or 0) + errors)
         self.links[number] = link
 

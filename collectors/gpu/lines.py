@@ -129,7 +129,7 @@ def _host_named(lines: list[str], number: int) -> str | None:
         return None
     if line[0] in "=#*>-" and (match := _RULED.match(line)):
         return _no_word(match["host"])
-    if match := _TAIL.match(line):
+    if line.startswith("==> ") and (match := _TAIL.match(line)):
         return naming.from_path(match["path"]).host
     if match := _HOST.match(line):
         return _no_word(match["host"])

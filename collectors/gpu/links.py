@@ -65,7 +65,7 @@ def _below(gpu: Draft, words: str) -> bool:
         _quote(gpu, words, bad=not active)
     elif row := _ERRORS.match(words):
         is_error = _COUNTED.search(row["what"]) and not _NO_ERROR.search(row["what"])
-        gpu.put_link(int(row["link"]), errors=int(row["count"]) if is_error else -1)
+        gpu.put_link(int(row["link"]), errors=int(row["count"]) if is_error else None)
         _quote(gpu, words, bad=int(row["count"]) > 0)
     elif part := _MIG.match(words):
         gpu.slices.append(GpuSlice(device=int(part["device"]), uuid=part["uuid"]))

@@ -29,7 +29,7 @@ _GPUSTAT = limits.compile(
     r"(?P<busy>\d++|\?++) %(?:, ?(?P<power>\d++)(?: / (?P<power_limit>\d++))? W)? ?"
     r"\| ?(?P<memory_used>\d++) / (?P<memory_total>\d++) MB(?: ?\|(?P<users>.*))?$"
 )
-_GPUSTAT_FIELDS = ("name", *table.FIELDS)
+_GPUSTAT_FIELDS = ("name", *table.STATE_FIELDS)
 _GPUSTAT_USER = limits.compile(
     r"(?<![^\s/()])(?P<name>[^\s/()]*+)/(?P<pid>\d++)\((?P<memory>\d++|\?++)M\)"
 )
@@ -100,6 +100,8 @@ def _add_process(gpu: Draft, row: dict[str, str]) -> None:
 
 def parse_gpustat(lines: Lines) -> list[Draft] | None:
     """Read gpustat: "[0] Tesla P100 | 48'C, 55 % | 15757 / 16280 MB | user:python/123(10M)"."""
+    if not _GPUSTAT.match(lines.next.words):
+        return None
     gpus: list[Draft] = []
     taken_at = lines.time_above()
     for line in lines:
@@ -113,7 +115,7 @@ def parse_gpustat(lines: Lines) -> list[Draft] | None:
         for user in _GPUSTAT_USER.finditer(row["users"] or ""):
             gpu.add_process(user["pid"], user["name"].rpartition(":")[2], user["memory"])
         gpus.append(gpu)
-    return gpus or None
+    return gpus
 
 
 def parse_rocm(lines: Lines) -> list[Draft] | None:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
-from whyhang.collectors.gpu.fields import COLUMNS, PATHS, REASON_SECTIONS, Draft
+from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
 from whyhang.collectors.gpu.lines import Line, Lines
 
 LOG = "==NVSMI LOG=="
@@ -107,8 +107,8 @@ class _Section:
         elif key == "processes":
             if value == "None":
                 self._gpu.lists_processes()
-        elif path in PATHS:
-            self._gpu.put(PATHS[path], value, name=path)
+        elif path in FIELDS:
+            self._gpu.put(FIELDS[path], value, name=path)
 
     def _of_process(self, key: str, value: str) -> None:
         if key in {"gpu_instance_id", "process_id"} and "process_id" in self._process:
@@ -133,7 +133,7 @@ def _key(label: str) -> str:
 
 
 _COLUMN = limits.compile(r"([a-z][\w.]*+)\s*+(?:\[([A-Za-z%]++)\])?$")
-_KNOWN = frozenset(COLUMNS) | {"timestamp", "pid", "process_name", "used_gpu_memory"}
+_KNOWN = frozenset(FIELDS) | {"timestamp", "pid", "process_name", "used_gpu_memory"}
 _KNOWN |= {"used_memory", "gpu_serial", "gpu_uuid", "count", "serial", "hostname", "host"}
 _TELLING = limits.compile(
     r"utilization\.|memory\.|power\.|clocks|ecc\.|retired_|remapped_|_uuid|pid"

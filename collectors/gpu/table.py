@@ -43,7 +43,7 @@ _PROCESS = limits.compile(
 )
 _NONE = "No running processes found"
 _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thread": "Exclusive"}
-FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
+STATE_FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
 
 
 def parse(lines: Lines) -> list[Draft] | None:
@@ -99,7 +99,7 @@ class _Table:
         if self._gpu is None or self._lists_processes:
             return False
         if second := _SECOND.match(row):
-            for field in FIELDS:
+            for field in STATE_FIELDS:
                 self._gpu.put(field, second[field], name=field)
             self._gpu.put("pstate", second["perf"], name="perf")
             mode = second["mode"].strip()
@@ -160,12 +160,10 @@ _LOST = limits.compile(
 
 def parse_lost(lines: Lines) -> list[Draft] | None:
     """Read the line that nvidia-smi prints in the place of a GPU it cannot reach."""
-    if UNREACHABLE not in lines.next.text:
+    match = _LOST.search(lines.next.text)
+    if match is None or not (match["index"] or match["bus"]):
         return None
     line = lines.take()
-    match = _LOST.search(line.text)
-    if match is None or not (match["index"] or match["bus"]):
-        return []
     gpu = Draft(_TOOL, line.number, line.words[:300])
     gpu.put("index", match["index"])
     gpu.put("bus", match["bus"])

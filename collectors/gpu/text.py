@@ -110,16 +110,24 @@ def _is_print_alone(lines: Lines) -> bool:
 def _prints(lines: Lines) -> Iterator[list[Draft] | Line]:
     """Yield the GPUs of each print, and each line between prints that is not empty."""
     for line in lines:
-        start = line.text.lstrip()[:1]
-        if not start:
+        if not line.text.strip():
             continue
-        for parse in (table.parse_lost, *_BY_START.get(start, ()), query.parse_csv):
+        for parse in _parsers(line.text):
             gpus = parse(lines)
             if gpus is not None:
                 yield gpus
                 break
         else:
             yield line
+
+
+def _parsers(text: str) -> Iterator[_Parser]:
+    """Yield the parsers of prints that may begin with this line."""
+    if table.UNREACHABLE in text:
+        yield table.parse_lost
+    yield from _BY_START.get(text.lstrip()[0], ())
+    if "," in text:
+        yield query.parse_csv
 
 
 def _fact(document: Document, host: str | None, gpu: Draft, samples: Counter[Hashable]) -> Gpu:

@@ -17,7 +17,7 @@ from whyhang.analyzer.model_gpu import GpuSlice
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
-from whyhang.collectors.gpu.fields import PATHS, REASON_SECTIONS, SECTIONS, Draft, slice_name
+from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, SECTIONS, Draft, slice_name
 
 TOOL = "nvidia-smi -q -x"
 MAX_BYTES = 256 << 20
@@ -124,8 +124,8 @@ def _walk(element: ET.Element, gpu: Draft, section: str) -> None:
     """Take the wanted values, level by level; ``section`` is the path with a slash behind it."""
     for child in element:
         path = f"{section}{child.tag}"
-        if path in PATHS:
-            gpu.put(PATHS[path], child.text, name=".".join(path.split("/")[-2:]))
+        if path in FIELDS:
+            gpu.put(FIELDS[path], child.text, name=".".join(path.split("/")[-2:]))
         elif path in SECTIONS:
             _walk(child, gpu, f"{path}/")
         elif path in REASON_SECTIONS:
@@ -154,13 +154,10 @@ def _instance(element: ET.Element) -> tuple[str | None, str | None]:
 
 
 def _damaged(document: Document, whole: int, expected: int, line: int) -> Gap:
-    if not expected:
-        why = "it names no GPU"
-    else:
-        why = f"it is cut off or damaged: {whole} of {expected} GPUs can be read"
+    damage = f"it is cut off or damaged: {whole} of {expected} GPUs can be read"
     return Gap(
         what=f"reading {document.path} as {TOOL}",
-        why=why,
+        why=damage if expected else "it names no GPU",
         cost="the state of the other GPUs is not known" if expected else "",
         remedy="Take it again: nvidia-smi -q -x",
         who=Who(host=document.who.host),

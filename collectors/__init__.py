@@ -11,7 +11,6 @@ from whyhang.analyzer.reading import Reader
 from whyhang.collectors.files.bundle import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
-from whyhang.collectors.gpu.query_csv import CsvReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.ras.reader import RasReader
@@ -22,7 +21,6 @@ READERS: tuple[Reader, ...] = (
     OwnFiles(),
     NvmlReader(),  # these have a file for themselves, and tell at once
     XmlReader(),
-    CsvReader(),
     FlightRecorder(),
     RasReader(),
     pyspy.JSON,

@@ -242,7 +242,7 @@ def test_a_live_look_reads_back_from_its_bundle(
     found = facts_of(bundle)
     told = [fact for fact in found if isinstance(fact, Gpu)]
 
-    assert {gpu.tool for gpu in told} >= {"nvidia-smi -q -x", "nvidia-smi nvlink"}
+    assert {gpu.tool for gpu in told} >= {"nvidia-smi -q -x", "nvidia-smi nvlink -s"}
     assert {gpu.look for gpu in told} == {0, 1}
     assert len({gpu.who.host for gpu in told}) == 1
     assert any(p.pid == pid for gpu in told for p in gpu.processes or ())

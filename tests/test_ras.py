@@ -268,6 +268,25 @@ def test_a_late_rank_is_told_in_the_words_of_the_job() -> None:
     assert (found.op, found.seq, found.group) == ("all_reduce", 412, "nccl 0x7c5d1b0e6a2f9034")
 
 
+def test_each_side_is_given_its_own_operation() -> None:
+    """Of two operations that differ, each rank called the one that it is ahead in."""
+    two = text(
+        warnings="""\
+        #0-0 (7c5d1b0e6a2f9034) MISMATCH
+          Communicator ranks have different Broadcast operation counts
+          15 ranks have launched up to operation 413
+          Rank 2 has launched up to operation 412 -- GPU 2 managed by process 9 on node 10.1.0.4
+
+          Communicator ranks have different AllGather operation counts
+          15 ranks have launched up to operation 96
+          Rank 2 has launched up to operation 97 -- GPU 2 managed by process 9 on node 10.1.0.4
+        """
+    )
+    ops = {track.who.rank: track.calls[0].op for track in of(facts(two), Track)}
+
+    assert ops == {rank: "all_gather" if rank == 2 else "broadcast" for rank in range(16)}
+
+
 def test_half_against_half_names_nobody() -> None:
     """Where a text report lists no rank, nobody is taken for late."""
     assert of(facts(HALVES), Track) == []
@@ -403,6 +422,23 @@ def test_damage_never_raises(good: str, data: st.DataObject) -> None:
 
     read = list(RasReader().read(document(bytes(raw), "ras")))
     report_of(read)
+
+
+@pytest.mark.parametrize("run", ["\t", "1", "1, ", " -- GPU ", "x ", "GPU 1 managed by process "])
+def test_no_run_of_characters_takes_long(run: str) -> None:
+    """Each line may have thousands of anything in it, at its end or within."""
+    for good in (BEHIND, OTHER_ORDER, DEAD, NUMBERS_ONLY):
+        for size in (600, 16_000, 100_000):
+            long = run * (size // len(run))
+            for spoilt in (
+                [f"{line}{long}" for line in good.split("\n")],
+                [line.replace(" GPU", f" {long} GPU") for line in good.split("\n")],
+                [line.replace("Rank", f"Rank {long}") for line in good.split("\n")],
+            ):
+                started = time.process_time()
+                gaps = of(list(RasReader().read(document("\n".join(spoilt), "ras"))), Gap)
+                assert time.process_time() - started < 1
+                assert all(str(gap).startswith(("reading", "the NCCL RAS")) for gap in gaps)
 
 
 def test_a_report_of_thousands_of_communicators_is_read_at_once() -> None:

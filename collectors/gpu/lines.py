@@ -1,46 +1,47 @@
-"""The text that the readers of tables and lists go over: lines of one host, with their numbers.
+"""The lines of a text, host by host, and how far they are read.
 
-A file may hold the output of several commands on several hosts. Whose a line is, is told by a
-prefix in front of each (pdsh, clush, mpirun, kubectl: "node7: | 0 NVIDIA …"), by a line
+A file may hold the output of several commands on several hosts. Which host a line is of is told
+by a prefix in front of each (pdsh, clush, mpirun, kubectl: "node7: | 0 NVIDIA …"), by a line
 before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by the file's name.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Record, Source
+from whyhang.analyzer.facts import Record
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.files import naming
 from whyhang.collectors.gpu import values
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_ESCAPES = limits.compile(r"\x1b\[[0-9;]*+[A-Za-z]")
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
-_PREFIX = re.compile(
-    rf"(?:\d+: |\[(?:\d+,)?\d+\]<std(?:out|err)>: ?)?(?P<host>{_NAME}\d[\w.-]*|{_NAME}): ?"
-    r"(?=[|+#]|GPU |Unable to|\t|\s+(?:Link \d|GPU\d)|\s*\d+\s)"
+_PREFIX = limits.compile(
+    r"(?:\d++: |\[(?:\d++,)?\d++\]<std(?:out|err)>: ?)?(?=[\w.-]{1,253}+:)"
+    rf"(?P<host>{_NAME}\d[\w.-]*+|{_NAME}): ?"
+    r"(?=[|+#]|GPU |Unable to|\t|\s++(?:Link \d|GPU\d)|\s*+\d++\s)"
 )
-_UNAME = re.compile(rf"Linux (?P<host>{_NAME}) \d+\.\d+\.\d+")
-_PROMPT = re.compile(rf"\(?[\w.-]*\)? ?\[?[\w.-]+@(?P<host>{_NAME})(?:[:\s][^#$]*)?[#$] ")
-_SAYS = re.compile(
-    rf"[=#*\-\s>\[]*(?:host(?:name)?|node(?:name)?|machine)\s*[:=]\s*(?P<host>{_NAME})[\]=#*\-\s]*$",
-    re.IGNORECASE,
+# The host of the lines below, in a line that names it.
+_HOST = limits.compile(
+    rf"Linux (?P<host>{_NAME}) \d++\.\d++\.\d++"
+    rf"|(?=[^@]*+@)\(?[\w.-]*\)? ?\[?[\w.-]+@(?P<host>{_NAME})(?:[:\s][^#$]*+)?[#$] "
+    r"|(?i:[=#*\-\s>\[]*+(?:host(?:name)?|node(?:name)?|machine)\s*+[:=]\s*+"
+    rf"(?P<host>{_NAME})[\]=#*\-\s]*+$)"
+    rf"|(?P<host>{_NAME})\s++[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} ++\d++ [\d:]{{8}} \d{{4}}"  # gpustat
 )
-_RULED = re.compile(
-    r"(?P<rule>[=#*>-])(?P=rule)+\s*(?:on |from |node |host )?"
-    rf"(?P<host>{_NAME})\s*(?:\|.*|:?\s*(?:[=#*<-]{{2,}})?)$"
+_RULED = limits.compile(
+    r"(?P<rule>[=#*>-])(?P=rule)++\s*+(?:on |from |node |host )?"
+    rf"(?P<host>{_NAME})\s*+(?:\|.*|:?\s*+(?:[=#*<-]{{2,}})?)$"
 )
-_GPUSTAT = re.compile(
-    rf"(?P<host>{_NAME})\s+[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ [\d:]{{8}} \d{{4}}"
-)
-_CLUSH = re.compile(r"-{6,}$")
-_TAIL = re.compile(r"==> (?P<path>\S+) <==$")
+_CLUSH_RULE = limits.compile(r"-{6,}+$")
+_CLUSH_NAME = limits.compile(_NAME)
+_TAIL = limits.compile(r"==> (?P<path>\S++) <==$")
 _NO_HOST = frozenset(
     {"nvidia", "nvidia-smi", "gpu", "gpus", "processes", "start", "end", "topology", "nvlink"}
     | {"dmesg", "output", "log", "stdout", "stderr", "env", "environment", "driver", "cuda"}
 )
+_MAX_HEADING = 300  # characters of a line that names a host
 
 
 class Line(Record):
@@ -49,84 +50,94 @@ class Line(Record):
     number: int
     text: str
 
-
-class Piece(Record):
-    """Lines of one host, in the order of the file, and what is known of all of them."""
-
-    document: Document
-    host: str | None
-    lines: tuple[Line, ...]
-    taken_at: float | None = None
-
-    def source(self, line: Line) -> Source:
-        """Name a line."""
-        return self.document.source(line.number)
+    @property
+    def words(self) -> str:
+        """The text with single blanks, as patterns and quotes want it."""
+        return " ".join(self.text.split())
 
 
-class Counter:
-    """Counts the samples of each thing within a document; a bundle counts them itself."""
-
-    def __init__(self, document: Document) -> None:
-        self._look = document.look
-        self._seen: dict[Hashable, int] = defaultdict(int)
-
-    def next(self, key: Hashable) -> int:
-        """Give the number of the next sample of this thing."""
-        if self._look is not None:
-            return self._look
-        number = self._seen[key]
-        self._seen[key] += 1
-        return number
+_END = Line(number=0, text="")
 
 
-def pieces(document: Document, text: str) -> Iterator[Piece]:
-    """Split a text by hosts; lines that name none before are of the file's host, if any."""
-    by_host: dict[str | None, list[Line]] = {}
-    current = document.who.host
-    lines = text.split("\n")
-    prefixed = sum(_PREFIX.match(line) is not None for line in lines[:400]) > 2
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip("\r")
-        if "\x1b" in line:
-            line = _ESCAPES.sub("", line)
-        host = current
-        if prefixed and (found := _PREFIX.match(line)) and found["host"].lower() not in _NO_HOST:
-            host, line = found["host"], line[found.end() :]
-        elif line[:1] and (told := host_in(line, lines, number)) is not None:
-            host = current = told
-        by_host.setdefault(host, []).append(Line(number=number, text=line))
-    for host, own in by_host.items():
-        yield Piece(document=document, host=host, lines=tuple(own), taken_at=document.taken_at)
+class Lines:
+    """The lines of one host. ``for`` yields those that are left; one at which it breaks stays."""
 
+    def __init__(self, host: str | None) -> None:
+        self.host = host
+        self._lines: list[Line] = []
+        self._at = 0
 
-def host_in(line: str, lines: list[str], number: int) -> str | None:
-    """Give the host that a line names for those below it; ``number`` counts from 1."""
-    if len(line) > 300:
+    def append(self, line: Line) -> None:
+        """Add a line at the end."""
+        self._lines.append(line)
+
+    def __iter__(self) -> Iterator[Line]:
+        while self._at < len(self._lines):
+            at = self._at
+            yield self._lines[at]
+            if self._at == at:  # else the body of the loop has read on itself
+                self._at += 1
+
+    @property
+    def next(self) -> Line:
+        """The line that is to be read next; an empty one behind the last."""
+        return self._lines[self._at] if self._at < len(self._lines) else _END
+
+    @property
+    def behind(self) -> Line:
+        """The line behind the next."""
+        return self._lines[self._at + 1] if self._at + 1 < len(self._lines) else _END
+
+    def take(self) -> Line:
+        """Return the next line, and go on to the one behind it."""
+        line = self.next
+        self._at += 1
+        return line
+
+    def time_above(self) -> float | None:
+        """Read the time that tools print on a line above their table."""
+        for line in reversed(self._lines[max(0, self._at - 3) : self._at]):
+            time = values.moment(line.text)
+            if time is not None:
+                return time
         return None
-    first = line[0]
-    if first in "=#*>-" and (found := _RULED.match(line)):
-        return _host(found["host"])
-    if first == "=" and (found := _TAIL.match(line)):
-        return naming.from_path(found["path"]).host
-    for pattern in (_UNAME, _PROMPT, _SAYS, _GPUSTAT):
-        if (found := pattern.match(line)) is not None:
-            return _host(found["host"])
-    ruled = 1 < number < len(lines) and _CLUSH.match(lines[number - 2]) is not None
-    if ruled and _CLUSH.match(lines[number].rstrip("\r")) and re.fullmatch(_NAME, line):
+
+
+def by_host(document: Document, text: str) -> list[Lines]:
+    """Split a text by hosts; lines before the first that names one are of the file's host."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    prefixed = sum(_PREFIX.match(line) is not None for line in lines[:400]) > 2
+    hosts: dict[str | None, Lines] = {}
+    current = document.who.host
+    for number, line in enumerate(lines, 1):
+        prefix = _PREFIX.match(line) if prefixed else None
+        if prefix is not None and prefix["host"].lower() not in _NO_HOST:
+            host, own = prefix["host"], line[prefix.end() :]
+        else:
+            current = (_host_named(lines, number) if line else None) or current
+            host, own = current, line
+        hosts.setdefault(host, Lines(host)).append(Line(number=number, text=own))
+    return list(hosts.values())
+
+
+def _host_named(lines: list[str], number: int) -> str | None:
+    """Return the host that a line names for those below it; ``number`` counts from 1."""
+    line = lines[number - 1]
+    if len(line) > _MAX_HEADING:
+        return None
+    if line[0] in "=#*>-" and (match := _RULED.match(line)):
+        return _no_word(match["host"])
+    if line.startswith("==> ") and (match := _TAIL.match(line)):
+        return naming.from_path(match["path"]).host
+    if match := _HOST.match(line):
+        return _no_word(match["host"])
+    ruled = 1 < number < len(lines) and _CLUSH_RULE.match(lines[number - 2])
+    if ruled and _CLUSH_RULE.match(lines[number]) and _CLUSH_NAME.fullmatch(line):
         return line  # clush -b and dshbak: a name between two rules
     return None
 
 
-def _host(name: str) -> str | None:
+def _no_word(name: str) -> str | None:
     return None if name.lower() in _NO_HOST else name
-
-
-def time_before(piece: Piece, position: int) -> float | None:
-    """Read the time that nvidia-smi prints on the line above its table."""
-    if piece.taken_at is not None:
-        return piece.taken_at
-    for line in reversed(piece.lines[max(0, position - 3) : position]):
-        found = values.moment(line.text)
-        if found is not None:
-            return found
-    return None

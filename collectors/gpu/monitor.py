@@ -1,15 +1,15 @@
-"""Lists with a row for each GPU and moment: nvidia-smi dmon and pmon, dcgmi dmon.
+"""Lists with a row for each GPU or process: nvidia-smi dmon and pmon, gpustat, rocm-smi.
 
-The header names the columns, in any choice and order; it comes again every so many rows. Units
-stand in a second line. A dash or N/A means that there is no value.
+The header of dmon and pmon names the columns, in any choice and order; it comes again every so
+many rows. Units stand in a second line. A dash or N/A means that there is no value.
 """
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import Gpu, GpuProcess, Who, replace
-from whyhang.collectors.gpu import values
+from whyhang.collectors import limits
+from whyhang.collectors.gpu import table, values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Counter, Line, Piece
+from whyhang.collectors.gpu.lines import Line, Lines
 
 # nvidia-smi dmon -s pucvmet, as its manual names them; "sm" is the time with a kernel running.
 _DMON = {
@@ -24,150 +24,136 @@ _DMON = {
     "dbecc": "ecc_uncorrected",
     "sbecc": "ecc_corrected",
 }
-# dcgmi dmon prints the short names of its fields (dcgm_fields.cpp).
-_DCGM = {
-    "GPUTL": "busy",
-    "MCUTL": "memory_busy",
-    "POWER": "power",
-    "TMPTR": "temperature",
-    "SMCLK": "sm_clock",
-    "MMCLK": "memory_clock",
-    "FBUSD": "memory_used",
-    "EDVDV": "ecc_uncorrected",
-    "ESVDV": "ecc_corrected",
-    "EDADV": "ecc_ever",
+_GPUSTAT = limits.compile(
+    r"\[(?P<index>\d{1,9}+)\] (?P<name>[^|]+?) ?\| ?(?P<temperature>\d++).C, ?"
+    r"(?P<busy>\d++|\?++) %(?:, ?(?P<power>\d++)(?: / (?P<power_limit>\d++))? W)? ?"
+    r"\| ?(?P<memory_used>\d++) / (?P<memory_total>\d++) MB(?: ?\|(?P<users>.*))?$"
+)
+_GPUSTAT_FIELDS = ("name", *table.STATE_FIELDS)
+_GPUSTAT_USER = limits.compile(
+    r"(?<![^\s/()])(?P<name>[^\s/()]*+)/(?P<pid>\d++)\((?P<memory>\d++|\?++)M\)"
+)
+_ROCM_VALUE = limits.compile(r"GPU\[(?P<index>\d{1,9}+)\] ?: (?P<what>[^:]++): (?P<value>.+)$")
+_ROCM_FIELDS = {
+    "GPU use (%)": "busy",
+    "PCI Bus": "bus",
+    "Card series": "name",
+    "Card Series": "name",
+    "Average Graphics Package Power (W)": "power",
+    "Current Socket Graphics Package Power (W)": "power",
 }
+_WATTS = limits.compile(r"[\d.]++W")
 
 
-_OTHERS = frozenset({"#", "id", "gpu-i", "gpu-ci", "switch", "link", "cpu"})
-"""How rows of dcgmi dmon begin that are no GPU's."""
-
-
-def is_dmon(text: str) -> bool:
-    """Tell whether a line is a header of nvidia-smi dmon or pmon."""
-    words = text.lstrip("# ").split()
-    return text.startswith("#") and "gpu" in words and bool({"pid", "sm", "pwr"} & set(words))
-
-
-def is_dcgm(text: str) -> bool:
-    """Tell whether a line is a header of dcgmi dmon."""
-    return text.startswith("#") and text.lstrip("# ").startswith("Entity") and len(text) > 8
-
-
-def parse_dmon(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
+def parse(lines: Lines) -> list[Draft] | None:
     """Read the rows below a header of dmon or pmon, up to what is neither row nor header."""
-    found: list[Gpu] = []
+    if not _is_header(lines.next.text):
+        return None
+    gpus: list[Draft] = []
+    sample: dict[int, Draft] = {}  # of pmon: the GPUs of one moment
     names: list[str] = []
-    shown: dict[int, tuple[Line, Draft]] = {}  # of pmon: the GPUs of one sample
-    position = start
-    while position < len(piece.lines):
-        line = piece.lines[position]
+    for line in lines:
         text = line.text.strip()
-        if is_dmon(text):
+        if _is_header(text):
             names = text.lstrip("# ").split()
-        elif text and not text.startswith("#"):
-            cells = text.split(None, len(names) - 1)
-            told = dict(zip(names, cells, strict=False))
-            index = told.get("gpu", "")
-            if not index.isdecimal() or len(cells) < min(len(names), 3):
-                break
-            if "pid" in names:
-                if shown and int(index) < max(shown):
-                    found += _pmon(piece, shown, counter)
-                _process(shown, line, int(index), told)
-            else:
-                found.append(_sample(piece, line, int(index), told, counter))
-        position += 1
-    return position, [*found, *_pmon(piece, shown, counter)]
-
-
-def _sample(piece: Piece, line: Line, index: int, told: dict[str, str], counter: Counter) -> Gpu:
-    draft = Draft(index=index)
-    for name, cell in told.items():
-        if name in _DMON:
-            draft.put(_DMON[name], cell, name=name)
-    gpu = draft.finish(
-        Who(host=piece.host), piece.source(line), "nvidia-smi dmon", line.text.strip()
-    )
-    look = counter.next((piece.host, "dmon", index))
-    return replace(gpu, look=look, taken_at=_taken_at(piece, told))
-
-
-def _taken_at(piece: Piece, told: dict[str, str]) -> float | None:
-    """Read the columns of -o DT: 20260701 13:06:53."""
-    date, clock = told.get("Date", ""), told.get("Time", "")
-    if piece.taken_at is not None or len(date) != 8:
-        return piece.taken_at
-    return values.moment(f"{date[:4]}-{date[4:6]}-{date[6:]} {clock}")
-
-
-def _process(
-    shown: dict[int, tuple[Line, Draft]], line: Line, index: int, told: dict[str, str]
-) -> None:
-    _, draft = shown.setdefault(index, (line, Draft(index=index)))
-    draft.processes = draft.processes or []
-    pid = values.number(told.get("pid"))
-    if pid is None:
-        return
-    busy = values.number(told.get("sm"))
-    if busy is not None:
-        draft.fields["busy"] = max(busy, draft.fields.get("busy") or 0)
-    name = told.get("command") or told.get("name") or ""
-    draft.processes.append(
-        GpuProcess(
-            pid=int(pid),
-            name=name.strip(),
-            memory=values.mebibytes(told.get("fb")),
-            graphics=told.get("type") == "G",
-        )
-    )
-
-
-def _pmon(piece: Piece, shown: dict[int, tuple[Line, Draft]], counter: Counter) -> list[Gpu]:
-    """Give what one sample of pmon tells, and begin the next."""
-    found = [
-        replace(
-            draft.finish(
-                Who(host=piece.host), piece.source(line), "nvidia-smi pmon", line.text.strip()
-            ),
-            look=counter.next((piece.host, "pmon", index)),
-            taken_at=piece.taken_at,
-        )
-        for index, (line, draft) in shown.items()
-    ]
-    shown.clear()
-    return found
-
-
-def parse_dcgm(piece: Piece, start: int, counter: Counter) -> tuple[int, list[Gpu]]:
-    """Read the rows of dcgmi dmon: "GPU 0   100   118.3"; other entities are left out."""
-    found: list[Gpu] = []
-    names: list[str] = []
-    position = start
-    while position < len(piece.lines):
-        line = piece.lines[position]
-        words = line.text.split()
-        if is_dcgm(line.text.strip()):
-            names = line.text.replace("#", " ").split()[1:]
-        elif words[:1] == ["GPU"] and len(words) > 2 and words[1].isdecimal():
-            draft = Draft(index=int(words[1]))
-            for name, cell in zip(names, words[2:], strict=False):
-                if name in _DCGM:
-                    draft.put(_DCGM[name], cell, name=name)
-            gpu = draft.finish(
-                Who(host=piece.host), piece.source(line), "dcgmi dmon", line.text.strip()
-            )
-            look = counter.next((piece.host, "dcgmi dmon", gpu.index))
-            found.append(replace(gpu, look=look, taken_at=piece.taken_at))
-        elif words and words[0].lower() not in {
-            "#",
-            "id",
-            "gpu-i",
-            "gpu-ci",
-            "switch",
-            "link",
-            "cpu",
-        }:
+        if not text or text.startswith("#"):
+            continue
+        row = dict(zip(names, text.split(None, len(names) - 1), strict=False))
+        index = values.integer(row.get("gpu"))
+        if index is None or len(row) < min(len(names), 3):
             break
-        position += 1
-    return max(position, start + 1), found
+        if "pid" not in names:
+            gpus.append(_dmon(line, index, row))
+            continue
+        if sample and index < max(sample):
+            sample = {}
+        if index not in sample:
+            sample[index] = Draft("nvidia-smi pmon", line.number, text, index=index)
+            gpus.append(sample[index])
+        _add_process(sample[index], row)
+    return gpus
+
+
+def _is_header(text: str) -> bool:
+    words = text.lstrip("# ").split()
+    return text.startswith("#") and "gpu" in words and not {"pid", "sm", "pwr"}.isdisjoint(words)
+
+
+def _dmon(line: Line, index: int, row: dict[str, str]) -> Draft:
+    gpu = Draft("nvidia-smi dmon", line.number, line.text.strip(), index=index)
+    for name, cell in row.items():
+        if name in _DMON:
+            gpu.put(_DMON[name], cell, name=name)
+    date = row.get("Date", "")  # of -o DT: 20260701 13:06:53
+    if len(date) == 8:
+        gpu.taken_at = values.moment(f"{date[:4]}-{date[4:6]}-{date[6:]} {row.get('Time', '')}")
+    return gpu
+
+
+def _add_process(gpu: Draft, row: dict[str, str]) -> None:
+    name = row.get("command") or row.get("name") or ""
+    gpu.add_process(row.get("pid"), name, row.get("fb"), kind=row.get("type"))
+    busy = values.number(row.get("sm"))
+    if busy is not None and values.integer(row.get("pid")) is not None:
+        gpu.fields["busy"] = max(busy, gpu.fields.get("busy") or 0)
+
+
+def parse_gpustat(lines: Lines) -> list[Draft] | None:
+    """Read gpustat: "[0] Tesla P100 | 48'C, 55 % | 15757 / 16280 MB | user:python/123(10M)"."""
+    if not _GPUSTAT.match(lines.next.words):
+        return None
+    gpus: list[Draft] = []
+    taken_at = lines.time_above()
+    for line in lines:
+        row = _GPUSTAT.match(line.words)
+        if row is None:
+            break
+        gpu = Draft("gpustat", line.number, line.text.strip(), index=int(row["index"]))
+        gpu.taken_at = taken_at
+        for field in _GPUSTAT_FIELDS:
+            gpu.put(field, row[field])
+        for user in _GPUSTAT_USER.finditer(row["users"] or ""):
+            gpu.add_process(user["pid"], user["name"].rpartition(":")[2], user["memory"])
+        gpus.append(gpu)
+    return gpus
+
+
+def parse_rocm(lines: Lines) -> list[Draft] | None:
+    """Read the table of rocm-smi."""
+    words = lines.next.text.split()
+    if words[0] not in {"GPU", "Device"} or words[-1] != "GPU%":
+        return None
+    lines.take()
+    gpus: list[Draft] = []
+    for line in lines:
+        words = line.text.split()
+        index = values.integer(words[0]) if words else None
+        if index is not None and words[-1].endswith("%"):
+            gpu = Draft("rocm-smi", line.number, line.words, index=index)
+            gpu.put("busy", words[-1])
+            gpu.put("power", next(filter(_WATTS.fullmatch, words), None))
+            gpus.append(gpu)
+        elif gpus and words:
+            break
+    return gpus
+
+
+def parse_rocm_values(lines: Lines) -> list[Draft] | None:
+    """Read the list of values that rocm-smi --showuse and others print."""
+    gpus: dict[int, Draft] = {}
+    if not lines.next.words.startswith("GPU["):
+        return None
+    for line in lines:
+        row = _ROCM_VALUE.match(line.words)
+        if row is not None:
+            index, what = int(row["index"]), row["what"].strip()
+            gpu = gpus.setdefault(
+                index, Draft("rocm-smi --show", line.number, line.text.strip(), index=index)
+            )
+            if what == "Unique ID":
+                gpu.fields["uuid"] = f"ROCm {row['value']}"
+            elif what in _ROCM_FIELDS:
+                gpu.put(_ROCM_FIELDS[what], row["value"])
+        elif line.words and not line.words.startswith(("=", "GPU[")):
+            break
+    return [gpu for gpu in gpus.values() if not gpu.fields.keys().isdisjoint({"busy", "bus"})]

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Fact, Gap, Gpu, GpuProcess, GpuSlice, NvLink, Record, Who
+from whyhang.analyzer.facts import (
+    Fact,
+    Gap,
+    Gpu,
+    GpuProcess,
+    GpuSlice,
+    NvLink,
+    Record,
+    Who,
+    replace,
+)
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 
 START = b'{"nvml":'
 TOOL = "nvml"
-
-
-class NvmlProcess(Record):
-    """A process on a GPU; memory in bytes."""
-
-    pid: int
-    memory: int | None = None
-    slice: str | None = None
-
-
-class NvmlLink(Record):
-    """One NVLink with the sum of its error counters."""
-
-    number: int
-    active: bool | None = None
-    errors: int | None = None
+MAX_BYTES = 64 << 20
 
 
 class NvmlSlice(Record):
@@ -42,7 +38,8 @@ class NvmlSlice(Record):
 class NvmlGpu(Record):
     """The values of one GPU: bytes, milliwatts, MHz, per cent, as NVML has them.
 
-    ``failed`` says for a name what NVML answered in the place of a value, where that is trouble.
+    The memory of its processes is in bytes, too. ``failed`` says for a name what NVML answered
+    in the place of a value, where that is trouble.
     """
 
     index: int
@@ -72,9 +69,9 @@ class NvmlGpu(Record):
     reasons: int | None = None
     fabric: int | None = None
     fabric_status: int | None = None
-    links: tuple[NvmlLink, ...] | None = None
+    links: tuple[NvLink, ...] | None = None
     slices: tuple[NvmlSlice, ...] = ()
-    processes: tuple[NvmlProcess, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
     failed: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
 
 
@@ -89,11 +86,46 @@ class NvmlLog(Record):
 
 _MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 _RECOVERY = {1: "GPU Reset", 2: "Node Reboot", 3: "Drain P2P", 4: "Drain and Reset"}
-_FABRIC = {0: None, 1: "Not Started", 2: "In Progress", 3: "Completed"}
-_PLAIN = (
-    *("index", "uuid", "name", "busy", "memory_busy", "sm_clock", "sm_clock_max", "memory_clock"),
-    *("temperature", "ecc_uncorrected", "ecc_corrected", "ecc_ever"),
-)
+_FABRIC = {1: "Not Started", 2: "In Progress", 3: "Completed"}
+
+
+def _mib(size: float) -> float:
+    return size / 2**20
+
+
+def _watts(power: int) -> float:
+    return power / 1000
+
+
+# How those values are read that are not taken as they are.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "bus": values.bus_id,
+    "memory_used": _mib,
+    "memory_total": _mib,
+    "power": _watts,
+    "power_limit": _watts,
+    "pstate": lambda state: f"P{state}" if state <= 15 else None,
+    "compute_mode": _MODES.get,
+    "mig": bool,
+    "remap_pending": bool,
+    "remap_failed": bool,
+    "retire_pending": bool,
+    "recovery": _RECOVERY.get,
+    "reasons": values.reasons_of,
+    "fabric": _FABRIC.get,
+    "slices": lambda slices: tuple(
+        GpuSlice(
+            device=one.device,
+            instance=one.instance,
+            uuid=one.uuid,
+            memory_used=None if one.memory is None else _mib(one.memory),
+        )
+        for one in slices
+    ),
+    "processes": lambda processes: tuple(
+        one if one.memory is None else replace(one, memory=_mib(one.memory)) for one in processes
+    ),
+}
 
 
 class NvmlReader:
@@ -112,7 +144,7 @@ class NvmlReader:
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a fact for each GPU."""
         with document.open() as stream:
-            data = stream.read(64 << 20)
+            data = stream.read(MAX_BYTES)
         try:
             log = msgspec.json.decode(data, type=NvmlLog)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -129,10 +161,14 @@ class NvmlReader:
 
 
 def _fact(document: Document, log: NvmlLog, gpu: NvmlGpu) -> Gpu:
-    plain = {name: getattr(gpu, name) for name in _PLAIN}
-    status = "" if gpu.fabric_status in {None, 0} else f", status {gpu.fabric_status}"
-    fabric = _FABRIC.get(gpu.fabric) if gpu.fabric is not None else None
-    lost = any(values.is_lost(words) for words in gpu.failed.values())
+    fields = {
+        name: _READ[name](value) if name in _READ else value
+        for name, value in msgspec.structs.asdict(gpu).items()  # type: ignore[arg-type]
+        if value is not None
+    }
+    failed, status = fields.pop("failed"), fields.pop("fabric_status", 0)
+    if status and fields.get("fabric"):
+        fields["fabric"] += f", status {status}"
     return Gpu(
         who=Who(host=document.who.host),
         source=document.source(),
@@ -141,41 +177,10 @@ def _fact(document: Document, log: NvmlLog, gpu: NvmlGpu) -> Gpu:
         taken_at=document.taken_at,
         driver=log.driver,
         cuda=log.cuda,
-        bus=values.bus_id(gpu.bus),
-        memory_used=_mib(gpu.memory_used),
-        memory_total=_mib(gpu.memory_total),
-        power=_watts(gpu.power),
-        power_limit=_watts(gpu.power_limit),
-        pstate=None if gpu.pstate is None or gpu.pstate > 15 else f"P{gpu.pstate}",
-        compute_mode=_MODES.get(gpu.compute_mode) if gpu.compute_mode is not None else None,
-        mig=None if gpu.mig is None else bool(gpu.mig),
-        slices=tuple(
-            GpuSlice(
-                device=part.device,
-                instance=part.instance,
-                uuid=part.uuid,
-                memory_used=_mib(part.memory),
-            )
-            for part in gpu.slices
-        ),
-        remap_pending=_flag(gpu.remap_pending),
-        remap_failed=_flag(gpu.remap_failed),
-        retire_pending=_flag(gpu.retire_pending),
-        recovery=_RECOVERY.get(gpu.recovery) if gpu.recovery else None,
-        reasons=values.reasons_of(gpu.reasons),
-        fabric=None if fabric is None else f"{fabric}{status}",
-        links=None
-        if gpu.links is None
-        else tuple(NvLink(number=k.number, active=k.active, errors=k.errors) for k in gpu.links),
-        processes=None
-        if gpu.processes is None
-        else tuple(
-            GpuProcess(pid=p.pid, memory=_mib(p.memory), slice=p.slice) for p in gpu.processes
-        ),
-        trouble="; ".join(f"{name}: {words}" for name, words in gpu.failed.items())[:300] or None,
-        lost=lost,
+        trouble="; ".join(f"{name}: {words}" for name, words in failed.items())[:300] or None,
+        lost=any(values.is_lost(words) for words in failed.values()),
         quote=_quote(gpu),
-        **plain,
+        **fields,
     )
 
 
@@ -185,20 +190,8 @@ def _quote(gpu: NvmlGpu) -> str:
     if gpu.busy is not None:
         parts.append(f"utilization {gpu.busy} %")
     if gpu.power is not None:
-        parts.append(f"power {gpu.power / 1000:.0f} W")
+        parts.append(f"power {_watts(gpu.power):.0f} W")
     if gpu.processes is not None:
         parts.append(f"pids {', '.join(str(p.pid) for p in gpu.processes[:8]) or 'none'}")
     parts += [f"{name}: {words}" for name, words in gpu.failed.items()]
     return ", ".join(parts)
-
-
-def _mib(size: int | None) -> float | None:
-    return None if size is None else size / 2**20
-
-
-def _watts(power: int | None) -> float | None:
-    return None if power is None else power / 1000
-
-
-def _flag(value: int | None) -> bool | None:
-    return None if value is None else bool(value)

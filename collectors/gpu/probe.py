@@ -8,10 +8,10 @@ itself: what a board or an older driver does not have is left out.
 
 from __future__ import annotations
 
-import functools
+import ctypes
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 NO_NVML = 3
@@ -34,219 +34,186 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, nvidia-smi is asked next
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return NO_NVML
+    cuda = _answer(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+    count = _answer(pynvml.nvmlDeviceGetCount) or 0
     log = {
         "nvml": 1,
-        "driver": _word(pynvml.nvmlSystemGetDriverVersion),
-        "cuda": _cuda(pynvml),
-        "gpus": [_gpu(pynvml, index) for index in range(_count(pynvml))],
+        "driver": _answer(pynvml.nvmlSystemGetDriverVersion),
+        "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
+        "gpus": [_gpu(pynvml, index) for index in range(count)],
     }
     sys.stdout.write(json.dumps(log, separators=(",", ":")) + "\n")
     sys.stdout.flush()
     return 0
 
 
-def _count(nvml: Any) -> int:
+def _answer(ask: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what NVML answers, None if it does not."""
     try:
-        return int(nvml.nvmlDeviceGetCount())
-    except Exception:  # noqa: BLE001
-        return 0
-
-
-def _word(ask: Callable[[], object]) -> str | None:
-    try:
-        said = ask()
-    except Exception:  # noqa: BLE001
+        return _text(ask(*arguments))
+    except Exception:  # noqa: BLE001 - a function that this version does not have, too
         return None
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
 
 
-def _cuda(nvml: Any) -> str | None:
-    try:
-        version = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
-    except Exception:  # noqa: BLE001
-        return None
-    return f"{version // 1000}.{version % 1000 // 10}"
+def _text(answer: Any) -> Any:
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
 
 
 def _gpu(nvml: Any, index: int) -> dict[str, Any]:
-    """Ask for everything of one GPU."""
-    asked = _Asked(nvml)
+    """Ask for everything of one GPU.
+
+    ``failed`` keeps what NVML answers in the place of a value, where that is trouble.
+    """
     try:
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        gpu = nvml.nvmlDeviceGetHandleByIndex(index)
     except Exception as error:  # noqa: BLE001 - a lost GPU has no handle
         words = _ERRORS.get(getattr(error, "value", 999), str(error))
         return {"index": index, "failed": {"handle": words}}
-    found: dict[str, Any] = {"index": index}
-    for name, ask in _questions(nvml, handle).items():
-        value = asked.ask(name, ask)
-        if value is not None:
-            found[name] = value
-    for names, pair in (
-        (("busy", "memory_busy"), asked.ask("utilization", _utilization(nvml, handle))),
-        (("memory_used", "memory_total"), asked.ask("memory", _memory(nvml, handle))),
-        (("remap_pending", "remap_failed"), asked.ask("remapped rows", _remapped(nvml, handle))),
-        (("fabric", "fabric_status"), asked.ask("fabric", _fabric(nvml, handle))),
-    ):
-        if pair is not None:
-            found.update(zip(names, pair, strict=True))
-    found["processes"] = asked.ask("processes", lambda: _processes(nvml, handle))
-    found["links"] = asked.ask("links", lambda: _links(nvml, handle))
-    if found.get("mig"):
-        found["slices"] = asked.ask("MIG devices", lambda: _slices(nvml, handle)) or []
-        found["processes"] = [*(found["processes"] or []), *_on_slices(nvml, handle)]
-    if asked.failed:
-        found["failed"] = asked.failed
-    return {name: value for name, value in found.items() if value is not None}
-
-
-class _Asked:
-    """Asks, and keeps what NVML answers in the place of a value where that is trouble."""
-
-    def __init__(self, nvml: Any) -> None:
-        self._error = nvml.NVMLError
-        self.failed: dict[str, str] = {}
-
-    def ask(self, name: str, ask: Callable[[], Any]) -> Any:
+    values: dict[str, Any] = {"index": index}
+    failed: dict[str, str] = {}
+    for name, question in _QUESTIONS.items():
+        if name == "MIG devices" and not values.get("mig"):
+            continue
         try:
-            said = ask()
-        except self._error as error:
+            answer = question(nvml, gpu)
+        except nvml.NVMLError as error:
             code = getattr(error, "value", 999)
             if code not in _PLAIN_ABSENCE:
-                self.failed[name] = _ERRORS.get(code, str(error))
-            return None
-        except Exception:  # noqa: BLE001 - a function that this version does not have
-            return None
-        return said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+                failed[name] = _ERRORS.get(code, str(error))
+        except Exception:  # noqa: BLE001, S112 - a function that this version does not have
+            continue
+        else:
+            values |= answer if isinstance(answer, dict) else {name: _text(answer)}
+    if values.get("mig"):
+        values["slices"] = values.get("slices", [])
+        values["processes"] = [*values.get("processes", []), *_on_slices(nvml, gpu)]
+    if failed:
+        values["failed"] = failed
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _questions(nvml: Any, handle: Any) -> dict[str, Callable[[], Any]]:
-    """List what is asked for with one call that gives one value."""
-    return {
-        "uuid": lambda: nvml.nvmlDeviceGetUUID(handle),
-        "bus": lambda: nvml.nvmlDeviceGetPciInfo(handle).busId,
-        "name": lambda: nvml.nvmlDeviceGetName(handle),
-        "power": lambda: nvml.nvmlDeviceGetPowerUsage(handle),
-        "power_limit": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle),
-        "sm_clock": lambda: nvml.nvmlDeviceGetClockInfo(handle, 1),
-        "sm_clock_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, 1),
-        "memory_clock": lambda: nvml.nvmlDeviceGetClockInfo(handle, 2),
-        "temperature": lambda: nvml.nvmlDeviceGetTemperature(handle, 0),
-        "pstate": lambda: nvml.nvmlDeviceGetPerformanceState(handle),
-        "compute_mode": lambda: nvml.nvmlDeviceGetComputeMode(handle),
-        "mig": lambda: nvml.nvmlDeviceGetMigMode(handle)[0],
-        "ecc_uncorrected": lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0),
-        "ecc_corrected": lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 0, 0),
-        "ecc_ever": lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 1, 1),
-        "retire_pending": lambda: nvml.nvmlDeviceGetRetiredPagesPendingStatus(handle),
-        "reasons": lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-        "recovery": lambda: _field(nvml, handle, _RECOVERY_FIELD),
-    }
+def _utilization(nvml: Any, gpu: Any) -> dict[str, int]:
+    rates = nvml.nvmlDeviceGetUtilizationRates(gpu)
+    return {"busy": rates.gpu, "memory_busy": rates.memory}
 
 
-def _utilization(nvml: Any, handle: Any) -> Callable[[], Any]:
-    def ask() -> tuple[int, int]:
-        rates = nvml.nvmlDeviceGetUtilizationRates(handle)
-        return rates.gpu, rates.memory
-
-    return ask
+def _memory(nvml: Any, gpu: Any) -> dict[str, int]:
+    info = nvml.nvmlDeviceGetMemoryInfo(gpu)
+    return {"memory_used": info.used, "memory_total": info.total}
 
 
-def _memory(nvml: Any, handle: Any) -> Callable[[], Any]:
-    def ask() -> tuple[int, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return info.used, info.total
-
-    return ask
+def _remapped(nvml: Any, gpu: Any) -> dict[str, int]:
+    _, _, pending, failed = nvml.nvmlDeviceGetRemappedRows(gpu)
+    return {"remap_pending": int(pending), "remap_failed": int(failed)}
 
 
-def _remapped(nvml: Any, handle: Any) -> Callable[[], Any]:
-    def ask() -> tuple[int, int]:
-        _, _, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
-        return int(pending), int(failed)
-
-    return ask
-
-
-def _fabric(nvml: Any, handle: Any) -> Callable[[], Any]:
-    def ask() -> tuple[int, int]:
-        import ctypes  # noqa: PLC0415 - pynvml has it loaded, the parent need not
-
-        info = nvml.c_nvmlGpuFabricInfo_t()
-        nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
-        return int(info.state), int(info.status) if info.state == _FABRIC_DONE else 0
-
-    return ask
-
-
-def _field(nvml: Any, handle: Any, number: int) -> int | None:
-    (value,) = nvml.nvmlDeviceGetFieldValues(handle, [number])
+def _recovery(nvml: Any, gpu: Any) -> int | None:
+    (value,) = nvml.nvmlDeviceGetFieldValues(gpu, [_RECOVERY_FIELD])
     return int(value.value.uiVal) if value.nvmlReturn == 0 else None
 
 
-def _processes(nvml: Any, handle: Any, part: str | None = None) -> list[dict[str, Any]]:
-    told = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+def _fabric(nvml: Any, gpu: Any) -> dict[str, int]:
+    info = nvml.c_nvmlGpuFabricInfo_t()
+    nvml.nvmlDeviceGetGpuFabricInfo(gpu, ctypes.byref(info))
+    status = int(info.status) if info.state == _FABRIC_DONE else 0
+    return {"fabric": int(info.state), "fabric_status": status}
+
+
+def _processes(nvml: Any, gpu: Any, instance: str | None = None) -> list[dict[str, Any]]:
     return [
-        {"pid": one.pid, "memory": one.usedGpuMemory, **({"slice": part} if part else {})}
-        for one in told
+        {"pid": one.pid, "memory": one.usedGpuMemory, **({"slice": instance} if instance else {})}
+        for one in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
     ]
 
 
-def _links(nvml: Any, handle: Any) -> list[dict[str, Any]] | None:
+def _links(nvml: Any, gpu: Any) -> list[dict[str, Any]] | None:
     """Ask for the state of each link; the first that is not there ends the list."""
-    found: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
     for number in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
         try:
-            active = bool(nvml.nvmlDeviceGetNvLinkState(handle, number))
+            active = bool(nvml.nvmlDeviceGetNvLinkState(gpu, number))
         except nvml.NVMLError:
             break
-        counts = _counts(nvml, handle, number) if active else None
-        link = {"number": number, "active": active, "errors": counts}
-        found.append({name: value for name, value in link.items() if value is not None})
-    return found or None
+        links.append({"number": number, "active": active})
+        errors = _link_errors(nvml, gpu, number) if active else None
+        if errors is not None:
+            links[-1]["errors"] = errors
+    return links or None
 
 
-def _counts(nvml: Any, handle: Any, link: int) -> int | None:
+def _link_errors(nvml: Any, gpu: Any, link: int) -> int | None:
     """Add up the counters of errors of a link; NVLink 5 counts elsewhere."""
     try:
         return sum(
-            int(nvml.nvmlDeviceGetNvLinkErrorCounter(handle, link, counter))
+            int(nvml.nvmlDeviceGetNvLinkErrorCounter(gpu, link, counter))
             for counter in range(_NVLINK_COUNTERS)
         )
     except nvml.NVMLError:
         return None
 
 
-def _mig_handles(nvml: Any, handle: Any) -> list[tuple[int, Any]]:
-    asked, get = _Asked(nvml), nvml.nvmlDeviceGetMigDeviceHandleByIndex
-    most = int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
-    handles = ((n, asked.ask("", functools.partial(get, handle, n))) for n in range(most))
-    return [(number, part) for number, part in handles if part is not None]
+def _mig_devices(nvml: Any, gpu: Any) -> Iterator[tuple[int, Any]]:
+    for number in range(int(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))):
+        device = _answer(nvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, number)
+        if device is not None:
+            yield number, device
 
 
-def _instance(nvml: Any, part: Any) -> str:
-    return f"{nvml.nvmlDeviceGetGpuInstanceId(part)}/{nvml.nvmlDeviceGetComputeInstanceId(part)}"
+def _instance(nvml: Any, device: Any) -> str:
+    return (
+        f"{nvml.nvmlDeviceGetGpuInstanceId(device)}/{nvml.nvmlDeviceGetComputeInstanceId(device)}"
+    )
 
 
-def _slices(nvml: Any, handle: Any) -> list[dict[str, Any]]:
-    return [
+def _slices(nvml: Any, gpu: Any) -> dict[str, Any]:
+    slices = [
         {
             "device": number,
-            "uuid": _word(lambda part=part: nvml.nvmlDeviceGetUUID(part)),  # type: ignore[misc]
-            "instance": _word(lambda part=part: _instance(nvml, part)),  # type: ignore[misc]
-            "memory": nvml.nvmlDeviceGetMemoryInfo(part).used,
+            "uuid": _answer(nvml.nvmlDeviceGetUUID, device),
+            "instance": _answer(_instance, nvml, device),
+            "memory": nvml.nvmlDeviceGetMemoryInfo(device).used,
         }
-        for number, part in _mig_handles(nvml, handle)
+        for number, device in _mig_devices(nvml, gpu)
     ]
+    return {"slices": slices}
 
 
-def _on_slices(nvml: Any, handle: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _on_slices(nvml: Any, gpu: Any) -> Iterator[dict[str, Any]]:
     try:
-        for _, part in _mig_handles(nvml, handle):
-            found += _processes(nvml, part, _instance(nvml, part))
+        for _, device in _mig_devices(nvml, gpu):
+            yield from _processes(nvml, device, _instance(nvml, device))
     except nvml.NVMLError:
-        return found
-    return found
+        return
+
+
+# What is asked, in this order; an answer that is a dict holds several values.
+_QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "uuid": lambda nvml, gpu: nvml.nvmlDeviceGetUUID(gpu),
+    "bus": lambda nvml, gpu: nvml.nvmlDeviceGetPciInfo(gpu).busId,
+    "name": lambda nvml, gpu: nvml.nvmlDeviceGetName(gpu),
+    "power": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu),
+    "power_limit": lambda nvml, gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
+    "sm_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 1),
+    "sm_clock_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, 1),
+    "memory_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 2),
+    "temperature": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, 0),
+    "pstate": lambda nvml, gpu: nvml.nvmlDeviceGetPerformanceState(gpu),
+    "compute_mode": lambda nvml, gpu: nvml.nvmlDeviceGetComputeMode(gpu),
+    "mig": lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0],
+    "ecc_uncorrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 0),
+    "ecc_corrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 0, 0),
+    "ecc_ever": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 1),
+    "retire_pending": lambda nvml, gpu: nvml.nvmlDeviceGetRetiredPagesPendingStatus(gpu),
+    "reasons": lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
+    "recovery": _recovery,
+    "utilization": _utilization,
+    "memory": _memory,
+    "remapped rows": _remapped,
+    "fabric": _fabric,
+    "processes": _processes,
+    "links": _links,
+    "MIG devices": _slices,
+}
 
 
 if __name__ == "__main__":

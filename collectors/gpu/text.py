@@ -1,21 +1,23 @@
 """Text in which GPU tools have printed something: their output alone, or among other lines.
 
-One pass over the lines; where one of the known beginnings stands, its reader takes over and
-gives the line behind what it read. A file may hold the output of several tools, several
-samples and several hosts.
+One pass over the lines of each host; where one of the known beginnings stands, its parser reads
+on to the end of that print. A file may hold the output of several tools, several samples and
+several hosts.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import TypeAlias
 
-from whyhang.analyzer.facts import Fact, Gpu
+from whyhang.analyzer.facts import Fact, Gpu, Who
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.gpu import links, monitor, others, query_csv, query_text, table
-from whyhang.collectors.gpu.lines import Counter, Piece, pieces
+from whyhang.collectors.gpu import dcgmi, links, monitor, query, table
+from whyhang.collectors.gpu.fields import Draft
+from whyhang.collectors.gpu.lines import Line, Lines, by_host
 
 MAX_BYTES = 32 << 20
 _MARKS = Marks(
@@ -25,20 +27,34 @@ _MARKS = Marks(
     *(b"NVLINK Error Counts", b" Link 0: ", b"'C, ", b"\xb0C, ", b"nvidia-bug-report"),
     *(b"utilization.gpu", b"gpu_uuid", b"memory.used", b"\nGPU-"),
 )
-"""One of these is in every text that is read here."""
+"""One of these is in every text that is read here, but for some tables that are CSV alone."""
 
 MAX_OWNED = 128 << 10
 # What stands around matrices and tables: a date, NICs, the legend.
-_BESIDE = re.compile(
-    r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}$|NIC\d+\s|Legend:|NIC Legend:"
-    r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s+=|NvSwitches:|GPUs:|Key:"
+_BESIDE = limits.compile(
+    r"[|+=-]|[A-Z][a-z]{2} [A-Z][a-z]{2} ++\d++ [\d:]{8} \d{4}$|NIC\d++\s|Legend:|NIC Legend:"
+    r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s++=|NvSwitches:|GPUs:|Key:"
 )
 
-_Parser: TypeAlias = Callable[[Piece, int, Counter], tuple[int, list[Gpu]]]
+_Parser: TypeAlias = Callable[[Lines], "list[Draft] | None"]
+"""Reads the print that begins with the next line; None, and nothing is read, if none does."""
+
+_BY_START: dict[str, tuple[_Parser, ...]] = {
+    "|": (table.parse, dcgmi.parse_errors, dcgmi.parse_diag),
+    "=": (query.parse_log,),
+    "#": (monitor.parse, dcgmi.parse_dmon),
+    "[": (monitor.parse_gpustat,),
+    "G": (
+        *(links.parse, links.parse_topology, query.parse_log),
+        *(monitor.parse_rocm, monitor.parse_rocm_values),
+    ),
+    "D": (monitor.parse_rocm,),
+    "g": (dcgmi.parse_links,),
+}
 
 
 class TextReader:
-    """Reads what nvidia-smi, dcgmi and rocm-smi print for people."""
+    """Reads what nvidia-smi, dcgmi, gpustat and rocm-smi print as text and CSV."""
 
     name = "output of GPU tools"
 
@@ -47,93 +63,78 @@ class TextReader:
         head = document.head
         if b"<nvidia_smi_log" in head[:4096]:
             return False
-        return bool(_MARKS.within(head)) or head.startswith((b"GPU-", b"MIG-"))
+        return bool(_MARKS.within(head)) or head.startswith((b"GPU-", b"MIG-")) or _is_csv(head)
 
     def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at a short file that these tools alone wrote."""
+        """Say that no other reader need look at CSV, or a short file that these tools wrote."""
+        if _is_csv(document.head):
+            return True
         if document.size > MAX_OWNED or document.size > len(document.head):
             return False
-        text = document.head.decode("utf-8", "replace")
-        return all(_all_read(piece) for piece in pieces(document, text))
+        text, _ = limits.bounded(document, document.head.decode("utf-8", "replace"))
+        if table.UNREACHABLE in text:  # failures are for other readers, too
+            return False
+        return all(_is_print_alone(lines) for lines in by_host(document, text))
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a fact for each GPU and sample."""
         with document.open() as stream:
             text = stream.read(MAX_BYTES).decode("utf-8", "replace")
-        counter = Counter(document)
-        for piece in pieces(document, text):
-            yield from _facts(piece, counter)
+        text, gaps = limits.bounded(document, text)
+        yield from gaps
+        samples: Counter[Hashable] = Counter()
+        for lines in by_host(document, text):
+            for gpus in _prints(lines):
+                for gpu in gpus if isinstance(gpus, list) else ():
+                    yield _fact(document, lines.host, gpu, samples)
 
 
-def _all_read(piece: Piece) -> bool:
-    """Tell whether every line is of a tool's output; failures are for other readers, too."""
-    counter = Counter(piece.document)
-    position, found = 0, 0
-    while position < len(piece.lines):
-        text = piece.lines[position].text.strip()
-        parser = _parser(piece, position) if text else None
-        if parser is not None:
-            behind, gpus = parser(piece, position, counter)
-            found += len(gpus)
-            position = max(behind, position + 1)
-            continue
-        if text and text[0] not in "|+-=" and not _BESIDE.match(text):
+def _is_csv(head: bytes) -> bool:
+    """Return whether the first line that is not empty is a header of ``--query-gpu``."""
+    first = head[:8192].lstrip(b"\xef\xbb\xbf\r\n \t").partition(b"\n")[0]
+    return query.columns(first.decode("utf-8", "replace").strip()) is not None
+
+
+def _is_print_alone(lines: Lines) -> bool:
+    """Return whether every line is of a tool's output."""
+    gpus = 0
+    for print_ in _prints(lines):
+        if isinstance(print_, list):
+            gpus += len(print_)
+        elif not _BESIDE.match(print_.text.strip()):
             return False
-        position += 1
-    return found > 0
+    return gpus > 0
 
 
-def _facts(piece: Piece, counter: Counter) -> Iterator[Gpu]:
-    position = 0
-    while position < len(piece.lines):
-        text = piece.lines[position].text
-        if "Unable to determine the device handle" in text:
-            yield from table.lost(piece, position, counter)
-            position += 1
+def _prints(lines: Lines) -> Iterator[list[Draft] | Line]:
+    """Yield the GPUs of each print, and each line between prints that is not empty."""
+    for line in lines:
+        if not line.text.strip():
             continue
-        parser = _parser(piece, position) if text else None
-        if parser is None:
-            position += 1
-            continue
-        behind, found = parser(piece, position, counter)
-        yield from found
-        position = max(behind, position + 1)
+        for parse in _parsers(line.text):
+            gpus = parse(lines)
+            if gpus is not None:
+                yield gpus
+                break
+        else:
+            yield line
 
 
-def _parser(piece: Piece, position: int) -> _Parser | None:  # noqa: C901 - one case per beginning
-    """Give the reader of what begins with this line."""
-    text = piece.lines[position].text
-    first = text[0]
-    if first == "|":
-        if "NVIDIA-SMI" in text and table.HEAD.search(text):
-            return table.parse
-        if links.is_counts(text):
-            return links.parse_counts
-        return others.parse_diag if others.is_diag(text) else None
-    if first == "[":
-        return others.parse_gpustat if others.is_gpustat(text.strip()) else None
-    if first == "#":
-        if monitor.is_dmon(text):
-            return monitor.parse_dmon
-        return monitor.parse_dcgm if monitor.is_dcgm(text) else None
-    if first == "=":
-        return query_text.parse if query_text.START in text else None
-    stripped = text.strip()
-    if stripped.startswith("GPU"):
-        if links.is_gpu(text, links.after(piece, position)):
-            return links.parse_links
-        if others.is_rocm(stripped):
-            return others.parse_rocm
-        if links.is_topology(text):
-            return links.parse_topology
-    elif stripped.startswith("Device") and others.is_rocm(stripped):
-        return others.parse_rocm
-    elif stripped.startswith("gpuId ") and links.is_dcgm(text):
-        return links.parse_dcgm
-    elif stripped.startswith("|") and "NVIDIA-SMI" in stripped and table.HEAD.search(stripped):
-        return table.parse
-    if query_csv.is_app(text):
-        return query_csv.parse_apps
-    if "," in text and query_csv.columns(stripped) is not None:
-        return query_csv.parse
-    return None
+def _parsers(text: str) -> Iterator[_Parser]:
+    """Yield the parsers of prints that may begin with this line."""
+    if table.UNREACHABLE in text:
+        yield table.parse_lost
+    yield from _BY_START.get(text.lstrip()[0], ())
+    if "," in text:
+        yield query.parse_csv
+
+
+def _fact(document: Document, host: str | None, gpu: Draft, samples: Counter[Hashable]) -> Gpu:
+    """Make the fact; the samples of each GPU by each tool are counted, or by the bundle."""
+    who = Who(host=gpu.host or host)
+    fields = gpu.fields
+    key = (who.host, gpu.tool, fields.get("uuid") or fields.get("bus") or fields.get("index"))
+    look = samples[key] if document.look is None else document.look
+    samples[key] += 1
+    taken_at = gpu.taken_at if document.taken_at is None else document.taken_at
+    return gpu.fact(who, document.source(gpu.line), look, taken_at)

@@ -1,12 +1,13 @@
-"""Single values as nvidia-smi writes them: numbers with units, bus ids, words for "not told"."""
+"""Single values as GPU tools write them: numbers with units, bus ids, words for "no value"."""
 
 from __future__ import annotations
 
 import re
 
+from whyhang.collectors import limits
 from whyhang.collectors.logs.clock import time_of
 
-# Said in the place of a value that this board, driver or user does not have; no trouble.
+# Printed in the place of a value that this board, driver or user does not have; no trouble.
 _ABSENT = frozenset(
     {"", "-", "--", "n/a", "[n/a]", "none", "not supported", "[not supported]", "not found"}
     | {"[not found]", "insufficient permissions", "[insufficient permissions]", "not available"}
@@ -14,50 +15,61 @@ _ABSENT = frozenset(
     | {"[requested functionality has been deprecated]", "[deprecated]", "function not found"}
     | {"[function not found]", "undefined", "[no permission]"}
 )
-# Said where the driver does not get an answer from the GPU.
-_TROUBLE = re.compile(
+# Printed where the driver does not get an answer from the GPU.
+_TROUBLE = limits.compile(
     r"ERR!|\bunknown error\b|\bis lost\b|requires? reset|reset required|fallen off"
     r"|unable to determine the device handle",
     re.IGNORECASE,
 )
-_LOST = re.compile(r"\bis lost\b|fallen off|unable to determine the device handle", re.IGNORECASE)
-_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z%\N{DEGREE SIGN}/]*)\s*$")
-_BUS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?$")
+_LOST = limits.compile(
+    r"\bis lost\b|fallen off|unable to determine the device handle", re.IGNORECASE
+)
+_NUMBER = limits.compile(r"(-?\d++(?:\.\d++)?)\s*+([A-Za-z%\N{DEGREE SIGN}/]*+)$")
+_BUS = limits.compile(
+    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?$"
+)
+MAX_DIGITS = 18
+"""Of a pid, an index, a counter; Python itself refuses to read thousands."""
+
 _MIB = {"": 1.0, "b": 1 / 2**20, "kib": 1 / 1024, "kb": 1 / 1024, "mib": 1.0, "mb": 1.0}
 _MIB |= {"gib": 1024.0, "gb": 1024.0, "tib": 1024.0**2}
 
 
-def told(text: str | None) -> str | None:
-    """Give the text, or None where it only says that there is no value."""
-    if text is None:
-        return None
-    text = text.strip()
+def present(text: str | None) -> str | None:
+    """Return the text, or None where it only says that there is no value."""
+    text = (text or "").strip()
     return None if text.lower() in _ABSENT else text
 
 
 def is_trouble(text: str) -> bool:
-    """Tell whether these words stand where the driver could not read the GPU."""
+    """Return whether these words stand where the driver could not read the GPU."""
     return _TROUBLE.search(text) is not None
 
 
 def is_lost(text: str) -> bool:
-    """Tell whether these words mean that the driver no longer reaches the GPU at all."""
+    """Return whether these words mean that the driver no longer reaches the GPU at all."""
     return _LOST.search(text) is not None
 
 
 def number(text: str | None) -> float | None:
     """Read "70.12 W", "33C", "100 %" or a bare number; the unit is dropped."""
-    found = _NUMBER.match(text) if text else None
-    return float(found[1]) if found else None
+    match = _NUMBER.match(text.strip()) if text else None
+    return float(match[1]) if match else None
 
 
 def mebibytes(text: str | None, unit: str = "") -> float | None:
     """Read an amount of memory; ``unit`` is that of the column where the value has none."""
-    found = _NUMBER.match(text) if text else None
-    if found is None:
+    match = _NUMBER.match(text.strip()) if text else None
+    if match is None:
         return None
-    factor = _MIB.get((found[2] or unit).lower())
-    return None if factor is None else float(found[1]) * factor
+    factor = _MIB.get((match[2] or unit).lower())
+    return None if factor is None else float(match[1]) * factor
+
+
+def integer(text: str | None) -> int | None:
+    """Read a number that counts or names something; None if it is none or too long for that."""
+    text = (text or "").strip()
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def yes(text: str | None) -> bool | None:
@@ -70,10 +82,10 @@ def yes(text: str | None) -> bool | None:
 
 def bus_id(text: str | None) -> str | None:
     """Write a PCI address in one way, "0000:1b:00": nvidia-smi has 8 digits of domain, NVRM 4."""
-    found = _BUS.match(text.strip()) if text else None
-    if found is None:
+    match = _BUS.match(text.strip()) if text else None
+    if match is None:
         return None
-    return f"{int(found[1] or '0', 16):04x}:{found[2]}:{found[3]}".lower()
+    return f"{int(match[1] or '0', 16):04x}:{match[2]}:{match[3]}".lower()
 
 
 def moment(text: str | None) -> float | None:

@@ -12,32 +12,30 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from whyhang.analyzer.facts import Fact, Gap, Gpu, GpuProcess, GpuSlice, Who, replace
+from whyhang.analyzer.facts import Fact, Gap, GpuSlice, Who
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
-from whyhang.collectors.gpu.fields import TREE, Draft, Tree
+from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, SECTIONS, Draft, slice_name
 
 TOOL = "nvidia-smi -q -x"
 MAX_BYTES = 256 << 20
-MAX_GPUS = 4096  # on one host
 MAX_GPU = 4 << 20
 """Bytes of one GPU; with a hundred processes it has about 50 KiB."""
 
 _ROOT = b"<nvidia_smi_log"
-_GPU = re.compile(rb"<gpu(?:\s+id\s*=\s*[\"']([^\"'<>]{0,80})[\"'])?\s*>")
+_GPU = limits.compile(rb"<gpu(?:\s++id\s*+=\s*+[\"']([^\"'<>]{0,80})[\"'])?\s*+>")
 _END = b"</gpu>"
 _CLOSE = b"</nvidia_smi_log>"
-_HEAD = {
-    name: re.compile(rb"<%s>([^<]{0,200})</%s>" % (name.encode(), name.encode()))
-    for name in ("timestamp", "driver_version", "cuda_version")
-}
-_COUNT = re.compile(rb"<attached_gpus>\s*(\d{1,4})\s*</attached_gpus>")
+_HEAD = limits.compile(
+    rb"<(timestamp|driver_version|cuda_version|attached_gpus)>([^<]{0,200})</\1>"
+)
 
 
 class XmlReader:
     """Reads the XML of nvidia-smi."""
 
-    name = "nvidia-smi -q -x"
+    name = TOOL
 
     def sniff(self, document: Document) -> bool:
         """Look for the root element."""
@@ -51,12 +49,11 @@ class XmlReader:
         """Yield a fact for each GPU of each sample."""
         with document.open() as stream:
             data = stream.read(MAX_BYTES)
-        starts = [found.start() for found in re.finditer(_ROOT + rb"[\s>]", data)]
+        starts = [match.start() for match in re.finditer(_ROOT + rb"[\s>]", data)]
         base, line = 0, 1
-        for number, start in enumerate(starts):
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(data)], strict=True)):
             line += data.count(b"\n", base, start)
             base = start
-            end = starts[number + 1] if number + 1 < len(starts) else len(data)
             yield from _log(document, data, start, end, line, number)
 
 
@@ -66,28 +63,30 @@ def _log(
     """Read one document of the file, between two offsets; it begins on ``line``."""
     first = _GPU.search(data, start, end)
     top = data[start : first.start() if first else end]
-    head = {name: _text(pattern.search(top)) for name, pattern in _HEAD.items()}
-    taken_at = (
-        document.taken_at if document.taken_at is not None else values.moment(head["timestamp"])
-    )
-    look = document.look if document.look is not None else number
-    said = _COUNT.search(top)
-    attached = int(said[1]) if said else 0
+    head = {m[1].decode(): m[2].decode("utf-8", "replace").strip() for m in _HEAD.finditer(top)}
+    look, taken_at = document.look, document.taken_at
+    attached = values.integer(head.get("attached_gpus")) or 0
     complete = data.find(_CLOSE, start, end) >= 0
     # With -i only some are printed, and their numbers are not told.
-    chosen = 0 if complete and data.count(b"<gpu id", start, end) < attached else MAX_GPUS
+    numbered = not complete or data.count(b"<gpu id", start, end) >= attached
+    who = Who(host=document.who.host)
     count, whole, position, base = 0, 0, start, start
     while (opened := _GPU.search(data, position, end)) is not None:
         line += data.count(b"\n", base, opened.start())
         base = opened.start()
         close = data.find(_END, opened.end(), end)
         position = opened.end() if close < 0 else close + len(_END)
-        if close >= 0 and close - opened.start() <= MAX_GPU:
-            index = count if count < chosen else None
-            gpu = _gpu(document, data[opened.start() : position], opened[1], line, index, head)
-            if gpu is not None:
+        if close >= 0 and close - base <= MAX_GPU:
+            gpu = Draft(TOOL, line, index=count if numbered else None)
+            gpu.put("bus", (opened[1] or b"").decode("ascii", "replace"))
+            if _read_gpu(gpu, data[base:position], head):
                 whole += 1
-                yield replace(gpu, look=look, taken_at=taken_at)
+                yield gpu.fact(
+                    who,
+                    document.source(line),
+                    number if look is None else look,
+                    values.moment(head.get("timestamp")) if taken_at is None else taken_at,
+                )
         count += 1
         if close < 0:
             break
@@ -96,107 +95,68 @@ def _log(
         yield _damaged(document, whole, expected, line)
 
 
-def _gpu(
-    document: Document,
-    block: bytes,
-    bus: bytes | None,
-    line: int,
-    index: int | None,
-    head: dict[str, str],
-) -> Gpu | None:
-    """Read one GPU. nvidia-smi prints them in order of their index, and not the index itself."""
+def _read_gpu(gpu: Draft, block: bytes, head: dict[str, str]) -> bool:
+    """Read one GPU; return whether it can be parsed."""
     try:
         root = ET.fromstring(block)  # noqa: S314 - see the module's first words
     except (ET.ParseError, ValueError, RecursionError):
-        return None
-    draft = Draft() if index is None else Draft(index=index)
-    draft.put("driver", head["driver_version"])
-    cuda = values.told(head["cuda_version"])
-    if cuda is not None:
-        draft.fields["cuda"] = cuda
-    draft.put("bus", bus.decode("ascii", "replace") if bus else None)
-    _walk(root, TREE, draft, "")
+        return False
+    gpu.put("driver", head.get("driver_version"))
+    gpu.put("cuda", head.get("cuda_version"))
+    _walk(root, gpu, "")
     if root.text and values.is_trouble(root.text):
-        draft.trouble(root.text.strip(), lost=values.is_lost(root.text))
-    _processes(root, draft)
-    _slices(root, draft)
-    who = Who(host=document.who.host)
-    return draft.finish(who, document.source(line), TOOL)
-
-
-def _walk(element: ET.Element, tree: Tree, draft: Draft, section: str) -> None:
-    """Take the wanted values, level by level."""
-    for child in element:
-        wanted = tree.get(child.tag)
-        if wanted is None:
-            continue
-        if isinstance(wanted, str):
-            draft.put(wanted, child.text, name=f"{section}{child.tag}")
-        elif wanted:
-            _walk(child, wanted, draft, f"{child.tag}.")
-        else:
-            for reason in child:
-                draft.reason(reason.tag, reason.text)
-
-
-def _processes(root: ET.Element, draft: Draft) -> None:
-    told = root.find("processes")
-    if told is None or (told.text and values.told(told.text) is None and told.text.strip()):
-        return  # "N/A": this user or board does not see them
-    draft.processes = []
-    for info in told.iter("process_info"):
-        pid = values.number(info.findtext("pid"))
-        if pid is None:
-            continue
-        name = values.told(info.findtext("process_name")) or ""
-        draft.processes.append(
-            GpuProcess(
-                pid=int(pid),
-                name=name[:200],
-                memory=values.mebibytes(info.findtext("used_memory")),
-                slice=_instance(info),
-                graphics=(info.findtext("type") or "").strip() == "G",
-            )
-        )
-
-
-def _slices(root: ET.Element, draft: Draft) -> None:
-    found = [
+        gpu.trouble(root.text.strip(), lost=values.is_lost(root.text))
+    _processes(root, gpu)
+    gpu.slices += [
         GpuSlice(
-            device=_int(device.findtext("index")),
-            instance=_instance(device),
-            uuid=values.told(device.findtext("uuid")),
+            device=values.integer(device.findtext("index")),
+            instance=slice_name(*_instance(device)),
+            uuid=values.present(device.findtext("uuid")),
             memory_used=values.mebibytes(device.findtext("fb_memory_usage/used")),
         )
         for device in root.iterfind("mig_devices/mig_device")
     ]
-    if found:
-        draft.fields["slices"] = tuple(found)
+    return True
 
 
-def _instance(element: ET.Element) -> str | None:
-    """Name a MIG instance: "7/0"."""
-    gpu = values.told(element.findtext("gpu_instance_id"))
-    compute = values.told(element.findtext("compute_instance_id"))
-    return None if gpu is None else f"{gpu}/{compute or 0}"
+def _walk(element: ET.Element, gpu: Draft, section: str) -> None:
+    """Take the wanted values, level by level; ``section`` is the path with a slash behind it."""
+    for child in element:
+        path = f"{section}{child.tag}"
+        if path in FIELDS:
+            gpu.put(FIELDS[path], child.text, name=".".join(path.split("/")[-2:]))
+        elif path in SECTIONS:
+            _walk(child, gpu, f"{path}/")
+        elif path in REASON_SECTIONS:
+            for reason in child:
+                gpu.put_reason(reason.tag, reason.text)
 
 
-def _int(text: str | None) -> int | None:
-    return int(text) if text is not None and text.strip().isdecimal() else None
+def _processes(root: ET.Element, gpu: Draft) -> None:
+    processes = root.find("processes")
+    text = (processes.text or "").strip() if processes is not None else "N/A"
+    if processes is None or (text and values.present(text) is None):
+        return  # "N/A": this user or board does not see them
+    gpu.lists_processes()
+    for info in processes.iter("process_info"):
+        gpu.add_process(
+            info.findtext("pid"),
+            info.findtext("process_name"),
+            info.findtext("used_memory"),
+            instance=_instance(info),
+            kind=info.findtext("type"),
+        )
 
 
-def _text(found: re.Match[bytes] | None) -> str:
-    return found[1].decode("utf-8", "replace").strip() if found else ""
+def _instance(element: ET.Element) -> tuple[str | None, str | None]:
+    return element.findtext("gpu_instance_id"), element.findtext("compute_instance_id")
 
 
 def _damaged(document: Document, whole: int, expected: int, line: int) -> Gap:
-    if not expected:
-        why = "it names no GPU"
-    else:
-        why = f"it is cut off or damaged: {whole} of {expected} GPUs can be read"
+    damage = f"it is cut off or damaged: {whole} of {expected} GPUs can be read"
     return Gap(
         what=f"reading {document.path} as {TOOL}",
-        why=why,
+        why=damage if expected else "it names no GPU",
         cost="the state of the other GPUs is not known" if expected else "",
         remedy="Take it again: nvidia-smi -q -x",
         who=Who(host=document.who.host),

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 
 CLONE_NEWNET = 0x40000000
 TRIES = 24
@@ -31,6 +32,10 @@ MAX_BYTES = 64 << 20
 
 class TroubleError(Exception):
     """It did not answer as RAS does; the text says how."""
+
+
+class NotRasError(TroubleError):
+    """What listens there speaks another protocol."""
 
 
 class HurryError(Exception):
@@ -64,7 +69,7 @@ def hexed(host: str, port: int) -> str:
 
 
 def other_end(connection: socket.socket) -> str | None:
-    """Give the inode of the socket at the other end; None until a process has accepted it."""
+    """Return the inode of the socket at the other end; None until a process has accepted it."""
     here, there = connection.getsockname(), connection.getpeername()
     own, its = hexed(here[0], here[1]), hexed(there[0], there[1])
     name = "tcp6" if connection.family == socket.AF_INET6 else "tcp"
@@ -99,15 +104,15 @@ class Dialogue:
         self.connection = socket.create_connection(address, timeout=self.left(GREETING))
 
     def left(self, most: float) -> float:
-        """Give the seconds that may still be spent."""
+        """Return the seconds that may still be spent."""
         return max(0.01, min(most, self.until - time.monotonic()))
 
-    def say(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send a line."""
         self.connection.settimeout(self.left(GREETING))
         self.connection.sendall(line.encode() + b"\n")
 
-    def hear(self) -> str:
+    def receive(self) -> str:
         """Read a line."""
         by = time.monotonic() + self.left(GREETING)
         while b"\n" not in self.rest:
@@ -121,8 +126,11 @@ class Dialogue:
         line, _, self.rest = self.rest.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
 
-    def whose(self, pids: list[int]) -> int | None:
-        """Give which of ``pids`` answers, None where that cannot be seen."""
+    def answering(self, pids: list[int]) -> int | None:
+        """Return which of ``pids`` answers, None where that cannot be seen.
+
+        Raises ``StrangerError`` if it is none of them.
+        """
         inode = None
         with contextlib.suppress(OSError, ValueError):
             inode = other_end(self.connection)
@@ -162,68 +170,51 @@ def ask(address: tuple[str, int], pids: list[int], until: float, form: str) -> A
     """Ask once."""
     dialogue = Dialogue(address, until)
     with contextlib.closing(dialogue.connection):
-        dialogue.say("CLIENT PROTOCOL 2")
-        greeting = dialogue.hear()
+        dialogue.send("CLIENT PROTOCOL 2")
+        greeting = dialogue.receive()
         if not greeting.upper().startswith("SERVER PROTOCOL"):
-            raise TroubleError(f"what listens there is not RAS (it said {greeting[:60]!r})")
-        pid = dialogue.whose(pids)
-        dialogue.say(f"TIMEOUT {PATIENCE}")
-        dialogue.hear()
+            raise NotRasError(f"what listens there is not RAS (it said {greeting[:60]!r})")
+        pid = dialogue.answering(pids)
+        dialogue.send(f"TIMEOUT {PATIENCE}")
+        dialogue.receive()
         if form == "json":
-            dialogue.say("SET FORMAT json")
-            form = "json" if dialogue.hear().upper() == "OK" else "text"
-        dialogue.say("VERBOSE STATUS")
+            dialogue.send("SET FORMAT json")
+            form = "json" if dialogue.receive().upper() == "OK" else "text"
+        dialogue.send("VERBOSE STATUS")
         data, whole = dialogue.report()
         return data, whole, pid, form
 
 
-class Attempts:
-    """Asks until a process of the job has answered, and remembers what was in the way."""
+def ask_until_answered(address: tuple[str, int], pids: list[int], until: float) -> Answer:
+    """Ask until a process of the job gives a report.
 
-    def __init__(self, address: tuple[str, int], pids: list[int], until: float) -> None:
-        self.address = address
-        self.pids = pids
-        self.until = until
-        self.silent = 0
-        self.strangers = 0
-        self.trouble = ""
-        self.form = "json"
-        self.over = False
-
-    def make(self) -> Answer:
-        """Give the first report. Raises ``TroubleError`` if there is none."""
-        for _ in range(TRIES):
-            if self.over or time.monotonic() >= self.until or os.getppid() == 1:
-                break
-            found = self._once()
-            if found is not None and found[0]:
-                return found
-        raise TroubleError(self._said())
-
-    def _once(self) -> Answer | None:
+    Raises ``TroubleError`` if there is none; its text says what was in the way.
+    """
+    others: Counter[str] = Counter()
+    trouble, form = "", "json"
+    for _ in range(TRIES):
+        if time.monotonic() >= until or os.getppid() == 1:
+            break
         try:
-            return ask(self.address, self.pids, self.until, self.form)
+            answer = ask(address, pids, until, form)
+            if answer[0]:
+                return answer
         except StrangerError:
-            self.strangers += 1
+            others["times a process of another job answered"] += 1
         except TimeoutError:
-            self.silent += 1
+            others["times a process took the connection and said nothing"] += 1
+        except (NotRasError, ConnectionRefusedError) as error:
+            trouble = str(getattr(error, "strerror", error))
+            break
         except TroubleError as error:
-            self.trouble = str(error)
-            self.over = "not RAS" in self.trouble
-            self.form = "text"  # a version may end the dialogue over a word it does not know
+            trouble = str(error)
+            form = "text"  # a version may end the dialogue over a word it does not know
         except OSError as error:
-            self.trouble = error.strerror or str(error)
-            self.over = isinstance(error, ConnectionRefusedError)
+            trouble = error.strerror or str(error)
             time.sleep(0.05)
-        return None
-
-    def _said(self) -> str:
-        said = [self.trouble] if self.trouble else []
-        if self.strangers:
-            said.append(f"{self.strangers} times a process of another job answered")
-        if self.silent:
-            said.append(f"{self.silent} times a process took the connection and said nothing")
-        return "; ".join(said) or "it sent an empty report"
+    troubles = [trouble] if trouble else []
+    troubles += [f"{count} {what}" for what, count in others.items()]
+    raise TroubleError("; ".join(troubles) or "it sent an empty report")
 
 
 def emit(header: dict[str, object], data: bytes = b"") -> None:
@@ -238,23 +229,23 @@ def hurry(*_: object) -> None:
 
 
 def main() -> None:
-    """Ask as often as told, with a pause in between."""
-    told = json.loads(sys.argv[1])
+    """Ask as often as is asked for, with a pause in between."""
+    request = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, hurry)
     began = time.monotonic()
-    until = began + told["limit"]
-    if told.get("netns"):
+    until = began + request["limit"]
+    if request.get("netns"):
         try:
-            enter_network(told["netns"])
+            enter_network(request["netns"])
         except OSError as error:
             emit({"kind": "trouble", "why": "namespace", "text": error.strerror or str(error)})
             return
-    address = (told["host"], told["port"])
-    for look, at in enumerate(told["at"]):
+    address = (request["host"], request["port"])
+    for look, at in enumerate(request["at"]):
         time.sleep(max(0.0, began + at - time.monotonic()))
         when = time.time()
         try:
-            data, whole, pid, form = Attempts(address, told["pids"], until).make()
+            data, whole, pid, form = ask_until_answered(address, request["pids"], until)
         except (TroubleError, HurryError) as error:
             emit({"kind": "trouble", "why": "silent", "text": str(error), "look": look})
             return

@@ -8,7 +8,6 @@ things. That holds for a job that moves as well. Being behind does not: see the 
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,7 +22,6 @@ from whyhang.analyzer.facts import (
     LogLine,
     ProcessRank,
     RasReport,
-    Record,
     Setting,
     Statement,
     Track,
@@ -34,19 +32,33 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.ras.report import REMOTE, Comm, Counted, Member, Peer, Report
+from whyhang.collectors.ras.counts import RankCounts, by_profile, counts_of, is_chain, one_op
+from whyhang.collectors.ras.report import REMOTE, Comm, Member, Peer, Report
 
 
-class Standing(Record):
-    """The counts of one rank by operation, over those operations that are told of all ranks."""
-
-    member: Member
-    counts: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        """How many calls these are."""
-        return sum(self.counts.values())
+def facts(report: Report, document: Document) -> Iterator[Fact]:
+    """Yield the version, groups, tracks of ranks, and a line for each thing that is wrong."""
+    job = _Job(report)
+    yield from _statements(report, job, document)
+    wrong = bool(report.lost)
+    for lost in report.lost:
+        who = job.who(None, None, lost.peer)
+        yield _line(document, who, lost.state, lost.quote, lost.line, lost.peer)
+    for comm in report.comms:
+        if comm.size and comm.size <= MAX_RANKS:
+            for fact in _Communicator(comm, job, document).facts():
+                differs = isinstance(fact, Track) and fact.completed is not None
+                wrong = wrong or isinstance(fact, LogLine) or differs
+                yield fact
+    if report.timeouts and report.timeouts_line is not None:
+        text = f"Encountered {report.timeouts} communication timeouts"
+        yield _line(document, NOBODY, "timeouts", text, report.timeouts_line)
+    if report.empty_line is not None:
+        text = "No communicator data collected!"
+        yield _line(document, NOBODY, "none", text, report.empty_line)
+    elif not wrong and not report.cut:
+        text = f"NCCL {report.version or '?'}: no errors, no warnings, equal counts"
+        yield _line(document, NOBODY, "even", text, None)
 
 
 class _Job:
@@ -60,16 +72,16 @@ class _Job:
                     nodes[member.peer.pid].add(member.peer.node)
         self._own = {pid for pid, on in nodes.items() if len(on) == 1}  # mean one process
         self.nodes = {node for on in nodes.values() for node in on if node is not None}
-        self.size = _world(report)
+        self.size = _world_size(report)
         world = [c for c in report.comms if self.size is not None and c.size == self.size]
-        self.ranks = _numbers(world)
+        self.ranks = _ranks(world)
         self.world = {comm.hash for comm in world} if self.ranks is not None else set()
 
     def who(self, comm: Comm | None, rank: int | None, peer: Peer) -> Who:
         """Say who a rank is; by its process where that alone tells."""
         number = rank if comm is not None and comm.hash in self.world else None
         if number is None and self.ranks is not None:
-            number = self.ranks.get((peer.node, peer.pid))
+            number = self.ranks.get(peer.process)
         if number is not None:
             return Who(rank=number, trust=Trust.NCCL_INIT)
         if peer.pid in self._own:
@@ -77,66 +89,27 @@ class _Job:
         return Who(label=f"process {peer.pid} on {peer.node}") if peer.pid is not None else NOBODY
 
 
-_Process = tuple[str | None, int | None]
-
-
-def _world(report: Report) -> int | None:
-    """Give the number of ranks of the job, if some communicator spans all of it."""
-    sizes = [comm.size for comm in report.comms if comm.size]
-    if not sizes:
-        return None
-    size = max(sizes)
-    if report.gpus is not None:
+def _world_size(report: Report) -> int | None:
+    """Return the number of ranks of the job, if some communicator spans all of it."""
+    size = max((comm.size for comm in report.comms if comm.size), default=None)
+    if size is None or report.gpus is not None:
         return size if size == report.gpus else None
-    everyone = {_process(m) for comm in report.comms for m in comm.members if m.peer.pid}
-    widest = [comm for comm in report.comms if comm.size == size]
-    covered = {_process(m) for m in widest[0].members}
-    return size if everyone <= covered and size == len(widest[0].members) else None
+    everyone = {m.peer.process for comm in report.comms for m in comm.members if m.peer.pid}
+    widest = next(comm for comm in report.comms if comm.size == size)
+    covers_all = everyone <= {member.peer.process for member in widest.members}
+    return size if covers_all and size == len(widest.members) else None
 
 
-def _process(member: Member) -> _Process:
-    return (member.peer.node, member.peer.pid)
-
-
-def _numbers(world: Sequence[Comm]) -> dict[_Process, int] | None:
-    """Give the rank of each process by the communicators of all; None where these disagree."""
-    found: dict[_Process, int] = {}
+def _ranks(world: Sequence[Comm]) -> dict[tuple[str | None, int | None], int] | None:
+    """Return the rank of each process by the communicators of all; None where these disagree."""
+    ranks: dict[tuple[str | None, int | None], int] = {}
     for comm in world:
         for member in comm.members:
             if member.peer.pid is None:
                 continue
-            if found.setdefault(_process(member), member.rank) != member.rank:
+            if ranks.setdefault(member.peer.process, member.rank) != member.rank:
                 return None
-    return found if world else None
-
-
-def facts(report: Report, document: Document) -> Iterator[Fact]:
-    """Yield the version, groups, tracks of ranks, and a line for each thing that is wrong."""
-    job = _Job(report)
-    yield from _statements(report, job, document)
-    wrong = bool(report.lost)
-    for lost in report.lost:
-        who = job.who(None, None, lost.peer)
-        yield _line(document, who, lost.state, lost.quote, lost.line, lost.peer)
-    for comm in report.comms:
-        if comm.size and comm.size <= MAX_RANKS:
-            for fact in _of_comm(comm, job, document):
-                wrong = wrong or isinstance(fact, LogLine) or _differs(fact)
-                yield fact
-    if report.timeouts and report.timeouts_line is not None:
-        text = f"Encountered {report.timeouts} communication timeouts"
-        yield _line(document, NOBODY, "timeouts", text, report.timeouts_line)
-    if report.empty_line is not None:
-        text = "No communicator data collected!"
-        yield _line(document, NOBODY, "none", text, report.empty_line)
-    elif not wrong and not report.cut:
-        text = f"NCCL {report.version or '?'}: no errors, no warnings, equal counts"
-        yield _line(document, NOBODY, "even", text, None)
-
-
-def _differs(fact: Fact) -> bool:
-    """Tell whether a track is of a communicator whose ranks differ."""
-    return isinstance(fact, Track) and fact.completed is not None
+    return ranks if world else None
 
 
 def _statements(report: Report, job: _Job, document: Document) -> Iterator[Statement]:
@@ -153,194 +126,108 @@ def _statements(report: Report, job: _Job, document: Document) -> Iterator[State
             yield ProcessRank(rank=rank, who=who, source=source)
 
 
-def _of_comm(comm: Comm, job: _Job, document: Document) -> Iterator[Fact]:
-    members = [member for member in comm.members if member.rank < (comm.size or 0)]
-    pen = _Pen(comm, job, document, _group(comm, members, job))
-    for member in members:
-        told = REMOTE if member.error.startswith(REMOTE) else member.error
-        state = "remote" if told == REMOTE else "error" if told else member.state
-        if state:
-            yield pen.line(member, state, told)
-    standings = _standings(comm, members)
-    camps = _camps(standings)
-    if len(camps) < 2:
-        for standing in standings if comm.whole else ():  # to be compared with a later look
-            yield from pen.track(standing, None, None)
-    elif not _ordered(list(camps)):
-        yield from _contradiction(pen, camps)
-    else:
-        yield from _late(pen, standings)
+class _Communicator:
+    """Makes the facts of one communicator."""
 
+    def __init__(self, comm: Comm, job: _Job, document: Document) -> None:
+        self._comm = comm
+        self._job = job
+        self._document = document
+        self._members = [member for member in comm.members if member.rank < (comm.size or 0)]
+        self._group = self._named_group()
 
-def _late(pen: _Pen, standings: Sequence[Standing]) -> Iterator[Fact]:
-    """Tell how far each rank is; where only few are ahead, that these are."""
-    least = min(standing.total for standing in standings)
-    behind = sum(standing.total == least for standing in standings)
-    if 2 * behind > len(standings):
-        for standing in standings:
-            if standing.total > least:
-                yield pen.line(standing.member, "ahead", quote=_profile(standing.counts))
-        return
-    op = _the_op(standings)
-    for standing in standings:
-        call = None
-        if standing.total > least:
-            call = Call(op=op, seq=least + 1, state=CallState.SCHEDULED)
+    def facts(self) -> Iterator[Fact]:
+        """Yield the ranks that are gone or in error, then how far each rank came."""
+        for member in self._members:
+            error = REMOTE if member.error.startswith(REMOTE) else member.error
+            state = "remote" if error == REMOTE else "error" if error else member.state
+            if state:
+                yield self._line(member, state, error)
+        counts = counts_of(self._comm, self._members)
+        profiles = by_profile(counts)
+        if len(profiles) < 2:
+            for own in counts if self._comm.whole else ():  # to be compared with a later look
+                yield from self._track(own, None, None)
+        elif is_chain(list(profiles)):
+            yield from self._lagging(counts)
         else:
-            yield pen.line(standing.member, "behind", quote=_profile(standing.counts))
-        yield from pen.track(standing, least, call)
+            yield from self._contradiction(profiles)
 
+    def _lagging(self, counts: Sequence[RankCounts]) -> Iterator[Fact]:
+        """Yield how far each rank is; where only few are ahead, that these are."""
+        least = min(own.total for own in counts)
+        behind = sum(own.total == least for own in counts)
+        if 2 * behind > len(counts):
+            for own in counts:
+                if own.total > least:
+                    yield self._line(own.member, "ahead", quote=str(own))
+            return
+        for own in counts:
+            call = None
+            if own.total > least:
+                call = Call(op=one_op(counts), seq=least + 1, state=CallState.SCHEDULED)
+            else:
+                yield self._line(own.member, "behind", quote=str(own))
+            yield from self._track(own, least, call)
 
-class _Pen:
-    """Writes the facts of one communicator."""
+    def _contradiction(
+        self, profiles: Mapping[tuple[int, ...], Sequence[RankCounts]]
+    ) -> Iterator[Fact]:
+        """Yield who called different things: by their calls, where each made one more."""
+        ops = sorted(next(iter(profiles.values()))[0].counts)
+        base = [min(counts) for counts in zip(*profiles, strict=True)]
+        if len(profiles) == 2 and all(sum(profile) == sum(base) + 1 for profile in profiles):
+            for profile, same in profiles.items():
+                op = next(op for op, n, least in zip(ops, profile, base, strict=True) if n > least)
+                call = Call(op=op, seq=sum(base) + 1, state=CallState.SCHEDULED)
+                for own in same:
+                    yield from self._track(own, sum(base), call)
+            return
+        for same in sorted(profiles.values(), key=len):
+            ranks = fold(own.member.rank for own in same)
+            first = replace(same[0].member, quote=f"ranks {ranks}: {same[0]}")
+            yield self._line(first, "diverged")
 
-    def __init__(self, comm: Comm, job: _Job, document: Document, group: Group) -> None:
-        self.comm = comm
-        self.job = job
-        self.document = document
-        self.group = group
-
-    def line(self, member: Member, state: str, error: str = "", quote: str = "") -> LogLine:
+    def _line(self, member: Member, state: str, error: str = "", quote: str = "") -> LogLine:
         """Say something of one rank."""
         return _line(
-            self.document,
-            self.job.who(self.comm, member.rank, member.peer),
+            self._document,
+            self._job.who(self._comm, member.rank, member.peer),
             state,
             member.quote or f"rank {member.rank}: {quote}",
-            member.line if member.line is not None else self.comm.line,
+            member.line if member.line is not None else self._comm.line,
             member.peer,
-            comm=self.comm.name,
+            comm=self._comm.name,
             number=str(member.rank),
             **({"error": error} if error else {}),
         )
 
-    def track(
-        self, standing: Standing, completed: int | None, call: Call | None
-    ) -> Iterator[Track]:
-        """Say how far one rank came, if it can be told who it is."""
-        member = standing.member
-        who = self.job.who(self.comm, member.rank, member.peer)
+    def _track(self, own: RankCounts, completed: int | None, call: Call | None) -> Iterator[Track]:
+        """Say how far one rank came, if it is known who it is."""
+        member = own.member
+        who = self._job.who(self._comm, member.rank, member.peer)
         if who != NOBODY:
             yield Track(
                 who=who,
-                group=self.group,
-                kind="ras" if self.comm.whole else "ras-text",
-                source=self.document.source(
-                    member.line if member.line is not None else self.comm.line
+                group=self._group,
+                kind="ras" if self._comm.whole else "ras-text",
+                source=self._document.source(
+                    member.line if member.line is not None else self._comm.line
                 ),
-                enqueued=standing.total,
+                enqueued=own.total,
                 completed=completed,
                 calls=(call,) if call is not None else (),
-                look=self.document.look or 0,
+                look=self._document.look or 0,
             )
 
-
-def _group(comm: Comm, members: Sequence[Member], job: _Job) -> Group:
-    """Name the communicator's ranks of the job where all are known."""
-    size = comm.size or 0
-    if comm.hash in job.world:
-        return Group(name=comm.name, ranks=tuple(range(size)))
-    found = {member.rank: job.who(comm, member.rank, member.peer).rank for member in members}
-    ranks = tuple(rank for n in range(size) if (rank := found.get(n)) is not None)
-    return Group(name=comm.name, ranks=ranks if len(ranks) == size else None)
-
-
-def _standings(comm: Comm, members: Sequence[Member]) -> list[Standing]:
-    """Give the counts of each rank that answered, in operations told of all of them."""
-    if comm.whole:
-        told = [m for m in members if m.counts is not None]
-        ops = {op for m in told for op in m.counts or {}}
-        return [
-            Standing(member=m, counts={op: (m.counts or {}).get(op, 0) for op in sorted(ops)})
-            for m in told
-        ]
-    by_op: dict[str, list[Counted]] = defaultdict(list)
-    for counted in comm.counted:
-        by_op[counted.op].append(counted)
-    present = _present(comm, members, by_op)
-    if present is None:
-        return []
-    counts: dict[int, dict[str, int]] = {rank: {} for rank in present}
-    for op, groups in by_op.items():
-        listed = {m.rank: group.count for group in groups for m in group.ranks}
-        others = [group for group in groups if not group.ranks]
-        if len(others) > 1:
-            return []  # half against half, and nobody is listed
-        for rank in present:
-            if rank in listed:
-                counts[rank][op] = listed[rank]
-            elif others:
-                counts[rank][op] = others[0].count
-    known = {member.rank: member for member in members}
-    if len({tuple(sorted(own)) for own in counts.values()}) != 1:
-        return []
-    return [
-        Standing(member=known.get(rank, Member(rank=rank)), counts=own)
-        for rank, own in counts.items()
-    ]
-
-
-def _present(
-    comm: Comm, members: Sequence[Member], by_op: Mapping[str, Sequence[Counted]]
-) -> list[int] | None:
-    """List the ranks that the counts are of; None where that cannot be told."""
-    size = comm.size or 0
-    away = {m.rank for m in members if m.state}
-    for groups in by_op.values():
-        number = sum(group.size for group in groups)
-        if number == size:
-            continue
-        if number != size - len(away):
-            return None
-        return [rank for rank in range(size) if rank not in away]
-    return list(range(size))
-
-
-_Profile = tuple[int, ...]
-
-
-def _camps(standings: Sequence[Standing]) -> dict[_Profile, list[Standing]]:
-    camps: dict[_Profile, list[Standing]] = defaultdict(list)
-    for standing in standings:
-        camps[tuple(standing.counts[op] for op in sorted(standing.counts))].append(standing)
-    return camps
-
-
-def _ordered(profiles: Sequence[_Profile]) -> bool:
-    """Tell whether of any two one has at least as many calls of every operation."""
-    chain = sorted(profiles, key=sum)
-    return all(
-        all(a <= b for a, b in zip(one, other, strict=True))
-        for one, other in itertools.pairwise(chain)
-    )
-
-
-def _the_op(standings: Sequence[Standing]) -> str:
-    """Name the operation in which they differ, if it is one."""
-    ops = list(standings[0].counts)
-    differ = [op for op in ops if len({standing.counts[op] for standing in standings}) > 1]
-    return differ[0] if len(differ) == 1 else ""
-
-
-def _contradiction(pen: _Pen, camps: Mapping[_Profile, Sequence[Standing]]) -> Iterator[Fact]:
-    """Tell of ranks that called different things: by their calls, where each made one more."""
-    ops = list(next(iter(camps.values()))[0].counts)
-    base = [min(counts) for counts in zip(*camps, strict=True)]
-    if len(camps) == 2 and all(sum(profile) == sum(base) + 1 for profile in camps):
-        for profile, same in camps.items():
-            own = next(op for op, n, least in zip(ops, profile, base, strict=True) if n > least)
-            call = Call(op=own, seq=sum(base) + 1, state=CallState.SCHEDULED)
-            for standing in same:
-                yield from pen.track(standing, sum(base), call)
-        return
-    for same in sorted(camps.values(), key=len):
-        ranks = fold(standing.member.rank for standing in same)
-        first = replace(same[0].member, quote=f"ranks {ranks}: {_profile(same[0].counts)}")
-        yield pen.line(first, "diverged")
-
-
-def _profile(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{op or 'operations'} {count}" for op, count in counts.items())
+    def _named_group(self) -> Group:
+        """Name the communicator's ranks of the job where all are known."""
+        comm, size = self._comm, self._comm.size or 0
+        if comm.hash in self._job.world:
+            return Group(name=comm.name, ranks=tuple(range(size)))
+        ranks = {m.rank: self._job.who(comm, m.rank, m.peer).rank for m in self._members}
+        known = tuple(rank for n in range(size) if (rank := ranks.get(n)) is not None)
+        return Group(name=comm.name, ranks=known if len(known) == size else None)
 
 
 def _line(

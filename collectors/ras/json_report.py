@@ -8,11 +8,11 @@ is cut off, the communicators that are whole are read.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from whyhang.analyzer.facts import replace
+from whyhang.collectors import limits
 from whyhang.collectors.ras.report import (
     ABORTED,
     DEAD,
@@ -27,8 +27,9 @@ from whyhang.collectors.ras.report import (
     Report,
 )
 
-_FORGOTTEN_COMMA = re.compile(r'("nvml_dev": -?\d+)(\s*\n\s*"status")')
-_COMM = re.compile(r'\{\s*"hash"\s*:')
+_FORGOTTEN_COMMA = limits.compile(r'("nvml_dev": -?\d++)(\s*+"status")')
+_COMM = limits.compile(r'\{\s*+"hash"\s*+:')
+_VERSION = limits.compile(r'"nccl_version"\s*+:\s*+"([^"]++)"')
 _RESULTS = {  # ncclResult_t, in the words of the text report
     1: "Unhandled CUDA error",
     2: "System error",
@@ -52,31 +53,26 @@ Object = dict[str, Any]
 
 def parse(text: str) -> Report | None:
     """Read a report; what stands before its first brace is passed over. None if it is none."""
-    begin = text.find("{")
-    if begin < 0:
-        return None
     mended = _FORGOTTEN_COMMA.sub(r"\1,\2", text)
-    begin = mended.find("{")
     try:
-        whole, _ = json.JSONDecoder().raw_decode(mended, begin)
+        report, _ = json.JSONDecoder().raw_decode(mended, max(mended.find("{"), 0))
     except (ValueError, RecursionError):
         return _salvaged(mended)
-    if not isinstance(whole, dict) or not isinstance(whole.get("communicators"), list):
+    if not isinstance(report, dict) or not isinstance(report.get("communicators"), list):
         return None
-    found = (comm for comm in whole["communicators"] if isinstance(comm, dict))
-    places = [line for _, line in _places(text)]
-    comms = tuple(comm for comm in map(_comm, found) if comm is not None)
-    if len(places) == len(comms):
-        comms = tuple(replace(c, line=line) for c, line in zip(comms, places, strict=True))
-    return _report(whole, comms, cut=False)
+    comms = [comm for row in report["communicators"] if (comm := _comm(row)) is not None]
+    lines = [line for _, line in _places(text)]
+    if len(lines) == len(comms):
+        comms = [replace(comm, line=line) for comm, line in zip(comms, lines, strict=True)]
+    return _report(report, comms, cut=False)
 
 
 def _places(text: str) -> Iterator[tuple[int, int]]:
-    """Find where communicators begin: the offset and the line, counted on from one to the next."""
+    """Yield where communicators begin: the offset and the line, counted on from one to the next."""
     line, counted = 1, 0
-    for found in _COMM.finditer(text):
-        line += text.count("\n", counted, found.start())
-        counted = found.start()
+    for match in _COMM.finditer(text):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
         yield counted, line
 
 
@@ -86,88 +82,83 @@ def _salvaged(text: str) -> Report | None:
     comms = []
     for start, line in _places(text):
         try:
-            found, _ = decoder.raw_decode(text, start)
+            comm = _comm(decoder.raw_decode(text, start)[0])
         except (ValueError, RecursionError):
             continue
-        comm = _comm(found)
         if comm is not None:
             comms.append(replace(comm, line=line))
     if not comms and '"communicators"' not in text:
         return None
-    version = re.search(r'"nccl_version"\s*:\s*"([^"]+)"', text)
-    head = {"nccl_version": version[1]} if version else {}
-    return _report(head, tuple(comms), cut=True)
+    version = _VERSION.search(text)
+    return _report({"nccl_version": version[1]} if version else {}, comms, cut=True)
 
 
-def _report(head: Object, comms: tuple[Comm, ...], *, cut: bool) -> Report:
-    ras = head.get("ras")
-    version, time = head.get("nccl_version"), head.get("timestamp")
+def _report(head: Object, comms: list[Comm], *, cut: bool) -> Report:
+    ras, version = head.get("ras"), head.get("nccl_version")
     return Report(
-        comms=comms,
+        comms=tuple(comms),
         version=version if isinstance(version, str) else None,
-        time=time if isinstance(time, str) else None,
         timeouts=_whole(ras.get("timeouts_count")) or 0 if isinstance(ras, dict) else 0,
         cut=cut,
     )
 
 
-def _comm(told: Object) -> Comm | None:
+def _comm(row: object) -> Comm | None:
+    if not isinstance(row, dict):
+        return None
     try:
-        number = int(str(told["hash"]), 16)
+        number = int(str(row["hash"])[:40], 16)
     except (KeyError, ValueError):
         return None
-    members = [*_members(told.get("ranks"), _present), *_members(told.get("missing_ranks"), _gone)]
-    return Comm(hash=number, size=_whole(told.get("size")), members=tuple(members), whole=True)
+    members = (
+        *_members(row.get("ranks"), _state),
+        *_members(row.get("missing_ranks"), _missing_state),
+    )
+    return Comm(hash=number, size=_whole(row.get("size")), members=members, whole=True)
 
 
-def _members(rows: object, read: Any) -> Iterator[Member]:
+def _members(rows: object, state: Callable[[Object], str]) -> Iterator[Member]:
     for row in rows if isinstance(rows, list) else ():
         rank = _whole(row.get("rank")) if isinstance(row, dict) else None
-        if rank is not None:
-            status = row.get("status")
-            yield read(rank, row, status if isinstance(status, dict) else {})
+        if rank is None:
+            continue
+        status = row.get("status")
+        status = status if isinstance(status, dict) else {}
+        codes = _whole(status.get("init_state")), _whole(status.get("async_error"))
+        yield Member(
+            rank=rank,
+            peer=_peer(row),
+            counts=_counts(row.get("collective_counts")),
+            state=state(status),
+            error=next((_RESULTS[code] for code in codes if code in _RESULTS), ""),
+            quote=_quote(row),
+        )
 
 
-def _present(rank: int, row: Object, status: Object) -> Member:
-    counts = row.get("collective_counts")
-    counted = None
-    if isinstance(counts, dict):
-        counted = {
-            OPS.get(name, name.lower()): number
-            for name, value in counts.items()
-            if (number := _whole(value)) is not None
-        }
-    init, late = _whole(status.get("init_state")) or 0, _whole(status.get("async_error")) or 0
-    state = ""
-    if init == _IN_PROGRESS:
-        state = STARTING
-    elif status.get("abort_flag") is True:
-        state = ABORTED
-    elif status.get("finalize_called") is True or status.get("destroy_flag") is True:
-        state = LEAVING
-    error = next((_RESULTS[code] for code in (init, late) if code in _RESULTS), "")
-    return Member(
-        rank=rank,
-        peer=_peer(row),
-        counts=counted,
-        state=state,
-        error=error,
-        quote=_quote(row),
-    )
+def _counts(counts: object) -> dict[str, int] | None:
+    if not isinstance(counts, dict):
+        return None
+    numbers = ((OPS.get(name, name.lower()), _whole(value)) for name, value in counts.items())
+    return {op: number for op, number in numbers if number is not None}
 
 
-def _gone(rank: int, row: Object, status: Object) -> Member:
-    state = LEFT
+def _state(status: Object) -> str:
+    if _whole(status.get("init_state")) == _IN_PROGRESS:
+        return STARTING
+    if status.get("abort_flag") is True:
+        return ABORTED
+    ends = status.get("finalize_called") is True or status.get("destroy_flag") is True
+    return LEAVING if ends else ""
+
+
+def _missing_state(status: Object) -> str:
     if status.get("considered_dead") is True:
-        state = DEAD
-    elif status.get("unresponsive") is True:
-        state = UNRESPONSIVE
-    return Member(rank=rank, peer=_peer(row), state=state, quote=_quote(row))
+        return DEAD
+    return UNRESPONSIVE if status.get("unresponsive") is True else LEFT
 
 
 def _peer(row: Object) -> Peer:
-    node, pid = row.get("host"), _whole(row.get("pid"))
-    gpu = _whole(row.get("cuda_dev"))
+    node, pid, gpu = row.get("host"), _whole(row.get("pid")), _whole(row.get("cuda_dev"))
     return Peer(
         node=node if isinstance(node, str) and node != "unknown" else None,
         pid=pid if pid is not None and pid > 0 else None,

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Fact, Gap
-from whyhang.analyzer.reading import Document
+from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.collectors import limits
 from whyhang.collectors.ras import json_report, text
 from whyhang.collectors.ras.facts import facts
-from whyhang.collectors.ras.report import Report
 
 MAX_BYTES = 256 << 20
-_ANSWERS = re.compile(rb"\s*(?:(?:SERVER PROTOCOL \d+|OK|ERROR:[^\n]*)\r?\n\s*)*")
-_TEXT = re.compile(rb"NCCL version \S+ compiled with CUDA")
-_TABLE = re.compile(rb"^\s*Group +Comms +Nodes +Ranks +Ranks", re.MULTILINE)
-_SUMMARY = re.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
-_JSON = re.compile(rb'"communicators(?:_count)?"\s*:')
+_ANSWERS = limits.compile(rb"\s*+(?:(?:SERVER PROTOCOL \d++|OK|ERROR:[^\n]*+)\r?\n\s*+)*+")
+_TEXT = limits.compile(rb"NCCL version \S++ compiled with CUDA")
+_TABLE = limits.compile(rb"^[ \t]*+Group ++Comms ++Nodes ++Ranks ++Ranks", re.MULTILINE)
+_SUMMARY = limits.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
+_JSON = limits.compile(rb'"communicators(?:_count)?"\s*+:')
 
 
 class RasReader:
@@ -35,10 +35,7 @@ class RasReader:
 
     def owns(self, document: Document) -> bool:
         """Say that a file which begins as a report is one, and no log with a report in it."""
-        head = document.head
-        start = _ANSWERS.match(head)
-        begin = start.end() if start is not None else 0
-        return _is_json(head) or _TEXT.match(head, begin) is not None
+        return _is_json(document.head) or bool(_TEXT.match(_without_answers(document.head)))
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield what the report says, and a gap where it is damaged."""
@@ -48,7 +45,13 @@ class RasReader:
         except (OSError, EOFError) as error:
             yield _gap(document, f"it cannot be read ({error})")
             return
-        report = _report(data)
+        content = data.decode("utf-8", "replace")
+        if _is_json(data[:HEAD_BYTES]):
+            report = json_report.parse(content)
+        else:
+            content, gaps = limits.bounded(document, content)
+            yield from gaps
+            report = text.parse(content.splitlines())
         if report is None:
             yield _gap(document, "it holds no report that can be understood")
             return
@@ -57,18 +60,14 @@ class RasReader:
         yield from facts(report, document)
 
 
+def _without_answers(head: bytes) -> bytes:
+    """Return what stands behind the answers of the dialogue, if these were kept."""
+    answers = _ANSWERS.match(head)
+    return head[answers.end() :] if answers is not None else head
+
+
 def _is_json(head: bytes) -> bool:
-    start = _ANSWERS.match(head)
-    begin = start.end() if start is not None else 0
-    return head[begin : begin + 1] == b"{" and _JSON.search(head) is not None
-
-
-def _report(data: bytes) -> Report | None:
-    said = data.decode("utf-8", "replace")
-    if _is_json(data[: 256 << 10]):
-        return json_report.parse(said)
-    found = text.parse(said.splitlines())
-    return found if found.version or found.comms or found.processes or found.lost else None
+    return _without_answers(head).startswith(b"{") and _JSON.search(head) is not None
 
 
 def _gap(document: Document, why: str, *, partial: bool = False) -> Gap:

@@ -46,6 +46,11 @@ class Peer(Record):
     pid: int | None = None
     gpu: str = ""
 
+    @property
+    def process(self) -> tuple[str | None, int | None]:
+        """What makes it one process of the job."""
+        return (self.node, self.pid)
+
 
 NOBODY = Peer()
 
@@ -118,6 +123,5 @@ class Report(Record):
     gpus: int | None = None
     timeouts: int = 0
     timeouts_line: int | None = None
-    time: str | None = None
     cut: bool = False
     empty_line: int | None = None  # where it says that there are no communicators

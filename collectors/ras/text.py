@@ -7,10 +7,10 @@ wrong, each headed by ``#group-index (hash) KIND``. Ranks are listed only where 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import replace
+from whyhang.collectors import limits
 from whyhang.collectors.ras.report import (
     DEAD,
     NOBODY,
@@ -25,25 +25,42 @@ from whyhang.collectors.ras.report import (
     Report,
 )
 
-_VERSION = re.compile(r"NCCL version (\S+) compiled with CUDA")
-_TOTALS = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
-_UNIFORM = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$")
-_ROW = re.compile(
-    r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+(?:-\d+)?)\s+(\d+)\s+(\d+)\s+([A-Z,]+)\s+([A-Z,]+)\s*$"
+_N = r"\d{1,18}+"
+_PARTS = ("Job summary", "Communicators...", "Errors", "Warnings")
+_VERSION = limits.compile(r"NCCL version (\S++) compiled with CUDA")
+_TOTALS = limits.compile(rf"({_N}) ({_N}) ({_N})$")
+_UNIFORM = limits.compile(rf"({_N}) ({_N}) ({_N}) ({_N}) ({_N})$")
+_ROW = limits.compile(
+    rf"({_N}) ({_N}) ({_N}) ({_N}(?:-{_N})?) ({_N}) ({_N}) ([A-Z,]++) ([A-Z,]++)$"
 )
-_COMM = re.compile(r"#(\d+)-(\d+) \(([0-9a-f]{1,16})\) (INCOMPLETE|ERROR|MISMATCH)")
-_PROCESS = re.compile(r"Process (\d+) on node (\S+) managing GPUs? (.+?)\s*$")
-_MANAGED = (
-    r"(?: -- (?:GPU (?P<gpu>.+?) managed by process (?P<pid>\d+) on node (?P<node>\S+)|\[.*))?"
+_COMM = limits.compile(rf"#({_N})-({_N}) \(([0-9a-f]{{1,16}})\) (INCOMPLETE|ERROR|MISMATCH)")
+_PROCESS = limits.compile(rf"Process ({_N}) on node (\S++) managing GPUs? (.+)$")
+_MANAGED = limits.compile(rf"GPU (.+?) managed by process ({_N}) on node (\S++)$")
+_RANK = limits.compile(rf"Rank (?P<rank>{_N})(?: (?P<what>(?:has|reported) .+))?$")
+_SOME = limits.compile(rf"(?P<size>{_N}) ranks? (?P<what>(?:have|has|reported) .+)$")
+_NUMBERS = limits.compile(rf"The (?P<what>missing|unknown) ranks?: (?P<ranks>{_N}(?:, ?{_N})*+)")
+_COUNTS = limits.compile(
+    r"Communicator ranks have different (?:(\w++) operation|collective operation)"
 )
-_RANK = re.compile(rf"^\s*Rank (?P<rank>\d+)(?P<what>| (?:has|reported) .+?){_MANAGED}\s*$")
-_SOME = re.compile(r"^\s*(?P<size>\d+) ranks? (?P<what>(?:have|has|reported) .+?)\s*$")
-_NUMBERS = re.compile(r"The (?P<what>missing|unknown) ranks?: (?P<ranks>\d+(?:, ?\d+)*)")
-_COUNTS = re.compile(r"Communicator ranks have different (?:(\w+) operation|collective operation)")
-_LAUNCHED = re.compile(r"ha(?:s|ve) (?:launched up to operation (\d+)|not launched any)")
-_STATUS = re.compile(r"ha(?:s|ve) status (\w+)")
-_REPORTED = re.compile(r"reported (.+)")
-_TIMEOUTS = re.compile(r"Encountered (\d+) communication timeouts?")
+_LAUNCHED = limits.compile(rf"ha(?:s|ve) (?:launched up to operation ({_N})|not launched any)")
+_STATUS = limits.compile(r"ha(?:s|ve) status (\w++)")
+_REPORTED = limits.compile(r"reported (.+)")
+_TIMEOUTS = limits.compile(rf"Encountered ({_N}) communication timeouts?")
+
+
+def parse(lines: Iterable[str]) -> Report | None:
+    """Read a report from its lines; what stands around it is passed over. None if it is none."""
+    parser = _Parser()
+    for number, line in enumerate(lines, 1):
+        parser.line(number, " ".join(line.split()))
+    report = replace(
+        parser.report,
+        comms=tuple(block.comm() for block in parser.blocks.values()),
+        lost=tuple(parser.lost),
+        cut=parser.part != "Warnings",
+    )
+    is_one = report.version or report.comms or report.processes or report.lost
+    return report if is_one else None
 
 
 class _Block:
@@ -59,20 +76,24 @@ class _Block:
 
     def add(self, member: Member) -> None:
         """Note a rank; a later block of the same communicator adds to it."""
-        known = self.members.get(member.rank)
-        if known is not None:
-            member = replace(
-                known,
-                peer=known.peer if known.peer != NOBODY else member.peer,
-                state=member.state or known.state,
-                error=member.error or known.error,
-                quote=member.quote if member.state or member.error else known.quote,
-                line=member.line if member.state or member.error else known.line,
-            )
-        self.members[member.rank] = member
+        known = self.members.get(member.rank, member)
+        newest = member if member.state or member.error else known
+        self.members[member.rank] = replace(
+            newest,
+            peer=known.peer if known.peer != NOBODY else member.peer,
+            state=member.state or known.state,
+            error=member.error or known.error,
+        )
+
+    def count(self, launched: str | None, size: int, line: int, *ranks: Member) -> None:
+        """Note how many operations some ranks have launched, None for none."""
+        counted = Counted(
+            op=self.op or "", count=int(launched or 0), size=size, ranks=ranks, line=line
+        )
+        self.counted.append(counted)
 
     def comm(self) -> Comm:
-        """Give what was read."""
+        """Return what was read."""
         return Comm(
             hash=self.hash,
             size=self.size,
@@ -86,133 +107,100 @@ class _Parser:
     """Reads line by line; ``what`` and ``block`` say what lines of ranks are about."""
 
     def __init__(self) -> None:
-        self.version: str | None = None
-        self.processes: int | None = None
-        self.gpus: int | None = None
-        self.sizes: dict[int, int] = {}  # of the communicators of a group
+        self.report = Report(comms=())
         self.blocks: dict[int, _Block] = {}
         self.lost: list[Lost] = []
-        self.block: _Block | None = None
-        self.what = ""  # the heading or state under which ranks or processes are listed
-        self.status: str | None = None  # told above of ranks that are listed without one
-        self.error: str | None = None
-        self.part = ""  # of the report: "summary", "communicators", "errors", "warnings"
-        self.timeouts = 0
-        self.timeouts_line: int | None = None
-        self.empty: int | None = None
+        self.part = ""  # of the report, one of _PARTS
+        self._sizes: dict[int, int] = {}  # of the communicators of a group
+        self._block: _Block | None = None
+        self._what = ""  # the state of what is listed
 
     def line(self, number: int, text: str) -> None:
-        word = text.strip()
-        if word.startswith(("Job summary", "Communicators...", "Errors", "Warnings")):
-            self.part = word.split()[0].rstrip(".").lower()
-            self.block, self.what, self.status, self.error = None, "", None, None
-        elif self.part in {"errors", "warnings"}:
-            self._trouble(number, text, word)
-        elif told := _VERSION.search(text):
-            self.version = told[1]
-        elif "No communicator data collected" in word:
-            self.empty = number
-        elif self.part == "job":
-            self._summary(text)
-        elif row := _ROW.match(text):
-            self.sizes[int(row[1])] = int(row[5])
+        """Read a line, given with single blanks."""
+        part = next((part for part in _PARTS if text.startswith(part)), None)
+        if part is not None:
+            self.part, self._block, self._what = part, None, ""
+        elif self.part in {"Errors", "Warnings"}:
+            self._trouble(number, text)
+        elif match := _VERSION.search(text):
+            self._learn(version=match[1])
+        elif "No communicator data collected" in text:
+            self._learn(empty_line=number)
+        elif self.part == "Job summary":
+            if match := _UNIFORM.match(text):
+                self._learn(processes=int(match[4]), gpus=int(match[5]))
+            elif match := _TOTALS.match(text):  # the last such row holds the totals
+                self._learn(processes=int(match[2]), gpus=int(match[3]))
+        elif match := _ROW.match(text):
+            self._sizes[int(match[1])] = int(match[5])
 
-    def _trouble(self, number: int, text: str, word: str) -> None:
-        if told := _COMM.search(text):
-            self._begin(told, number)
-        elif word in {"INCOMPLETE", "DEAD", "TIMEOUT"}:
-            self.block, self.what = None, DEAD if word == "DEAD" else UNRESPONSIVE
-        elif told := _PROCESS.search(text):
-            peer = Peer(pid=int(told[1]), node=told[2], gpu=told[3])
-            self.lost.append(Lost(peer=peer, state=self.what, quote=word, line=number))
-        elif told := _TIMEOUTS.search(text):
-            self.timeouts, self.timeouts_line = int(told[1]), number
-        elif self.block is not None:
-            self._of_block(self.block, number, text)
+    def _learn(self, **fields: object) -> None:
+        self.report = replace(self.report, **fields)
 
-    def _summary(self, text: str) -> None:
-        if told := _UNIFORM.match(text):
-            self.processes, self.gpus = int(told[4]), int(told[5])
-        elif told := _TOTALS.match(text):  # the last such row holds the totals
-            self.processes, self.gpus = int(told[2]), int(told[3])
-
-    def _begin(self, told: re.Match[str], number: int) -> None:
-        key = int(told[3], 16)
-        if key not in self.blocks:
-            self.blocks[key] = _Block(key, self.sizes.get(int(told[1])), number)
-        self.block, self.what, self.status, self.error = self.blocks[key], told[4], None, None
-        self.block.op = None
+    def _trouble(self, number: int, text: str) -> None:
+        if match := _COMM.search(text):
+            key = int(match[3], 16)
+            size = self._sizes.get(int(match[1]))
+            self._block = self.blocks.setdefault(key, _Block(key, size, number))
+            self._what, self._block.op = match[4], None
+        elif text in {"INCOMPLETE", "DEAD", "TIMEOUT"}:
+            self._block, self._what = None, DEAD if text == "DEAD" else UNRESPONSIVE
+        elif match := _PROCESS.search(text):
+            peer = Peer(pid=int(match[1]), node=match[2], gpu=match[3])
+            self.lost.append(Lost(peer=peer, state=self._what, quote=text, line=number))
+        elif match := _TIMEOUTS.search(text):
+            self._learn(timeouts=int(match[1]), timeouts_line=number)
+        elif self._block is not None:
+            self._of_block(self._block, number, text)
 
     def _of_block(self, block: _Block, number: int, text: str) -> None:
-        if told := _COUNTS.search(text):
-            block.op = OPS.get(told[1] or "", (told[1] or "").lower())
-        elif told := _NUMBERS.search(text):
-            state = UNRESPONSIVE if told["what"] == "missing" else STATUS["UNKNOWN"]
-            for rank in told["ranks"].split(","):
-                block.add(Member(rank=int(rank), state=state, quote=text.strip(), line=number))
-        elif told := _RANK.match(text):
-            self._rank(block, number, text, told)
-        elif told := _SOME.match(text):
-            self._some(block, number, int(told["size"]), told["what"])
+        row, _, managed = text.partition(" -- ")
+        if match := _COUNTS.search(text):
+            block.op = OPS.get(match[1] or "", (match[1] or "").lower())
+        elif match := _NUMBERS.search(text):
+            state = UNRESPONSIVE if match["what"] == "missing" else STATUS["UNKNOWN"]
+            for rank in match["ranks"].split(","):
+                block.add(Member(rank=int(rank), state=state, quote=text, line=number))
+        elif match := _RANK.match(row):
+            by = _MANAGED.match(managed)
+            peer = Peer(pid=int(by[2]), node=by[3], gpu=by[1]) if by else NOBODY
+            member = Member(rank=int(match["rank"]), peer=peer, quote=text, line=number)
+            if match["what"]:
+                self._rank(block, member, match["what"])
+            else:
+                self._listed(block, member)
+        elif match := _SOME.match(text):
+            self._some(block, number, int(match["size"]), match["what"])
 
-    def _rank(self, block: _Block, number: int, text: str, told: re.Match[str]) -> None:
-        peer = NOBODY
-        if told["pid"]:
-            peer = Peer(pid=int(told["pid"]), node=told["node"], gpu=told["gpu"])
-        one = Member(rank=int(told["rank"]), peer=peer, quote=text.strip(), line=number)
-        what = told["what"].strip()
+    def _rank(self, block: _Block, member: Member, what: str) -> None:
+        """Take a line that says something of one rank."""
         if launched := _LAUNCHED.search(what):
-            block.add(one)
-            block.counted.append(_counted(block, launched, 1, number, (one,)))
+            block.count(launched[1], 1, member.line or 0, member)
+            block.add(member)
         elif status := _STATUS.search(what):
-            block.add(replace(one, state=STATUS.get(status[1], "")))
+            block.add(replace(member, state=STATUS.get(status[1], "")))
         elif error := _REPORTED.search(what):
-            block.add(replace(one, error=error[1]))
-        elif not what and self.what == "INCOMPLETE" and self.status is None and self.error is None:
-            block.add(replace(one, state=UNRESPONSIVE))
-        elif not what:  # it belongs to the line with the number of ranks above
-            self._listed(block, one)
-
-    def _listed(self, block: _Block, one: Member) -> None:
-        if self.error is not None:
-            one = replace(one, error=self.error)
-        elif self.status is not None:
-            one = replace(one, state=STATUS.get(self.status, ""))
-        elif block.op is not None and block.counted:
-            last = block.counted[-1]
-            block.counted[-1] = replace(last, ranks=(*last.ranks, one))
-        block.add(one)
+            block.add(replace(member, error=error[1]))
 
     def _some(self, block: _Block, number: int, size: int, what: str) -> None:
+        """Take a line that says something of several ranks; they may be listed below it."""
         if launched := _LAUNCHED.search(what):
-            block.counted.append(_counted(block, launched, size, number, ()))
+            block.count(launched[1], size, number)
         elif status := _STATUS.search(what):
-            self.status, self.error = status[1], None
+            self._what = f"status {status[1]}"
         elif error := _REPORTED.search(what):
-            self.status, self.error = None, error[1]
+            self._what = f"error {error[1]}"
 
-
-def _counted(
-    block: _Block, launched: re.Match[str], size: int, number: int, ranks: tuple[Member, ...]
-) -> Counted:
-    return Counted(
-        op=block.op or "", count=int(launched[1] or 0), size=size, ranks=ranks, line=number
-    )
-
-
-def parse(lines: Iterable[str]) -> Report:
-    """Read a report from its lines; what stands around it is passed over."""
-    parser = _Parser()
-    for number, text in enumerate(lines, 1):
-        parser.line(number, text)
-    return Report(
-        comms=tuple(block.comm() for block in parser.blocks.values()),
-        lost=tuple(parser.lost),
-        version=parser.version,
-        processes=parser.processes,
-        gpus=parser.gpus,
-        timeouts=parser.timeouts,
-        timeouts_line=parser.timeouts_line,
-        cut=parser.part != "warnings",
-        empty_line=parser.empty,
-    )
+    def _listed(self, block: _Block, member: Member) -> None:
+        """Take a rank that the line above is about."""
+        kind, _, value = self._what.partition(" ")
+        if kind == "INCOMPLETE":
+            member = replace(member, state=UNRESPONSIVE)
+        elif kind == "error":
+            member = replace(member, error=value)
+        elif kind == "status":
+            member = replace(member, state=STATUS.get(value, ""))
+        elif block.op is not None and block.counted:
+            last = block.counted[-1]
+            block.counted[-1] = replace(last, ranks=(*last.ranks, member))
+        block.add(member)

@@ -1,0 +1,229 @@
+"""``nvidia-smi -q`` as text, and ``--query-gpu`` and its sisters as CSV.
+
+The text has labels and values, with sections by indentation; ``-d SECTION`` prints a part of
+it. It also stands in the middle of nvidia-bug-report.log. The labels are those of drivers 384 to
+610.
+
+The header of a CSV table names the columns, with or without units, in any order; a file may
+hold several tables, one below the other. ``--query-compute-apps`` and ``--query-accounted-apps``
+name the processes, ``--query-remapped-rows`` and ``--query-retired-pages`` the health of the
+memory. A table without a header is read only where its rows say what they are: a GPU's UUID, a
+pid, a name and an amount of memory.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+from whyhang.collectors import limits
+from whyhang.collectors.gpu import values
+from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
+from whyhang.collectors.gpu.lines import Line, Lines
+
+LOG = "==NVSMI LOG=="
+_GPU = limits.compile(
+    r"GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*+$"
+)
+_MAX_LINES = 5000
+"""Of one GPU: what comes behind the last one in a bug report is of another tool."""
+
+
+def parse_log(lines: Lines) -> list[Draft] | None:
+    """Read the log that begins with the next line, or what follows if its head is damaged."""
+    has_head = LOG in lines.next.text
+    is_gpu = _GPU.match(lines.next.text) and lines.behind.text[:1].isspace()
+    if not has_head and not is_gpu:
+        return None
+    head = _head(lines) if has_head else {}
+    gpus: list[Draft] = []
+    for line in lines:
+        match = _GPU.match(line.text)
+        if match is None:
+            break
+        gpu = Draft("nvidia-smi -q", line.number, index=len(gpus))
+        gpu.taken_at = values.moment(head.get("timestamp"))
+        gpu.put("bus", match["bus"])
+        gpu.put("driver", head.get("driver_version"))
+        gpu.put("cuda", head.get("cuda_version"))
+        _Section(gpu).read(lines)
+        gpus.append(gpu)
+    if not has_head or head.get("attached_gpus", str(len(gpus))) != str(len(gpus)):
+        for gpu in gpus:  # with -i only some are printed, and their numbers are not told
+            gpu.fields["index"] = None
+    return gpus
+
+
+def _head(lines: Lines) -> dict[str, str]:
+    """Read what stands above the first GPU, up to what does not belong there."""
+    lines.take()
+    head: dict[str, str] = {}
+    for line in lines:
+        label, colon, value = line.text.partition(":")
+        broken = line.text.strip() and not (colon and label.strip())
+        if broken or LOG in line.text or _GPU.match(line.text):
+            break
+        head[_key(label)] = value.strip()
+    return head
+
+
+class _Section:
+    """The lines of one GPU while they are read."""
+
+    def __init__(self, gpu: Draft) -> None:
+        self._gpu = gpu
+        self._levels: list[tuple[int, str]] = []  # (indentation, label) of the open sections
+        self._process: dict[str, str] = {}
+
+    def read(self, lines: Lines) -> None:
+        """Read the lines below the one that names the GPU, and leave the next GPU's."""
+        lines.take()
+        for number, line in enumerate(lines):
+            text = line.text
+            if text.strip() and (not text[0].isspace() or number >= _MAX_LINES):
+                break
+            if text.strip():
+                self._line(text)
+        self._end_process()
+
+    def _line(self, text: str) -> None:
+        label, colon, value = text.partition(":")
+        indent = len(text) - len(text.lstrip())
+        while self._levels and self._levels[-1][0] >= indent:
+            self._levels.pop()
+        self._levels.append((indent, _key(label)))
+        section, *_ = names = [name for _, name in self._levels]
+        key, value = names[-1], value.strip()
+        path = "/".join(names)
+        if not colon:
+            if key == "processes":
+                self._gpu.lists_processes()
+            elif values.is_trouble(label):
+                self._gpu.trouble(label.strip(), lost=values.is_lost(label))
+        elif section == "processes" and len(names) > 1:
+            self._of_process(key, value)
+        elif section in REASON_SECTIONS and len(names) > 1:
+            self._gpu.put_reason(key, value)
+        elif key == "processes":
+            if value == "None":
+                self._gpu.lists_processes()
+        elif path in FIELDS:
+            self._gpu.put(FIELDS[path], value, name=path)
+
+    def _of_process(self, key: str, value: str) -> None:
+        if key in {"gpu_instance_id", "process_id"} and "process_id" in self._process:
+            self._end_process()
+        self._process[key] = value
+
+    def _end_process(self) -> None:
+        """Make a process of what was gathered."""
+        process, self._process = self._process, {}
+        if "process_id" in process:
+            self._gpu.add_process(
+                process["process_id"],
+                process.get("name"),
+                process.get("used_gpu_memory"),
+                instance=(process.get("gpu_instance_id"), process.get("compute_instance_id")),
+                kind=process.get("type"),
+            )
+
+
+def _key(label: str) -> str:
+    return "_".join(label.lower().split())
+
+
+_COLUMN = limits.compile(r"([a-z][\w.]*+)\s*+(?:\[([A-Za-z%]++)\])?$")
+_KNOWN = frozenset(FIELDS) | {"timestamp", "pid", "process_name", "used_gpu_memory"}
+_KNOWN |= {"used_memory", "gpu_serial", "gpu_uuid", "count", "serial", "hostname", "host"}
+_TELLING = limits.compile(
+    r"utilization\.|memory\.|power\.|clocks|ecc\.|retired_|remapped_|_uuid|pid"
+)
+_APPS = (("gpu_uuid", ""), ("pid", ""), ("process_name", ""), ("used_gpu_memory", ""))
+_UUID = limits.compile(r"(?:GPU|MIG)-[0-9a-fA-F][\w/-]++")
+_MEMORY = limits.compile(r"\[?N/A\]?|\d++(?: MiB)?")
+
+Columns = Sequence[tuple[str, str]]
+"""The columns of a table, each with its unit, "" where none is told."""
+
+
+def columns(text: str) -> Columns | None:
+    """Read a header; None if this is none."""
+    if "," not in text or not any(mark in text for mark in ("gpu", "uuid", "pid", "index")):
+        return None
+    names: list[tuple[str, str]] = []
+    for cell in text.lower().split(","):
+        match = _COLUMN.match(cell.strip())
+        if match is None:
+            return None
+        names.append((match[1], match[2] or ""))
+    known = sum(name in _KNOWN or name.partition(".")[0] in REASON_SECTIONS for name, _ in names)
+    telling = any(_TELLING.search(name) for name, _ in names)
+    return names if telling and known >= 2 and 2 * known >= len(names) else None
+
+
+def parse_csv(lines: Lines) -> list[Draft] | None:
+    """Read the table whose header, or first row of processes, is the next line."""
+    header = columns(lines.next.text.strip())
+    if header is not None:
+        lines.take()
+    elif not lines.next.text.lstrip().startswith(("GPU-", "MIG-")):
+        return None
+    rows: list[tuple[Line, list[str]]] = []
+    for line in lines:
+        cells = _cells(line.text, header or _APPS)
+        if columns(line.text) or not cells or not (header or _is_app(*cells)):
+            break
+        rows.append((line, cells))
+    if not rows and header is None:
+        return None
+    if any(name == "pid" for name, _ in header or _APPS):
+        return _apps(header or _APPS, rows)
+    return [_gpu(header or _APPS, line, cells) for line, cells in rows]
+
+
+def _cells(text: str, header: Columns) -> list[str]:
+    """Return the cells of a row; none where it has fewer than the header."""
+    text = text.replace("\0", "")  # the csv module of Python 3.10 raises on these
+    cells = next(csv.reader([text], skipinitialspace=True), [])
+    more = len(cells) - len(header)
+    if more < 0:
+        return []
+    # A process name with commas in it was split there.
+    at = next((n for n, (name, _) in enumerate(header) if name.endswith("name")), None)
+    if at is not None:
+        cells[at : at + more + 1] = [", ".join(cells[at : at + more + 1])]
+    return [cell.strip() for cell in cells[: len(header)]]
+
+
+def _is_app(uuid: str, pid: str, _name: str, memory: str) -> bool:
+    return bool(
+        _UUID.fullmatch(uuid) and values.integer(pid) is not None and _MEMORY.fullmatch(memory)
+    )
+
+
+def _gpu(header: Columns, line: Line, cells: Sequence[str]) -> Draft:
+    gpu = Draft("nvidia-smi --query-gpu", line.number, line.text.strip()[:300])
+    for (name, unit), cell in zip(header, cells, strict=True):
+        if name == "timestamp":
+            gpu.taken_at = values.moment(cell)
+        elif name in {"hostname", "host"}:
+            gpu.host = cell or None
+        else:
+            gpu.put_column(name, cell, unit)
+    return gpu
+
+
+def _apps(header: Columns, rows: Sequence[tuple[Line, list[str]]]) -> list[Draft]:
+    """Read one listing of processes: one fact for each GPU that has any."""
+    gpus: dict[str, Draft] = {}
+    for line, cells in rows:
+        row = dict(zip((name for name, _ in header), cells, strict=True))
+        key = row.get("gpu_uuid") or row.get("gpu_bus_id") or row.get("gpu_name")
+        if values.integer(row["pid"]) is None or not key:
+            continue
+        gpu = gpus.setdefault(key, Draft("nvidia-smi --query-compute-apps", line.number, line.text))
+        gpu.put("uuid", row.get("gpu_uuid"))
+        gpu.put("bus", row.get("gpu_bus_id"))
+        memory = row.get("used_gpu_memory") or row.get("used_memory")
+        gpu.add_process(row["pid"], row.get("process_name"), memory)
+    return list(gpus.values())

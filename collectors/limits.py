@@ -71,7 +71,7 @@ class Budget:
         _CURRENT.reset(self._token)
 
     def left(self) -> float:
-        """Give the seconds that are left; not above zero where none are."""
+        """Return the seconds that are left; not above zero where none are."""
         # The clock of the CPU is the one that counts on a busy machine, and is slow to read.
         left = self._wall_end - time.monotonic()
         return left if left > 0 else self._cpu_end - time.process_time()
@@ -87,7 +87,7 @@ class Budget:
             yield value
 
     def gaps(self, document: Document, error: TooSlowError) -> list[Gap]:
-        """Say where the time ended; the readers that had no time left after that say nothing."""
+        """Return where the time ended; nothing for readers that had no time left after that."""
         if self._exceeded:
             return []
         self._exceeded = True

@@ -134,11 +134,11 @@ class NvmlReader:
     name = "NVML"
 
     def sniff(self, document: Document) -> bool:
-        """Look for its first bytes."""
+        """Return whether it begins as the child's output does."""
         return document.head.startswith(START)
 
     def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at it."""
+        """Return the same: the child prints nothing else."""
         return self.sniff(document)
 
     def read(self, document: Document) -> Iterator[Fact]:

@@ -59,14 +59,14 @@ class TextReader:
     name = "output of GPU tools"
 
     def sniff(self, document: Document) -> bool:
-        """Look for a telling word."""
+        """Return whether it holds a mark of such a print, or begins as CSV."""
         head = document.head
         if b"<nvidia_smi_log" in head[:4096]:
             return False
         return bool(_MARKS.within(head)) or head.startswith((b"GPU-", b"MIG-")) or _is_csv(head)
 
     def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at CSV, or a short file that these tools wrote."""
+        """Return whether it is CSV, or a short file that these tools alone wrote."""
         if _is_csv(document.head):
             return True
         if document.size > MAX_OWNED or document.size > len(document.head):
@@ -97,13 +97,13 @@ def _is_csv(head: bytes) -> bool:
 
 def _is_print_alone(lines: Lines) -> bool:
     """Return whether every line is of a tool's output."""
-    gpus = 0
-    for print_ in _prints(lines):
-        if isinstance(print_, list):
-            gpus += len(print_)
-        elif not _BESIDE.match(print_.text.strip()):
+    count = 0
+    for gpus_or_line in _prints(lines):
+        if isinstance(gpus_or_line, list):
+            count += len(gpus_or_line)
+        elif not _BESIDE.match(gpus_or_line.text.strip()):
             return False
-    return gpus > 0
+    return count > 0
 
 
 def _prints(lines: Lines) -> Iterator[list[Draft] | Line]:

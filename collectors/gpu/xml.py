@@ -38,11 +38,11 @@ class XmlReader:
     name = TOOL
 
     def sniff(self, document: Document) -> bool:
-        """Look for the root element."""
+        """Return whether the root element is in its head."""
         return _ROOT in document.head
 
     def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at a file that is XML from its start."""
+        """Return whether it is XML from its start."""
         return document.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"<?xml", b"<!DOC", _ROOT))
 
     def read(self, document: Document) -> Iterator[Fact]:

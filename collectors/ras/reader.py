@@ -25,7 +25,7 @@ class RasReader:
     name = "NCCL RAS report"
 
     def sniff(self, document: Document) -> bool:
-        """Recognise a report by its own words."""
+        """Return whether it holds the words of a report."""
         head = document.head
         if _is_json(head):
             return True
@@ -34,7 +34,7 @@ class RasReader:
         return bool(_TABLE.search(head) or (_SUMMARY.search(head) and _TEXT.search(head)))
 
     def owns(self, document: Document) -> bool:
-        """Say that a file which begins as a report is one, and no log with a report in it."""
+        """Return whether it begins as a report: then it is no log with a report in it."""
         return _is_json(document.head) or bool(_TEXT.match(_without_answers(document.head)))
 
     def read(self, document: Document) -> Iterator[Fact]:

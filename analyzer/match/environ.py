@@ -10,7 +10,7 @@ from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.match.states import has_met, waiters_for
 from whyhang.analyzer.model import Process, Record
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.waits import WaitKind
 
 
@@ -172,7 +172,7 @@ class Generations(Record):
             Hit(
                 members=old,
                 affected=new,
-                strength=0.7 if stuck else 1.0,
+                strength=INCOMPLETE if stuck else CLEAR,
                 names_culprit=not stuck,
                 evidence=(
                     *(_said(member.processes[-1], ("RANK", RESTARTS)) for member in shown),

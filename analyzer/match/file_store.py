@@ -10,7 +10,7 @@ from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import INDIRECT, Hit
 from whyhang.analyzer.waits import WaitKind
 
 
@@ -80,7 +80,7 @@ class FileStale(Record):
             waiting = waiters_for(case)
             if waiting:
                 hit = _hit(case, [view], [], tuple(waiting), False, fields)  # noqa: FBT003
-                return (hit if starting else replace(hit, strength=0.85),)
+                return (hit if starting else replace(hit, strength=INDIRECT),)
         return ()
 
 

@@ -18,7 +18,7 @@ from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import Record, fold
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, INDIRECT, Hit
 
 SHOWN = 6
 """GPUs that are quoted."""
@@ -67,9 +67,9 @@ def hits_on(case: Case, found: Sequence[tuple[Device, Told]]) -> tuple[Hit, ...]
         return ()
     strength = max(told[0] for _, told in found)
     if case.job.gpus.by_member and not any(device.members for device, _ in found):
-        strength *= 0.6
+        strength *= GUESSED
     if case.graph.progress:
-        strength *= 0.5
+        strength *= CONTRADICTED
     said = "; ".join(dict.fromkeys(told[2] for _, told in found))
     return (
         hit_on(
@@ -177,7 +177,7 @@ def _unreadable(device: Device) -> Told | None:
         if state.trouble and not state.lost and state.tool != "dcgmi diag":
             if "reset" in state.trouble.lower():
                 continue
-            return 1.0 if ";" in state.trouble else 0.9, state, state.trouble
+            return CLEAR if ";" in state.trouble else INDIRECT, state, state.trouble
     return None
 
 
@@ -197,7 +197,7 @@ def _ecc(device: Device) -> Told | None:
     state = device.state_with("ecc_uncorrected")
     if counts[-1] > counts[0]:
         return 1.0, state, f"uncorrectable ECC errors grew from {counts[0]:g} to {counts[-1]:g}"
-    return 0.62, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
+    return GUESSED, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
 
 
 def _repair(device: Device) -> Told | None:
@@ -208,7 +208,7 @@ def _repair(device: Device) -> Told | None:
         ("retire_pending", "a page waits to be retired"),
     ):
         if device.now(field):
-            return 0.7, device.state_with(field), f"{words}, which a reset does"
+            return INCOMPLETE, device.state_with(field), f"{words}, which a reset does"
     return None
 
 
@@ -274,7 +274,7 @@ class SlowedDown(Record):
                     )
                     for d in slow[:SHOWN]
                 ],
-                strength=1.0 if case.graph.progress else 0.7,
+                strength=1.0 if case.graph.progress else INCOMPLETE,
                 fields={"says": "; ".join(dict.fromkeys(words.values()))},
             ),
         )
@@ -312,7 +312,7 @@ class Shared(Record):
                 case,
                 [device],
                 evidence=[quoted(case, device, device.state_with("processes"))],
-                strength=1.0 if free else 0.75,
+                strength=CLEAR if free else INCOMPLETE,
                 beside=free[:8],
                 fields={
                     "ranks": ranks_in_words(ranks) if ranks else case.names(members),

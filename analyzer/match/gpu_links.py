@@ -10,7 +10,7 @@ from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.match.gpu import Told, hits_on
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.model_gpu import Gpu
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import INDIRECT, Hit
 
 
 class LinkFault(Record):
@@ -104,7 +104,7 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Told]]:
     if len(odd) != 1:
         return []
     words = f"all its connections have fewer links than {usual}"
-    return [(odd[0], (0.8, odd[0].state_with("peers"), words))]
+    return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
 
 
 def _fewer(usual: str) -> list[str]:

@@ -10,7 +10,7 @@ from whyhang.analyzer.match.late import SHARED, late
 from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.model import LockWait, Record, replace
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import INDIRECT, Hit
 from whyhang.analyzer.waits import WaitKind
 
 
@@ -78,7 +78,7 @@ class SharedLock(Record):
                         fields=fields,
                         evidence=evidence,
                         location=location,
-                        strength=0.9,
+                        strength=INDIRECT,
                     )
                 )
             else:

@@ -12,7 +12,7 @@ from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.model import Frame, Record, replace
 from whyhang.analyzer.roles import main_thread
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import INCOMPLETE, Hit
 from whyhang.analyzer.waits import LineText, WaitKind
 from whyhang.analyzer.waits.usercode import is_library
 
@@ -102,7 +102,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
         below = waits and _in_loop_below(text, its, _user_path(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return 0.7 if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
 def _user_path(case: Case, state: RankState) -> list[Frame]:

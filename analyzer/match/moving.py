@@ -11,7 +11,7 @@ from whyhang.analyzer.describe import (
 from whyhang.analyzer.match.states import OWN, WAITERS, count
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, INDIRECT, Hit
 
 
 class Moving(Record):
@@ -35,7 +35,7 @@ class Moving(Record):
                 affected=numbers if clear else (),
                 names_culprit=clear,
                 evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
-                strength=1.0 if graph.progress else 0.8,
+                strength=CLEAR if graph.progress else INDIRECT,
                 location=location_of(case, behind[0]) if clear else None,
                 fields=subject_fields(case, behind, numbers),
             ),

@@ -9,7 +9,7 @@ from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, GUESSED, Hit
 
 MEANS = {
     NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
@@ -75,7 +75,7 @@ class NcclStart(Record):
             ranks=behind,
             affected=tuple(m.id for m in case.job.members if m.rank in ahead),
             names_culprit=few,
-            strength=1.0 if few else 0.6,
+            strength=CLEAR if few else GUESSED,
             evidence=_quotes(stages, (*behind[:3], *ahead[:2])),
             collective=Collective(op="comm_init"),
             fields={
@@ -102,7 +102,7 @@ class NcclStart(Record):
             Hit(
                 affected=tuple(m.id for m in case.job.members if m.rank in stages),
                 names_culprit=False,
-                strength=1.0 if whole else 0.6,
+                strength=CLEAR if whole else GUESSED,
                 evidence=_quotes(stages, tuple(sorted(stages))),
                 collective=Collective(op="comm_init"),
                 fields={

@@ -12,7 +12,7 @@ from whyhang.analyzer.match.states import WAITERS, all_seen
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE, Hit
 
 _Variable = tuple[str, str, str]  # name, function and file of what counts
 _Counts = dict[_Variable, int]
@@ -50,7 +50,7 @@ class InAnotherStep(Record):
                 members=() if tie else members,
                 affected=tuple(sorted((*members, *affected))) if tie else affected,
                 names_culprit=not tie,
-                strength=0.7 if tie else 1.0,
+                strength=INCOMPLETE if tie else CLEAR,
                 evidence=(
                     *(_quote(case, number) for number in (members[0], affected[0])),
                     *evidence_of(case, states[0])[:1],

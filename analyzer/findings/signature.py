@@ -48,19 +48,30 @@ WORTH: dict[Confidence, float] = {
     "certain": 0.97,
     "strong": 0.9,
     "likely": 0.8,
-    "possible": 0.6,
-    "hint": 0.4,
+    "possible": 0.65,
+    "hint": 0.3,
 }
 """The number that each word stands for in a report (docs/confidence.md says what was measured)."""
+
+
+CLEAR = 1.0
+INDIRECT = 0.85
+"""Concluded from something else that was seen."""
+INCOMPLETE = 0.75
+"""Something is missing that would tell: ranks, a second look, who is the odd one."""
+GUESSED = 0.6
+"""So much is missing that another reading is nearly as good."""
+CONTRADICTED = 0.5
+"""Something else speaks against it."""
 
 
 class Hit(Record):
     """One place where a matcher found what it looks for.
 
     ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
-    who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
-    case. ``gpus`` are the GPUs it is about or compares (numbers in ``Job.gpus``). ``fields`` fill
-    the title. ``at`` orders hits in time or by line where that is known.
+    who wait because of them. ``strength`` scales the signature's confidence: ``CLEAR``, or a
+    product of the factors above. ``gpus`` are the GPUs it is about or compares (numbers in
+    ``Job.gpus``). ``fields`` fill the title. ``at`` orders hits in time where that is known.
     """
 
     members: tuple[int, ...] = ()

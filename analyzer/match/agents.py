@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Agent, Record, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
 from whyhang.analyzer.report import Evidence
@@ -83,7 +83,7 @@ def _meet_hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         evidence=(*_quotes(agents), *_round_quote(case, first), *_stacks(case, agents)),
         names_culprit=reached and bool(ranks),
         # a rank that died before its agent came back to the rendezvous is the better answer
-        strength=(1.0 if short else 0.85) * (0.6 if case.job.exits else 1.0),
+        strength=(CLEAR if short else INDIRECT) * (GUESSED if case.job.exits else CLEAR),
         fields=fields,
     )
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import InitArguments, Process, Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.match.states import has_met, waiters_for
 from whyhang.analyzer.report import Evidence
@@ -177,7 +177,7 @@ class Generations(Record):
             Hit(
                 members=old,
                 affected=new,
-                strength=0.7 if stuck else 1.0,
+                strength=INCOMPLETE if stuck else CLEAR,
                 names_culprit=not stuck,
                 evidence=(
                     *(_said(member.processes[-1], ("RANK", RESTARTS)) for member in shown),

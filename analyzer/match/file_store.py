@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import FileView, Record, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import WaitKind
@@ -79,7 +79,7 @@ class FileStale(Record):
             waiting = waiters_for(case)
             if waiting:
                 hit = _hit(case, [view], [], tuple(waiting), False, fields)  # noqa: FBT003
-                return (hit if starting else replace(hit, strength=0.85),)
+                return (hit if starting else replace(hit, strength=INDIRECT),)
         return ()
 
 

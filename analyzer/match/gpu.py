@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import DriverSilence, Gpu, Record, fold
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import (
+    CLEAR,
+    CONTRADICTED,
+    GUESSED,
+    INCOMPLETE,
+    INDIRECT,
+    Hit,
+)
 from whyhang.analyzer.job.devices import HOW, Device
 from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.report import Evidence
@@ -65,9 +72,9 @@ def hits_on(case: Case, found: Sequence[tuple[Device, Told]]) -> tuple[Hit, ...]
         return ()
     strength = max(told[0] for _, told in found)
     if case.job.gpus.by_member and not any(device.members for device, _ in found):
-        strength *= 0.6
+        strength *= GUESSED
     if case.graph.progress:
-        strength *= 0.5
+        strength *= CONTRADICTED
     said = "; ".join(dict.fromkeys(told[2] for _, told in found))
     return (
         hit_on(
@@ -175,7 +182,7 @@ def _unreadable(device: Device) -> Told | None:
         if state.trouble and not state.lost and state.tool != "dcgmi diag":
             if "reset" in state.trouble.lower():
                 continue
-            return 1.0 if ";" in state.trouble else 0.9, state, state.trouble
+            return CLEAR if ";" in state.trouble else INDIRECT, state, state.trouble
     return None
 
 
@@ -195,7 +202,7 @@ def _ecc(device: Device) -> Told | None:
     state = device.state_with("ecc_uncorrected")
     if counts[-1] > counts[0]:
         return 1.0, state, f"uncorrectable ECC errors grew from {counts[0]:g} to {counts[-1]:g}"
-    return 0.62, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
+    return GUESSED, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
 
 
 def _repair(device: Device) -> Told | None:
@@ -206,7 +213,7 @@ def _repair(device: Device) -> Told | None:
         ("retire_pending", "a page waits to be retired"),
     ):
         if device.now(field):
-            return 0.7, device.state_with(field), f"{words}, which a reset does"
+            return INCOMPLETE, device.state_with(field), f"{words}, which a reset does"
     return None
 
 
@@ -272,7 +279,7 @@ class SlowedDown(Record):
                     )
                     for d in slow[:SHOWN]
                 ],
-                strength=1.0 if case.graph.progress else 0.7,
+                strength=1.0 if case.graph.progress else INCOMPLETE,
                 fields={"says": "; ".join(dict.fromkeys(words.values()))},
             ),
         )
@@ -310,7 +317,7 @@ class Shared(Record):
                 case,
                 [device],
                 evidence=[quoted(case, device, device.state_with("processes"))],
-                strength=1.0 if free else 0.75,
+                strength=CLEAR if free else INCOMPLETE,
                 beside=free[:8],
                 fields={
                     "ranks": ranks_in_words(ranks) if ranks else case.names(members),

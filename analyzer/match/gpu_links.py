@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Gpu, Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import Told, hits_on
 
@@ -103,7 +103,7 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Told]]:
     if len(odd) != 1:
         return []
     words = f"all its connections have fewer links than {usual}"
-    return [(odd[0], (0.8, odd[0].state_with("peers"), words))]
+    return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
 
 
 def _fewer(usual: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, Setting, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.devices import Device
 from whyhang.analyzer.match.gpu import AT_REST, HELD, SHOWN, hit_on, names, quoted
 from whyhang.analyzer.match.states import waiters_for
@@ -151,8 +151,8 @@ def _seen(case: Case) -> bool:
 def _strength(case: Case, load: Load) -> float:
     """Say how far load alone may be believed: one sample is a moment, stacks bear it out."""
     if _seen(case):
-        return 1.0 if load.samples > 1 else 0.9
-    return 0.75 if load.samples > 1 else 0.5
+        return CLEAR if load.samples > 1 else INDIRECT
+    return INCOMPLETE if load.samples > 1 else CONTRADICTED
 
 
 class NeverLaunched(Record):
@@ -171,7 +171,7 @@ class NeverLaunched(Record):
             return ()
         strength = _strength(case, load)
         if any(meeting.op in ONE_SIDED for meeting in case.graph.operations):
-            strength *= 0.7
+            strength *= INCOMPLETE
         return (_launch_hit(case, load.idle, load.spinning, strength),)
 
 
@@ -280,8 +280,8 @@ class AllSpin(Record):
         if not surely and not _seen(case):
             return ()
         ranked = sum(len(device.members) for device in load.spinning)
-        whole = 1.0 if ranked == len(case.job.members) and not case.job.absent else 0.75
-        strength = _strength(case, load) * (whole if _seen(case) else 0.9)
+        whole = 1.0 if ranked == len(case.job.members) and not case.job.absent else INCOMPLETE
+        strength = _strength(case, load) * (whole if _seen(case) else INDIRECT)
         return (_together(case, load.spinning, strength),)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.match.states import count, has_met, kinds_of, waiters_for
@@ -150,11 +150,11 @@ def _late_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) -> 
     for meeting in case.graph.operations:
         evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
     certain = all(state.place is None or state.place.certain for state in states)
-    strength = 1.0 if certain and affected else 0.8
+    strength = CLEAR if certain and affected else INDIRECT
     if _contradicted(case, members):
-        strength *= 0.5
+        strength *= CONTRADICTED
     if _too_many(case, members, waiters):
-        strength *= 0.55
+        strength *= GUESSED
     return Hit(
         members=members,
         affected=affected,

@@ -8,7 +8,7 @@ from whyhang.analyzer.collectives.book import COUNTERS, OVERTAKEN
 from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.moments import RECORDER
 from whyhang.analyzer.facts import Frame, Record, SignOfLife, Who, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.match.log import quote
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence
@@ -64,13 +64,12 @@ class SilentInLog(Record):
             few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
             if few and finding.absent and len(files) == 1:
                 hit = _hit(case, replace(finding, culprits=finding.absent))
-                strength = hit.strength * (1.0 if size else HOLE)
+                strength = hit.strength * (CLEAR if size else INDIRECT)
                 hits.append(replace(_with_absent(hit, finding), strength=strength))
         return tuple(hits)
 
 
 FEW = 4  # one rank in four, and fewer
-HOLE = 0.9  # what it counts where the number of ranks is not known
 
 
 def silent_in_log() -> SilentInLog:
@@ -277,11 +276,11 @@ def _strength(case: Case, finding: Finding) -> float:
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     late = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
     if late and kinds and kinds <= COUNTERS and snapshot(case.job):
-        return 0.8
+        return INDIRECT
     if finding.unrecorded:
-        return 0.5
+        return CONTRADICTED
     guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
-    return 0.85 if guessed else 1.0
+    return INDIRECT if guessed else CLEAR
 
 
 def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:

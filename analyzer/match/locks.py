@@ -6,13 +6,14 @@ import enum
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LockWait, Record, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.match.late import SHARED, late
 from whyhang.analyzer.match.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.stacks import FILE_LOCK, WaitKind
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.kinds import FILE_LOCK
 from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
 
 
@@ -80,7 +81,7 @@ class SharedLock(Record):
                         fields=fields,
                         evidence=evidence,
                         location=location,
-                        strength=0.9,
+                        strength=INDIRECT,
                     )
                 )
             else:

@@ -7,12 +7,13 @@ import re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Frame, Record, replace
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
+from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import is_library
 from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
 
@@ -102,7 +103,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
         below = waits and _in_loop_below(text, its, _user_path(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return 0.7 if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
 def _user_path(case: Case, state: RankState) -> list[Frame]:

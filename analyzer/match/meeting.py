@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.match.meeting_words import SAYS, knocking, told_to, view_evidence, view_fields
 from whyhang.analyzer.match.starting import (
     OPEN,
@@ -48,7 +48,7 @@ class CutOff(Record):
         elsewhere = {at.view.host for at in there if at.view is not None}
         few = len(away) < len(here) - len(away) or len(views) == 1
         names = bool(there) and few
-        strength = 1.0 if there or stand_of_owner(case) is not None else 0.7
+        strength = 1.0 if there or stand_of_owner(case) is not None else INCOMPLETE
         fields = subject_fields(case, stands_of(case, away), tuple(at.member for at in there))
         fields |= view_fields(views[0])
         fields["elsewhere"] = (
@@ -172,7 +172,7 @@ class MeetsElsewhere(Record):
                     *evidence_of(case, case.states[odd[0].member])[:1],
                 ),
                 names_culprit=proven,
-                strength=1.0 if proven else 0.8,
+                strength=CLEAR if proven else INDIRECT,
                 location=location_of(case, case.states[odd[0].member]),
                 fields=fields,
             ),

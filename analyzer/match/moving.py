@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.match.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -36,7 +36,7 @@ class Moving(Record):
                 affected=numbers if clear else (),
                 names_culprit=clear,
                 evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
-                strength=1.0 if graph.progress else 0.8,
+                strength=CLEAR if graph.progress else INDIRECT,
                 location=location_of(case, behind[0]) if clear else None,
                 fields=subject_fields(case, behind, numbers),
             ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, Record, SignOfLife
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.wording.describe import ranks_in_words
 
@@ -74,7 +74,7 @@ class NcclStart(Record):
             ranks=behind,
             affected=tuple(m.id for m in case.job.members if m.rank in ahead),
             names_culprit=few,
-            strength=1.0 if few else 0.6,
+            strength=CLEAR if few else GUESSED,
             evidence=_quotes(stages, (*behind[:3], *ahead[:2])),
             collective=Collective(op="comm_init"),
             fields={
@@ -101,7 +101,7 @@ class NcclStart(Record):
             Hit(
                 affected=tuple(m.id for m in case.job.members if m.rank in stages),
                 names_culprit=False,
-                strength=1.0 if whole else 0.6,
+                strength=CLEAR if whole else GUESSED,
                 evidence=_quotes(stages, tuple(sorted(stages))),
                 collective=Collective(op="comm_init"),
                 fields={

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.match.states import WAITERS, all_seen
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.report import Collective, Evidence
@@ -49,7 +49,7 @@ class InAnotherStep(Record):
                 members=() if tie else members,
                 affected=tuple(sorted((*members, *affected))) if tie else affected,
                 names_culprit=not tie,
-                strength=0.7 if tie else 1.0,
+                strength=INCOMPLETE if tie else CLEAR,
                 evidence=(
                     *(_quote(case, number) for number in (members[0], affected[0])),
                     *evidence_of(case, states[0])[:1],

@@ -5,7 +5,14 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import (
+    CLEAR,
+    CONTRADICTED,
+    GUESSED,
+    INCOMPLETE,
+    INDIRECT,
+    Hit,
+)
 from whyhang.analyzer.match.ledger import recorded_hits
 from whyhang.analyzer.match.merging import merged
 from whyhang.analyzer.match.states import WAITERS, all_recorded, all_seen, count
@@ -81,7 +88,7 @@ def _parted_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
         evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
-        strength=(0.9 if not tie else 0.75) if plain else 0.4,
+        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
         collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,
@@ -197,12 +204,12 @@ def _together(case: Case, meeting: PendingOperation) -> float:
     same operation at several places may be several groups. Who sleeps in the kernel's file or
     page I/O is on its way through the program, whatever frame it was caught in.
     """
-    strength = 0.6 if case.job.absent else 1.0
+    strength = GUESSED if case.job.absent else CLEAR
     if case.graph.snapshots < 2:
-        strength *= 0.75
+        strength *= INCOMPLETE
     if any(_in_kernel_io(case, number) for number in meeting.members):
-        strength *= 0.5
-    return strength * 0.75 if len(meeting.sites) > 1 else strength
+        strength *= CONTRADICTED
+    return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
 
 
 def all_arrived(*kinds: WaitKind) -> AllArrived:
@@ -264,7 +271,7 @@ class Unpaired(Record):
                 affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
                 evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
                 names_culprit=False,
-                strength=0.75 if rest else 1.0,
+                strength=INCOMPLETE if rest else CLEAR,
                 collective=Collective(op="recv" if receive else "send"),
                 location=location_of(case, states[0]),
                 fields={**fields, "says": says},

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         "{gpus}: {says}. A program that meets such an error is ended, and the other ranks wait "
         "for it."
     ),
-    confidence="likely",
+    confidence="strong",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU so that the bad rows are remapped; if errors come back, have it replaced.",

@@ -98,10 +98,10 @@ def _told(findings: Iterable[Finding]) -> str:
 
 
 def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:
-    hits = signature.when(case)
+    hits = tuple(signature.when(case))
     if signature.unless is None or not hits:
         return hits
-    vetoes = signature.unless(case)
+    vetoes = tuple(signature.unless(case))
     return tuple(hit for hit in hits if not any(about_same(hit, veto) for veto in vetoes))
 
 

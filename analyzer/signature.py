@@ -9,6 +9,7 @@ module that holds a docstring (the story: what happens, why, how to tell), impor
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Record
@@ -51,19 +52,20 @@ class Hit(Record):
 class Matcher(Protocol):
     """A question to the aligned job; the answer carries its evidence."""
 
-    def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Answer with every place where it holds, or with nothing."""
+    def __call__(self, case: Case, /) -> Iterable[Hit]:
+        """Yield every place where it holds."""
 
 
 class Signature(Record):
     """Knowledge about one kind of hang.
 
     ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
-    explanation for the reader of a report. ``confidence`` is what the evidence is worth when
-    the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
-    logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
-    every rank had the same or there is only one process. ``outranks`` names signatures whose
-    findings on the same ranks become effects of this one.
+    explanation for the reader of a report. ``confidence`` is what the evidence is worth when the
+    matcher is sure. ``patterns`` are those of the log lines that speak for it, ``vetoes`` of those
+    that take it back: the reader of logs looks for all of them. ``matches`` and ``misses`` are
+    example lines for ``patterns``: a test runs them. ``everywhere`` is the category where no rank
+    is to blame, because every rank had the same or there is only one process. ``outranks`` names
+    signatures whose findings on the same ranks become effects of this one.
     """
 
     id: str
@@ -80,6 +82,8 @@ class Signature(Record):
     links: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
     outranks: tuple[str, ...] = ()
     gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
@@ -87,3 +91,8 @@ class Signature(Record):
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """All patterns that the reader of logs must look for."""
+        return (*self.patterns, *self.vetoes)

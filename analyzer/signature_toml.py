@@ -91,6 +91,8 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         )
         if vetoes
         else None,
+        patterns=patterns,
+        vetoes=vetoes,
         means=paragraphs(table["explanation"]),
         story=table.get("story", "").strip(),
         confidence=float(table.get("confidence", 0.9)),

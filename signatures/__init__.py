@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Iterator
 from importlib.resources import files
 
+from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import replace
 from whyhang.analyzer.signature import Signature
 from whyhang.analyzer.signature_toml import signature_of
@@ -37,8 +38,16 @@ def _over_logs() -> Iterator[Signature]:
 
 
 def _over_relations() -> Iterator[Signature]:
-    """Yield the ``SIGNATURE`` of each module; its story is the module's docstring."""
+    """Yield the ``SIGNATURE`` of each module, whose story is its docstring, or ``SIGNATURES``."""
     for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
         module = importlib.import_module(info.name)
-        if not info.ispkg:
-            yield replace(module.SIGNATURE, story=(module.__doc__ or "").strip())
+        if hasattr(module, "SIGNATURES"):
+            yield from module.SIGNATURES
+        elif not info.ispkg:
+            signature = module.SIGNATURE
+            yield replace(
+                signature,
+                story=(module.__doc__ or "").strip(),
+                patterns=signature.patterns or tuple(patterns_of(signature.when)),
+                vetoes=signature.vetoes or tuple(patterns_of(signature.unless)),
+            )

@@ -18,7 +18,7 @@ import regex
 from whyhang import signatures
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
-from whyhang.analyzer.match.log import Blames, Log, patterns_of
+from whyhang.analyzer.match.log import Blames, Log
 from whyhang.analyzer.model import NOBODY, LogLine
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
@@ -34,7 +34,7 @@ else:
     import tomli as tomllib
 
 ALL = signatures.load()
-WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))
+WITH_LOGS = tuple(s for s in ALL if s.patterns)
 KNOWN = frozenset(category for group in CATEGORIES.values() for category in group)
 FROM_THE_HIT = {"who", "times", "has", "is", "waiting"}
 UNSUITED = re.compile(r"\(\?(?:[=!>]|<[=!])|[*+?}]\+|\\[1-9]")
@@ -53,7 +53,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 def found_by(signature: Signature, line: str) -> list[regex.Match[str]]:
     """Search a line with all patterns of a signature."""
-    return [m for p in patterns_of(signature.when) if (m := compiled(p).search(line))]
+    return [m for p in signature.patterns if (m := compiled(p).search(line))]
 
 
 def logs_in(matcher: Matcher | None) -> Iterator[Log]:
@@ -227,7 +227,7 @@ def test_every_pattern_has_a_line_of_its_own() -> None:
     unproven = [
         (s.id, pattern)
         for s in WITH_LOGS
-        for pattern in patterns_of(s.when)
+        for pattern in s.patterns
         if not any(compiled(pattern).search(line) for line in s.matches)
     ]
 
@@ -239,7 +239,7 @@ def test_every_veto_has_a_line_of_its_own() -> None:
     unproven = [
         (s.id, pattern)
         for s in ALL
-        for pattern in patterns_of(s.unless)
+        for pattern in s.vetoes
         if not any(compiled(pattern).search(line) for line in (*s.matches, *s.misses))
     ]
 
@@ -268,11 +268,10 @@ def test_no_counter_example_matches() -> None:
 def test_patterns_suit_the_fast_scanner() -> None:
     """Patterns have no look-around, which the scanner would have to search for too widely."""
     for signature in WITH_LOGS:
-        for matcher in (signature.when, signature.unless):
-            for pattern in patterns_of(matcher):
-                compiled(pattern)
-                hyperscan_form(pattern)
-                assert not UNSUITED.search(pattern), (signature.id, pattern)
+        for pattern in signature.searched:
+            compiled(pattern)
+            hyperscan_form(pattern)
+            assert not UNSUITED.search(pattern), (signature.id, pattern)
 
 
 def test_the_words_of_a_report_are_filled_from_any_example() -> None:
@@ -326,12 +325,10 @@ def test_the_scanner_finds_every_example() -> None:
     document = Document(
         path="all.log", head=data, size=len(data), open=lambda: io.BytesIO(data), who=NOBODY
     )
-    reader = LogReader(p for s in WITH_LOGS for m in (s.when, s.unless) for p in patterns_of(m))
+    reader = LogReader(pattern for s in WITH_LOGS for pattern in s.searched)
 
     facts = list(reader.read(document))
 
     matched = {pattern for fact in facts if isinstance(fact, LogLine) for pattern in fact.matched}
-    lost = {s.id for s, _ in examples} - {
-        s.id for s in WITH_LOGS if matched & {*patterns_of(s.when)}
-    }
+    lost = {s.id for s, _ in examples} - {s.id for s in WITH_LOGS if matched & {*s.patterns}}
     assert lost == set()

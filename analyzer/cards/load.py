@@ -19,7 +19,6 @@ from whyhang.analyzer.cards.card import MAX_BYTES, Card, read_cards
 from whyhang.analyzer.cards.clash import settled
 from whyhang.analyzer.cards.settings import configuration, runbooks
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Gap, Record, Source
 from whyhang.analyzer.signature import Signature
 
@@ -40,8 +39,7 @@ class Known(Record):
             pattern: signature.origin
             for signature in self.signatures
             if signature.origin
-            for matcher in (signature.when, signature.unless)
-            for pattern in patterns_of(matcher)
+            for pattern in signature.searched
         }
 
 

@@ -19,7 +19,7 @@ class Candidate(Record):
     @property
     def confidence(self) -> float:
         """Scale what the signature is worth by how clear the hit is."""
-        return round(max(0.05, min(0.99, self.signature.confidence * self.hit.strength)), 2)
+        return round(max(0.05, min(0.99, self.signature.worth * self.hit.strength)), 2)
 
 
 def overcome(case: Case, candidate: Candidate) -> bool:
@@ -75,7 +75,7 @@ def outranked_by(
             return other
         if other is candidate or other.confidence < ENOUGH or _of_one_end(other, candidate):
             continue
-        named = candidate.signature.id in other.signature.outranks
+        named = candidate.signature.id in other.signature.explains
         if named and about_same(candidate.hit, other.hit):
             return other
         if _starts_anew(candidate) and any(

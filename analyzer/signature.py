@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence, Location
@@ -25,6 +25,24 @@ class Kind(enum.Enum):
     CAUSE = "cause"
     CONSEQUENCE = "consequence"
     NOISE = "noise"
+
+
+Level = Literal["machine", "kill", "setup", "program", "peer", "wait", "summary", "fallback"]
+"""How deep a finding goes, deepest first: what is deeper explains what is not (``levels``)."""
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+Confidence = Literal["certain", "strong", "likely", "possible", "hint"]
+"""What a signature is worth where its evidence is clear."""
+
+WORTH: dict[Confidence, float] = {
+    "certain": 0.97,
+    "strong": 0.9,
+    "likely": 0.8,
+    "possible": 0.6,
+    "hint": 0.4,
+}
+"""The number that each word stands for in a report (docs/confidence.md says what was measured)."""
 
 
 class Hit(Record):
@@ -64,8 +82,9 @@ class Signature(Record):
     matcher is sure. ``patterns`` are those of the log lines that speak for it, ``vetoes`` of those
     that take it back: the reader of logs looks for all of them. ``matches`` and ``misses`` are
     example lines for ``patterns``: a test runs them. ``everywhere`` is the category where no rank
-    is to blame, because every rank had the same or there is only one process. ``outranks`` names
-    signatures whose findings on the same ranks become effects of this one.
+    is to blame, because every rank had the same or there is only one process. ``explains`` names
+    signatures whose findings on the same ranks become effects of this one, where their levels do
+    not say so.
     """
 
     id: str
@@ -74,7 +93,8 @@ class Signature(Record):
     title: str
     when: Matcher
     means: str
-    confidence: float = 0.9
+    level: Level | None = None  # None: that of its category and kind
+    confidence: Confidence | float = "strong"
     everywhere: str = ""
     unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
@@ -84,7 +104,7 @@ class Signature(Record):
     misses: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     vetoes: tuple[str, ...] = ()
-    outranks: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
     gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     last_resort: bool = False  # counts only where no other cause or consequence was found
@@ -94,5 +114,10 @@ class Signature(Record):
 
     @property
     def searched(self) -> tuple[str, ...]:
-        """All patterns that the reader of logs must look for."""
+        """Return all patterns that the reader of logs must look for."""
         return (*self.patterns, *self.vetoes)
+
+    @property
+    def worth(self) -> float:
+        """Return the number that its confidence stands for."""
+        return WORTH[self.confidence] if isinstance(self.confidence, str) else self.confidence

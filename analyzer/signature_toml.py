@@ -13,22 +13,27 @@ from typing import Any
 from whyhang.analyzer.match.log import Blames, Log
 from whyhang.analyzer.signature import Kind, Signature
 
-TEXT, TEXTS, FLAG, NUMBER, COUNT, TABLE, WORDS = (
+TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
     "a text in quotes",
     "a list of texts",
     "true or false",
-    "a number from 0 to 1",
+    '"certain", "strong", "likely", "possible", "hint", or a number from 0 to 1',
     "a whole number of at least 1",
     "a table",
     'a table of words for each value of a group, such as adds.code.7 = {meaning = "..."}',
 )
 """What a field may hold, in the words of a mistake."""
 
+FORMER: dict[tuple[str | int, ...], str] = {("outranks",): TEXTS, ("gives_way",): FLAG}
+"""Fields of older cards: ``explains`` and ``level = "summary"`` say the same."""
+
 FIELDS: dict[tuple[str | int, ...], str] = {
+    **FORMER,
     ("id",): TEXT,
     ("category",): TEXT,
     ("category_if_everywhere",): TEXT,
     ("role",): TEXT,
+    ("level",): TEXT,
     ("title",): TEXT,
     ("explanation",): TEXT,
     ("story",): TEXT,
@@ -39,13 +44,12 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("least_ranks",): COUNT,
     ("ends_process",): FLAG,
     ("adds",): WORDS,
-    ("confidence",): NUMBER,
+    ("confidence",): WORTH_OF,
     ("remedies",): TEXTS,
     ("next_steps",): TEXTS,
     ("links",): TEXTS,
     ("runbook_url",): TEXT,
-    ("outranks",): TEXTS,
-    ("gives_way",): FLAG,
+    ("explains",): TEXTS,
     ("restarts",): FLAG,
     ("override",): FLAG,
     ("examples",): TABLE,
@@ -77,6 +81,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         id=table["id"],
         category=table["category"],
         kind=Kind(table["role"]),
+        level=table.get("level"),
         title=table["title"],
         when=Log(
             patterns=patterns,
@@ -95,14 +100,14 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         vetoes=vetoes,
         means=paragraphs(table["explanation"]),
         story=table.get("story", "").strip(),
-        confidence=float(table.get("confidence", 0.9)),
+        confidence=table.get("confidence", "strong"),
         everywhere=table.get("category_if_everywhere", ""),
         remedies=tuple(table.get("remedies", ())),
         next_steps=tuple(table.get("next_steps", ())),
         links=tuple(table.get("links", ())),
         matches=tuple(examples.get("must_match", ())),
         misses=tuple(examples.get("must_not_match", ())),
-        outranks=tuple(table.get("outranks", ())),
+        explains=(*table.get("explains", ()), *table.get("outranks", ())),
         gives_way=table.get("gives_way", False),
         restarts=table.get("restarts", False),
         runbook=table.get("runbook_url"),

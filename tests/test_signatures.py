@@ -213,8 +213,8 @@ def test_outranked_signatures_exist() -> None:
     """A signature outranks others by id; a misspelt one would silently outrank nothing."""
     ids = {s.id for s in ALL}
 
-    assert {s.id: set(s.outranks) - ids for s in ALL if set(s.outranks) - ids} == {}
-    assert {s.id for s in ALL if s.id in s.outranks} == set()
+    assert {s.id: set(s.explains) - ids for s in ALL if set(s.explains) - ids} == {}
+    assert {s.id for s in ALL if s.id in s.explains} == set()
 
 
 def test_examples_of_both_sorts_stand_beside_the_patterns() -> None:

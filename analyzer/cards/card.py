@@ -16,7 +16,7 @@ from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.match.log import Blames
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import CATEGORIES
-from whyhang.analyzer.signature import Kind, Signature
+from whyhang.analyzer.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.signature_toml import (
     COUNT,
     FIELDS,
@@ -38,6 +38,7 @@ _CHOICES = {
     ("category",): _CATEGORIES,
     ("category_if_everywhere",): _CATEGORIES,
     ("role",): tuple(kind.value for kind in Kind),
+    ("level",): LEVELS,
     ("blames",): tuple(blames.value for blames in Blames),
 }
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -229,6 +230,8 @@ def _fits(value: Any, expected: str) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if expected is WORDS:
         return _are_words(value, depth=3)
+    if isinstance(value, str):
+        return value in WORTH
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 

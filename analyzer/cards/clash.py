@@ -65,11 +65,12 @@ def _clash(
 
 
 def _strangers(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
-    """Name the ids in ``outranks`` that are nobody's."""
-    for number, name in enumerate(signature.outranks):
+    """Name the ids in ``explains`` (``outranks`` in older cards) that are nobody's."""
+    fields = [path for path in card.lines if len(path) == 2 and path[0] in {"explains", "outranks"}]
+    for name, path in zip(signature.explains, sorted(fields), strict=False):
         if name not in every:
             yield Mistake(
-                text=f'outranks names "{name}", which is no signature{meant(name, [*every])}',
-                line=card.lines.get(("outranks", number)),
+                text=f'{path[0]} names "{name}", which is no signature{meant(name, [*every])}',
+                line=card.lines[path],
                 spoils=False,
             )

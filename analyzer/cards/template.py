@@ -13,6 +13,12 @@ id = "acmefs-quota"                    # words of a-z and 0-9 joined by "-", unl
 category = "storage-io-blocked"        # one of those listed at the end
 role = "cause"                         # "cause", "consequence" of another's trouble, or "noise"
 
+# How deep it goes: of findings about the same ranks the deeper explains the others. Deepest first:
+# "machine" (a fault of it), "kill" (a process was ended or stopped), "setup" (what was configured),
+# "program" (its error or block), "peer" (an echo of another rank's trouble), "wait" (in vain),
+# "summary" (of a launcher), "fallback" (said only if nothing else is). Without it: by category.
+# level = "program"
+
 # The words of the report. {{path}} is what the group of that name found, {{who}} whom it is about
 # ("rank 3"), {{times}} the number of lines. Write {{{{ and }}}} for braces.
 title = "{{who}} ran out of quota on {{path}}"
@@ -38,14 +44,13 @@ patterns = [
 # rank 0 ("zero"; "root" if several ranks fail at one address), or nobody that it tells of.
 # blames = "named"
 # category_if_everywhere = "not-distributed"    # its category where all ranks say it
-# confidence = 0.9                     # 0.9 and more is stated as a fact
+# confidence = "strong"                # or "certain", "likely", "possible", "hint"
 
 remedies = ["Raise the quota of the project that owns {{path}}, or delete old checkpoints."]
 next_steps = ["acmefs quota show {{path}}"]
 # links = ["https://acmefs.example.org/quota"]
 runbook_url = "https://wiki.example.org/runbooks/acmefs-quota"
-# outranks = ["watchdog-timeout"]      # signatures that are effects of this one
-# gives_way = true                     # an effect of any other likely cause
+# explains = ["watchdog-timeout"]      # signatures that are effects of this one at any level
 # restarts = true                      # such lines stand between two attempts of the job
 # override = true                      # take the place of whyhang's own signature of this id
 

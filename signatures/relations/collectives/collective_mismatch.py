@@ -12,10 +12,11 @@ SIGNATURE = Signature(
     id="collective-mismatch",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="The ranks {differ}: {sides}",
     when=mismatch(WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC),
     means=("All wait for each other and cannot meet, for they {differ}: {sides}."),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Compare the two places in the code: which condition sends the ranks different ways?",
         (
@@ -30,5 +31,5 @@ SIGNATURE = Signature(
     links=(
         "https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
-    outranks=("fingerprint-mismatch",),
+    explains=("fingerprint-mismatch",),
 )

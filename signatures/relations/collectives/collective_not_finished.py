@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="collective-not-finished",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} not finished {call}, which {others} {did}{at}",
     when=ledger(Verdict.STALLED),
     means="{says}.",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Look at the GPU and the process of {who}: is it stopped, is its GPU in error?",
         "Take its host out of the job if it happens there again.",

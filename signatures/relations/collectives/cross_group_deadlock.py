@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="cross-group-deadlock",
     category="cross-group-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{says}",
     when=ledger(Verdict.CROSS_GROUP),
     means=("{says}. No rank is late: each waits in one group for a rank that waits in the other."),
-    confidence=0.93,
+    confidence="strong",
     remedies=(
         "Enter the groups in one order on every rank.",
         "On NCCL, NCCL_LAUNCH_ORDER_IMPLICIT=1 (2.26 and newer) orders launches of one device.",

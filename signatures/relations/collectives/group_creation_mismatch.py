@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="group-creation-mismatch",
     category="group-creation-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="{inside} {create} a process group without {outside}",
     when=creates_group(),
     means=(
         "{inside} wait inside the creation of a process group; {outside} wait in another "
         "operation. new_group must be called by every rank of the job, in the same order."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Call new_group (or init_device_mesh) on all ranks, outside of any branch on the rank.",
         "Where only the members may call it, pass use_local_synchronization=True.",

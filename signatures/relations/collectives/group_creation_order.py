@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="group-creation-order",
     category="group-creation-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="All ranks are creating a process group and none comes back: not the same group for all",
     when=all_arrived(WaitKind.GROUP),
     means=(
@@ -17,12 +18,12 @@ SIGNATURE = Signature(
         "members. The ranks create groups in different orders or with different members; less "
         "likely, the members cannot connect to each other."
     ),
-    confidence=0.7,
+    confidence="likely",
     remedies=(
         "Create all groups on all ranks in one order; no list of members may depend on the rank.",
         "If the order is right, check the network between the members (GLOO_SOCKET_IFNAME).",
     ),
     next_steps=("grep -rn 'new_group' .  # in the training code: what is the order on each rank?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

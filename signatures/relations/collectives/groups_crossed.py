@@ -11,14 +11,15 @@ SIGNATURE = Signature(
     id="groups-crossed",
     category="cross-group-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="All ranks wait, on different groups, and none is late: {sides}",
     when=different_groups(WaitKind.COLLECTIVE),
     means=(
         "Everyone stands in a collective: {sides}. The lines name different groups, so ranks that "
         "are in both wait in one for ranks that wait in the other."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=("Enter the groups in one order on every rank.",),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records the order of the calls.",),
-    outranks=("stuck-together", "collective-mismatch"),
+    explains=("stuck-together", "collective-mismatch"),
 )

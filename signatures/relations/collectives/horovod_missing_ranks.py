@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="horovod-missing-ranks",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="Horovod waits for {who}, which did not submit what the others did",
     when=horovod_stalled(
         r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
@@ -21,7 +22,7 @@ SIGNATURE = Signature(
         "Horovod's coordinator has requests from the other ranks and none from {who}, which is "
         "elsewhere: it runs other code, has ended its loop, or is stuck."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         "Look at what {who} does: its log, and py-spy dump while it hangs.",
         "Let all ranks run the same number of steps (hvd.join() for uneven data).",
@@ -44,5 +45,5 @@ SIGNATURE = Signature(
             "of ranks and are waiting for remainder of ranks for more than 60 seconds."
         ),
     ),
-    outranks=("horovod-stalled-ranks",),
+    explains=("horovod-stalled-ranks",),
 )

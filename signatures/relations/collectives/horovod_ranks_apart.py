@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="horovod-ranks-apart",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="Horovod's ranks wait for each other in different tensors",
     when=horovod_stalled(
         r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
@@ -21,7 +22,7 @@ SIGNATURE = Signature(
         "Some ranks have submitted tensors that others lack, and lack what those have submitted. "
         "They are in different places of the program, so none of it can ever be complete."
     ),
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         "Let every rank call the same operations: no collective in a branch that data decide.",
         "Give tensors names of their own: numbered ones differ as soon as one call is left out.",
@@ -37,5 +38,5 @@ SIGNATURE = Signature(
         "0: [broadcast.noname.3765, broadcast.noname.3873]",
     ),
     misses=("Missing ranks:", "3: [1, 2, 3]"),
-    outranks=("horovod-stalled-ranks", "horovod-missing-ranks"),
+    explains=("horovod-stalled-ranks", "horovod-missing-ranks"),
 )

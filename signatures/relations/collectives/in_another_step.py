@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="in-another-step",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="The ranks are in different steps of one loop: {who} at {theirs}, {others} at {usual}",
     when=in_another_step(),
     means=(
@@ -19,7 +20,7 @@ SIGNATURE = Signature(
         "that a rank made a call too many or too few, and since then the calls of different steps "
         "meet."
     ),
-    confidence=0.88,
+    confidence="strong",
     remedies=(
         (
             "Look for what lets a rank skip a step or a call: continue, return or except on "
@@ -31,5 +32,5 @@ SIGNATURE = Signature(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run raises at the first mismatch.",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
-    outranks=("stuck-together", "collective-mismatch"),
+    explains=("stuck-together", "collective-mismatch"),
 )

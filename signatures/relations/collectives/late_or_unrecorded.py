@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="late-or-unrecorded",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{says}",
     when=ledger(Verdict.LATE_OR_APART),
     means="{says}. The one of them that waits for no other is the cause.",
-    confidence=0.7,
+    confidence="likely",
     remedies=("Look at the stacks of the late ranks: which of them stands in no send or receive?",),
     next_steps=("whyhang PID  # any process of the job, while it hangs: takes all stacks",),
 )

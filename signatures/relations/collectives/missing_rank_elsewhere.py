@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="missing-rank-elsewhere",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="fallback",
     title="{who} {has} not reached {call}: {does}{at}",
     when=late(moves=RESTING),
     means=(
         "{others} {wait} in {call}; {who} waits for no other rank and {has} not come to it. "
         "What {who} does there is the cause."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=("Look at {where}: why {is} {who} there and not in {call}?",),
     next_steps=("py-spy dump --native --pid {pid}  # of {who}, twice: does the stack change?",),
     last_resort=True,

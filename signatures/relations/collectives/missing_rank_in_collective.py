@@ -22,6 +22,7 @@ SIGNATURE = Signature(
     id="missing-rank-in-collective",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} not reached {call}: {does}{at}",
     when=either(
         late(
@@ -41,7 +42,7 @@ SIGNATURE = Signature(
         "{who} waits for no other rank, while {others} {wait} in {call}. "
         "What {who} does there is the cause; the waiting ranks are healthy."
     ),
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         "Look at {where}: why {is} {who} there and not in {call}?",
         (

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="objects-out-of-step",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="The ranks are out of step: objects that they exchange arrive garbled",
     when=either(
         garbled_objects(),
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
         "loop earlier, skipped a call or made one more; the one that raises is not the one to "
         "blame."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=(
         "Give every rank the same number of batches, or let the ranks agree on when to stop.",
         "Make no collective call under a condition that is not the same on all ranks.",
@@ -43,5 +44,5 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("_pickle.UnpicklingError: invalid load key, 'v'.",),
-    outranks=("checkpoint-unreadable", "uncaught-exception", "plain-exception"),
+    explains=("checkpoint-unreadable", "uncaught-exception", "plain-exception"),
 )

@@ -10,10 +10,11 @@ SIGNATURE = Signature(
     id="p2p-mismatch",
     category="p2p-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="{says}",
     when=unpaired(),
     means="{says}. A send and a receive that do not pair wait for ever.",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         (
             "Check the peers and the order of send and recv on both sides; use batch_isend_irecv "
@@ -22,5 +23,5 @@ SIGNATURE = Signature(
     ),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
     links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="rank-finished-early",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} had finished when {others} still waited in a collective",
     when=went_silent(finished=True),
     means=(
         "{who} ended without an error and closed its connections; {others} lost a peer in the "
         "middle of a call. The ranks do not make the same calls."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Find the call that {who} leaves out: a condition on the rank, or fewer batches.",
         "Let every rank make the same collective calls; a barrier at the end shows who is early.",

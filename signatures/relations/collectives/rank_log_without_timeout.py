@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="rank-log-without-timeout",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{others} waited until the time-out; the log of {who} says nothing of it",
     when=either(
         went_on(own_logs=True),
@@ -19,7 +20,7 @@ SIGNATURE = Signature(
         "The NCCL watchdogs of {others} gave up a call. {who} has a log, too, and in it no "
         "watchdog waits, so the call was not made there: the rank was elsewhere, or gone."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Read the last lines of the log of {who}, and find what it does after them.",
         "If its process was ended: dmesg and the scheduler say by whom.",

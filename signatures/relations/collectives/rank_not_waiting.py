@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="rank-not-waiting",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} did not come where {others} waited",
     when=went_on(
         r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",
@@ -18,7 +19,7 @@ SIGNATURE = Signature(
         "{others} waited for data until the limit. {who} also writes to these logs and says "
         "nothing of waiting, so it was elsewhere: it had left the loop or skipped the call."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Read what {who} does last: which call did it skip, or why had it ended its loop?",
         "Let every rank make the same collective calls, or agree on leaving the loop first.",

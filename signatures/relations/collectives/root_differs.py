@@ -11,16 +11,17 @@ SIGNATURE = Signature(
     id="root-differs",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="The ranks mean different ranks in the same call: {sides}",
     when=roots_differ(),
     means=(
         "These ranks stand in one call{at}, but not for the same root: {sides}. Whoever is taken "
         "for the sender waits for another one."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Agree on the root before the call: compute it on one rank and broadcast it from rank 0.",
     ),
     next_steps=("py-spy dump --locals --pid {pid}  # src or dst of torch's own frame",),
-    outranks=("stuck-together", "collective-mismatch", "groups-crossed"),
+    explains=("stuck-together", "collective-mismatch", "groups-crossed"),
 )

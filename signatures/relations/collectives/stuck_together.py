@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="stuck-together",
     category="unknown",
     kind=Kind.CAUSE,
+    level="wait",
     title="{says}",
     when=all_arrived(),
     means=(
@@ -18,7 +19,7 @@ SIGNATURE = Signature(
         "program (network, NCCL, GPU) or in arguments that stacks do not show (shape, dtype, "
         "group)."
     ),
-    confidence=0.6,
+    confidence="possible",
     remedies=(
         "Look at the GPUs and links of all hosts before the code: nvidia-smi, dmesg, ibstat.",
         "Rule out a shape or group mismatch with a flight-recorder dump.",

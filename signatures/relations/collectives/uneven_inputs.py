@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="uneven-inputs",
     category="uneven-inputs",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
     when=left_loop(),
     means=(
         "{who} {is} past the loop ({does}{at}); {others}, still in a step, {wait} for it. "
         "Most often the ranks have different numbers of batches."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         (
             "Give every rank the same number of batches: DistributedSampler, drop_last=True, or "
@@ -27,5 +28,5 @@ SIGNATURE = Signature(
     ),
     next_steps=("Print len(loader) on every rank.",),
     links=("https://pytorch.org/docs/stable/distributed.algorithms.join.html",),
-    outranks=("collective-mismatch", "missing-rank-in-collective"),
+    explains=("collective-mismatch", "missing-rank-in-collective"),
 )

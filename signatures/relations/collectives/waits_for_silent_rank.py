@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="waits-for-silent-rank",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{others} {wait} in {call} for {absent}, of which there is no word of that call",
     when=silent_in_log(),
     means=(
         "Every rank that left a record has reached {call}. {absent} did not say anything: not "
         "there yet, dead, or not collected."
     ),
-    confidence=0.5,
+    confidence="possible",
     remedies=("Look at {absent} first: its stack if it lives, the end of its log if not.",),
     next_steps=("whyhang PID  # on the host of {absent}",),
 )

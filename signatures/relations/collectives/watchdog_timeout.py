@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     id="watchdog-timeout",
     category="missing-rank-in-collective",
     kind=Kind.CONSEQUENCE,
+    level="wait",
     title="{what} did not complete{after}{on}; the NCCL watchdog gave up",
     when=gave_up(
         r"[Ww]atchdog caught collective operation timeout",
@@ -32,7 +33,7 @@ SIGNATURE = Signature(
         "or the transfer below never finished. It is a victim, unless nothing else was ever "
         "wrong."
     ),
-    confidence=0.5,
+    confidence="possible",
     remedies=(
         (
             "Find the rank that did not come, and what it did instead: it prints no such line, "

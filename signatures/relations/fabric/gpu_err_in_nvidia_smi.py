@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     id="gpu-err-in-nvidia-smi",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="nvidia-smi shows ERR! for a GPU",
     when=log(
         r"\|[^|]*\bERR!",
@@ -21,7 +22,7 @@ SIGNATURE = Signature(
     ),
     unless=faulty(Fault.UNREADABLE),  # where the state is read, it says which GPU
     means="The driver cannot read a GPU of this host: it is probably hung or lost.",
-    confidence=0.8,
+    confidence="likely",
     remedies=("Take the host out of the job; reset the GPU or reboot the host.",),
     next_steps=(
         "dmesg -T | grep -E 'NVRM|Xid'  # on that host",
@@ -43,5 +44,5 @@ SIGNATURE = Signature(
             "Default |"
         ),
     ),
-    outranks=("launcher-exit-code",),
+    explains=("launcher-exit-code",),
 )

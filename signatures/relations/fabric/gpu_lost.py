@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     id="gpu-lost",
     category="gpu-fell-off-bus",
     kind=Kind.CAUSE,
+    level="machine",
     title="A GPU is lost",
     when=log(
         r"GPU is lost",
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
         "other rank waits for it."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "Take the host out of the job and restart from the last checkpoint.",
         (
@@ -54,7 +55,7 @@ SIGNATURE = Signature(
         "               NVRM: fallen off the bus and is not responding to commands.",
     ),
     misses=("|   0  NVIDIA H200     On  |   00000000:1B:00.0 Off |                    0 |",),
-    outranks=(
+    explains=(
         "cuda-unknown-error",
         "launcher-exit-code",
     ),

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     id="gpu-requires-reset",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="A GPU needs a reset",
     when=log(
         r"GPU requires reset",
@@ -23,7 +24,7 @@ SIGNATURE = Signature(
     ),
     unless=faulty(Fault.RESET),  # where the state is read, it says which GPU
     means="A GPU of this host stopped after an error and does no work until it is reset.",
-    confidence=0.84,
+    confidence="likely",
     remedies=(
         (
             "Take the host out of the job; with no process on the GPU run nvidia-smi "
@@ -48,5 +49,5 @@ SIGNATURE = Signature(
         "    GPU Recovery Action                   : None",
         "<gpu_recovery_action>None</gpu_recovery_action>",
     ),
-    outranks=("launcher-exit-code",),
+    explains=("launcher-exit-code",),
 )

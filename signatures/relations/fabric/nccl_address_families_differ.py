@@ -12,14 +12,15 @@ SIGNATURE = Signature(
     id="nccl-address-families-differ",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} offers NCCL an {theirs} address, the others {usual}",
     when=unlike("address-family"),
     means="Ranks with addresses of different families cannot call each other.",
-    confidence=0.8,
+    confidence="likely",
     remedies=("Set NCCL_SOCKET_FAMILY=AF_INET (or AF_INET6) for all ranks.",),
     next_steps=(
         "Run again with NCCL_SOCKET_FAMILY=AF_INET: it starts if this is it.",
         "ip -br addr  # on a host of each kind",
     ),
-    outranks=("nccl-start-bootstrap", "stuck-together"),
+    explains=("nccl-start-bootstrap", "stuck-together"),
 )

@@ -16,6 +16,7 @@ SIGNATURE = Signature(
     id="nccl-connect-refused",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="peer",
     title="Nobody listens at {peer} port {port}: NCCL's connections are refused",
     when=log(
         (
@@ -31,7 +32,7 @@ SIGNATURE = Signature(
         "The process that should answer at this address is gone or never started to listen. "
         "The ranks that print this are waiting for it."
     ),
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         (
             "Find the process that owned the address (rank 0 of the group while it is set up) "
@@ -81,7 +82,7 @@ SIGNATURE = Signature(
             "10.8.1.2<54709> failed : No route to host"
         ),
     ),
-    outranks=(
+    explains=(
         "nccl-proxy-operation-failed",
         "nccl-connect-still-trying",
         "launcher-exit-code",

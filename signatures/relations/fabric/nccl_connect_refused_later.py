@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="nccl-connect-refused-later",
     category="rank-died",
     kind=Kind.CONSEQUENCE,
+    level="peer",
     title="A peer that had joined the communicator no longer listens at {peer}",
     when=both(
         log(
@@ -28,7 +29,7 @@ SIGNATURE = Signature(
         "The process at this address had set up the communicator with the others and is gone "
         "now. Its own first error is the cause."
     ),
-    confidence=0.7,
+    confidence="likely",
     next_steps=(
         "Find the rank whose log ends first or holds another error",
         "Look for the 'Bootstrap: Using' line with that address: its pid is the peer",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     id="nccl-failed-saying-why",
     category="nccl-internal-error",
     kind=Kind.CAUSE,
+    level="peer",
     title="NCCL failed: {what}",
     when=nccl_said(),
     unless=log(
@@ -23,7 +24,7 @@ SIGNATURE = Signature(
         "A call of NCCL failed and the job ended on it. These are its own words for the reason; "
         "they blame no rank."
     ),
-    confidence=0.52,
+    confidence="possible",
     remedies=(
         "Read the WARN lines of all ranks (NCCL_DEBUG=WARN): the first of them is the cause.",
     ),
@@ -36,6 +37,6 @@ SIGNATURE = Signature(
         "[rank1]: ncclRemoteError: A call failed possibly due to a network error",
         "[rank1]: socketProgress: Connection closed by remote peer n9<55912>",
     ),
-    outranks=("nccl-unhandled-error", "launcher-exit-code", "plain-exception"),
+    explains=("nccl-unhandled-error", "launcher-exit-code", "plain-exception"),
     gives_way=True,
 )

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     id="nccl-settings-differ",
     category="nccl-version-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} has {key}={theirs}, the others: {usual}",
     when=unlike(
         "NCCL_ALGO",
@@ -41,8 +42,8 @@ SIGNATURE = Signature(
         "NCCL_LL_THRESHOLD",
     ),
     means="With {key} set unlike the others, ranks may use forms that the others do not.",
-    confidence=0.65,
+    confidence="possible",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep ^NCCL_  # on every host",),
-    outranks=("ras-all-even", "stuck-together"),
+    explains=("ras-all-even", "stuck-together"),
 )

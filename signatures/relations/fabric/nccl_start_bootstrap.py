@@ -13,13 +13,14 @@ SIGNATURE = Signature(
     id="nccl-start-bootstrap",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
+    level="wait",
     title="All ranks seen began NCCL's set-up and none got through the bootstrap",
     when=nccl_start("bootstrap"),
     means=(
         "{who} {does}: plain TCP between the hosts, at the addresses of the interface that each "
         "has printed. Nobody is missing among those seen; the addresses do not reach each other."
     ),
-    confidence=0.6,
+    confidence="possible",
     remedies=(
         "Set NCCL_SOCKET_IFNAME to the interface that joins the hosts (=eth0, or ^docker0,lo).",
         "Open the ephemeral TCP ports between the hosts.",
@@ -30,5 +31,5 @@ SIGNATURE = Signature(
         "nc -vz ADDRESS_OF_RANK_0 PORT  # from another host",
     ),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="nccl-start-incomplete",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL's set-up is {state} on {count} ranks; {who} {does}",
     when=nccl_start(apart=True),
     means=(
         "The last line of each rank before the silence tells: {others} have the set-up {state}, "
         "{who} {does}."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=(
         "Look at {who} first: where does its Python stack stand, what is in its own log?",
         "If it is in the set-up, compare its NCCL_* variables, interface and devices with others'.",
@@ -28,5 +29,5 @@ SIGNATURE = Signature(
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET on the next run, for all ranks",
     ),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

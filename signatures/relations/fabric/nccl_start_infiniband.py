@@ -13,12 +13,13 @@ SIGNATURE = Signature(
     id="nccl-start-infiniband",
     category="nccl-ib-error",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL hangs while it connects hosts over InfiniBand or RoCE",
     when=nccl_start("connecting", via="NET/IB"),
     means=(
         "The last lines of the ranks tell of connections over InfiniBand. They do not come about."
     ),
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Bring the port up, or name the cards that work (NCCL_IB_HCA; for RoCE NCCL_IB_GID_INDEX).",
     ),
@@ -29,5 +30,5 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

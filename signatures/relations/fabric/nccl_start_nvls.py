@@ -13,12 +13,13 @@ SIGNATURE = Signature(
     id="nccl-start-nvls",
     category="nvlink-error",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL hangs while it sets up NVLink multicast (NVLS)",
     when=nccl_start("connecting", via="NVLS"),
     means=(
         "The last lines of the ranks tell of multicast memory in the NVSwitches. It is not bound."
     ),
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Restart the Fabric Manager with no job on the host, or reset its GPUs.",
         "Until then run with NCCL_NVLS_ENABLE=0.",
@@ -29,5 +30,5 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="nccl-start-peer-to-peer",
     category="nccl-p2p-or-acs",
     kind=Kind.CAUSE,
+    level="wait",
     title="All ranks seen stand in connecting NCCL's channels from GPU to GPU (via {via})",
     when=nccl_start("connecting", via="P2P"),
     means="{who} {does}; the channels that each has named last go via {via}.",
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Try NCCL_P2P_DISABLE=1: if the job then runs, peer-to-peer access is what fails.",
         "Turn ACS off on the PCI bridges and the IOMMU to pass-through, or ask who runs the host.",
@@ -24,5 +25,5 @@ SIGNATURE = Signature(
         "sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",
     ),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="nccl-start-shared-memory",
     category="shm-too-small",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL hangs while it connects ranks of one host through /dev/shm",
     when=nccl_start("connecting", via="SHM"),
     means=(
         "The last lines of the ranks tell of connections through shared memory. "
         "They do not come about."
     ),
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Give the containers more shared memory, one for all ranks of a host (--ipc=host).",
         "Remove segments of dead jobs: /dev/shm/nccl-*.",
@@ -29,5 +30,5 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -13,10 +13,11 @@ SIGNATURE = Signature(
     id="nccl-start-sockets",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL hangs while it connects hosts over sockets",
     when=nccl_start("connecting", via="NET/Socket"),
     means=("The last lines of the ranks tell of connections over sockets. They do not come about."),
-    confidence=0.55,
+    confidence="possible",
     remedies=(
         "Give NCCL the one interface that all hosts share, on every rank.",
         "Open all ports above 1024 between the hosts.",
@@ -27,5 +28,5 @@ SIGNATURE = Signature(
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
     gives_way=True,
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     id="nccl-start-virtual-interface",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
+    level="wait",
     title="NCCL tries to meet over {interface} ({address}), which other hosts cannot reach",
     when=nccl_start(
         "bootstrap",
@@ -22,7 +23,7 @@ SIGNATURE = Signature(
         "{who} waits in NCCL's bootstrap with the address of a virtual interface, which leads "
         "nowhere from other hosts."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=("Set NCCL_SOCKET_IFNAME to the interface that all hosts share (or ^docker,veth).",),
     next_steps=(
         "Run again with NCCL_SOCKET_IFNAME=NAME of that interface: it starts if this is it.",
@@ -30,5 +31,5 @@ SIGNATURE = Signature(
     ),
     links=("https://github.com/NVIDIA/nccl/issues/913",),
     gives_way=True,
-    outranks=("nccl-start-bootstrap", "stuck-together"),
+    explains=("nccl-start-bootstrap", "stuck-together"),
 )

@@ -14,13 +14,14 @@ SIGNATURE = Signature(
     id="nccl-versions-differ",
     category="nccl-version-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} runs NCCL {theirs}, the others {usual}",
     when=unlike("nccl", numbers=2),
     means="Ranks with different NCCL releases cannot talk to each other.",
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libnccl /proc/PID/maps  # on every host",),
-    outranks=("ras-all-even", "ras-nothing-yet", "stuck-together"),
+    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )

@@ -12,10 +12,11 @@ SIGNATURE = Signature(
     id="nccl-warning",
     category="unknown",
     kind=Kind.CONSEQUENCE,
+    level="peer",
     title="NCCL warns: {what}",
     when=nccl_warned(),
     means="NCCL prints such a line when one of its calls fails. What it means for the job is open.",
-    confidence=0.4,
+    confidence="hint",
     next_steps=(
         "Read the lines around it in the logs of all ranks: who says it first?",
         "Run again with NCCL_DEBUG=INFO",

@@ -13,13 +13,14 @@ SIGNATURE = Signature(
     id="ras-all-even",
     category="unknown",
     kind=Kind.CAUSE,
+    level="fallback",
     title="NCCL RAS: every process answers and all ranks have launched the same collectives",
     when=ras("even", named=False),
     means=(
         "No rank is missing or behind. If the job stands still, its cause lies below the "
         "program (network, NCCL, GPU), or in sends, receives and sizes that RAS does not count."
     ),
-    confidence=0.4,
+    confidence="hint",
     remedies=("Look at the GPUs and links of all hosts: nvidia-smi, dmesg, ibstat.",),
     next_steps=(
         "whyhang PID  # do the ranks stand in a collective, or before one?",

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="ras-few-ahead",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="fallback",
     title="{who} launched a collective that most ranks of {comm} have not (NCCL RAS)",
     when=ras("ahead", named=False),
     means=(
         "If the job stands still, {who} made a call too many, or the others are held up "
         "before it. In a job that moves this is nothing."
     ),
-    confidence=0.45,
+    confidence="hint",
     remedies=("Compare the stacks of {who} with those of the others.",),
     next_steps=(
         "Ask RAS again after ten seconds: equal counts in both mean that the job stands still.",

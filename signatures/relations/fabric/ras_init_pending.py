@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="ras-init-pending",
     category="nccl-internal-error",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} still sets up communicator {comm} (NCCL RAS status INIT)",
     when=ras("starting", named=False),
     means=(
         "All ranks of the communicator have met, and its connections are not done. If this "
         "lasts, a transport between two of its ranks hangs."
     ),
-    confidence=0.5,
+    confidence="possible",
     remedies=(
         (
             "Try one switch at a time: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_IB_DISABLE=1, "

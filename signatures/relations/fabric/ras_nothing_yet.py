@@ -12,10 +12,11 @@ SIGNATURE = Signature(
     id="ras-nothing-yet",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="fallback",
     title="NCCL has no communicator yet: some rank has not joined the first one",
     when=ras("none", named=False),
     means="The ranks that are there wait in NCCL's bootstrap for others, or for their network.",
-    confidence=0.5,
+    confidence="possible",
     remedies=(
         "Find the rank that has not called: compare the Init START lines of the NCCL logs.",
         "Check the bootstrap network: NCCL_SOCKET_IFNAME, open ports between the hosts.",

@@ -13,13 +13,14 @@ SIGNATURE = Signature(
     id="ras-orders-differ",
     category="collective-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="Ranks of {comm} have called different collectives (NCCL RAS)",
     when=ras("diverged", named=False),
     means=(
         "Of the operations that NCCL counts, some ranks launched more of one and fewer of "
         "another. No common order of calls gives such counts: the ranks took different paths."
     ),
-    confidence=0.8,
+    confidence="likely",
     remedies=("Look for branches on rank-local data around collectives, and compare the stacks.",),
     next_steps=(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run names the first call that differs.",

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     id="ras-process-missing",
     category="rank-died",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} does not answer NCCL's health check (process {pid} on {node}, GPU {gpu})",
     when=either(
         ras("dead", "unresponsive"),
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         "A process of the job does not answer at all. All ranks that share a communicator with "
         "it wait for it."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         (
             "Look at that process: gone, stopped (state T) or stuck in the kernel (state D)? "
@@ -47,7 +48,7 @@ SIGNATURE = Signature(
         "[2026-07-01 13:07:07] PEER_NEW: Process 48213 on node 10.1.0.4 managing GPU 5",
         "  Rank 5 -- GPU 5 managed by process 48213 on node 10.1.0.4",
     ),
-    outranks=(
+    explains=(
         "launcher-exit-code",
         "missing-rank-in-collective",
         "ras-missing-ranks",

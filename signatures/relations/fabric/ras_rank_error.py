@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     id="ras-rank-error",
     category="nccl-internal-error",
     kind=Kind.CAUSE,
+    level="peer",
     title="{who} reports an NCCL error of its own ({error})",
     when=either(
         ras("error"),
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         ),
     ),
     means="This rank failed by itself; the others see a lost peer or wait.",
-    confidence=0.8,
+    confidence="likely",
     remedies=("Read this process's NCCL WARN lines and its first traceback.",),
     next_steps=("grep 'NCCL WARN' LOG; dmesg -T | grep Xid  # the log of that rank, on its node",),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
@@ -38,5 +39,5 @@ SIGNATURE = Signature(
     misses=(
         "  Rank 4 reported Remote process error -- GPU 4 managed by process 48212 on node 10.1.0.4",
     ),
-    outranks=("launcher-exit-code",),
+    explains=("launcher-exit-code",),
 )

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     id="ras-rank-left-communicator",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="peer",
     title="{who} is not in a communicator that the others are in",
     when=either(
         ras("left", "leaving"),
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         ),
     ),
     means="This rank's process lives but has left the communicator in which the others wait.",
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         (
             "Look at what that process does now: an exception, the end of its data, or "
@@ -47,5 +48,5 @@ SIGNATURE = Signature(
         "  3 ranks have status RUNNING",
         "  Rank 2 has status ABORT -- GPU 2 managed by process 903 on node 10.1.0.4",
     ),
-    outranks=("launcher-exit-code",),
+    explains=("launcher-exit-code",),
 )

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
     id="ras-remote-error",
     category="rank-died",
     kind=Kind.CONSEQUENCE,
+    level="peer",
     title="Ranks report a lost peer or have aborted (NCCL RAS)",
     when=either(
         ras("remote", "aborted", "timeouts", named=False),
@@ -26,7 +27,7 @@ SIGNATURE = Signature(
         ),
     ),
     means="These ranks only feel that another process is gone.",
-    confidence=0.7,
+    confidence="likely",
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
     matches=(
         "  3 ranks reported Remote process error",

@@ -13,13 +13,14 @@ SIGNATURE = Signature(
     id="torch-versions-differ",
     category="nccl-version-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} runs torch {theirs}, the others {usual}",
     when=unlike("torch", numbers=2),
     means="Releases of torch differ in the collectives that one and the same program makes.",
-    confidence=0.7,
+    confidence="likely",
     remedies=(
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libtorch /proc/PID/maps  # on every host",),
-    outranks=("ras-all-even", "ras-nothing-yet", "stuck-together"),
+    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )

@@ -10,14 +10,15 @@ SIGNATURE = Signature(
     id="gpu-alone-at-work",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} still computes: {gpus} is at {load}, the others at {theirs}",
     when=alone_at_work(),
     means=(
         "Only {gpus} is at work, at {load}; {others} {are} at {theirs} and {who} is waited for: it "
         "has more to compute, or a kernel of it does not end."
     ),
-    confidence=0.62,
+    confidence="possible",
     remedies=("Compare the work of {who} with that of the others: batch, shapes, a loop.",),
     next_steps=("nvidia-smi dmon -s pu -c 10  # does the load ever end?",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="gpu-driver-hangs",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="The GPU driver of {hosts} does not answer",
     when=driver_hangs(),
     means="{says}. A sick GPU blocks the driver, and with it every CUDA call on {hosts}.",
-    confidence=0.75,
+    confidence="likely",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reboot {hosts}; processes in that sleep cannot be ended.",
@@ -24,5 +25,5 @@ SIGNATURE = Signature(
         "cat /proc/$(pgrep -n nvidia-smi)/stack  # as root, on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

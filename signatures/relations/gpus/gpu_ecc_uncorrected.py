@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="gpu-ecc-uncorrected",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} has uncorrectable memory errors{used}",
     when=faulty(Fault.ECC),
     means=(
         "{gpus}: {says}. A program that meets such an error is ended, and the other ranks wait "
         "for it."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU so that the bad rows are remapped; if errors come back, have it replaced.",
@@ -27,5 +28,5 @@ SIGNATURE = Signature(
         "dmesg -T | grep -E 'Xid.*: (48|63|64|94|95|140|171|172),'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=("launcher-exit-code", "gpu-never-launched", "gpus-spin-together", "stuck-together"),
+    explains=("launcher-exit-code", "gpu-never-launched", "gpus-spin-together", "stuck-together"),
 )

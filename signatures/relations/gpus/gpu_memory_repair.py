@@ -10,10 +10,11 @@ SIGNATURE = Signature(
     id="gpu-memory-repair",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="wait",
     title="{gpus} has memory to be repaired{used}",
     when=faulty(Fault.REPAIR),
     means="{gpus}: {says}. An uncorrectable error came before.",
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Drain {hosts} and reset the GPU (nvidia-smi --gpu-reset -i {index}) at the next chance.",
         "Have the GPU replaced if remapping has failed.",

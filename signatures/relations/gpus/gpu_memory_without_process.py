@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="gpu-memory-without-process",
     category="gpu-oom",
     kind=Kind.CAUSE,
+    level="wait",
     title="{held} of memory on {gpus} belong to no process",
     when=held_by_nobody(),
     means=(
@@ -17,7 +18,7 @@ SIGNATURE = Signature(
         "on other GPUs of the host: what an ended job left behind, or a process that this user "
         "cannot see."
     ),
-    confidence=0.4,
+    confidence="hint",
     remedies=(
         "Look for a process that still has the device open, and end it; else reset the GPU.",
     ),

@@ -12,18 +12,19 @@ SIGNATURE = Signature(
     id="gpu-never-launched",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} launched nothing: {gpus} {is} at {load}, the others at {theirs}",
     when=never_launched(),
     means=(
         "The kernels of the other ranks run and wait: {others} {are} at {theirs}. With {gpus} at "
         "{load}, {who} never launched what they wait for. {why}"
     ),
-    confidence=0.86,
+    confidence="likely",
     remedies=("Look at what {who} does on the host before its launch; the others are healthy.",),
     next_steps=(
         "py-spy dump --native --pid PID  # of {who}, twice",
         "nvidia-smi --query-gpu=index,utilization.gpu,power.draw --format=csv -l 1",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/857",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="gpu-not-in-fabric",
     category="nvlink-error",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} has not joined the NVLink fabric{used}",
     when=faulty(Fault.FABRIC),
     means="{gpus}: {says}. Fabric Manager has not set the links up, or lost them.",
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         "On {hosts}, with no job there: systemctl restart nvidia-fabricmanager.",
         "Its version must be that of the driver.",

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="gpu-nvlink-down",
     category="nvlink-error",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} has NVLinks that are down{used}",
     when=link_down(),
     means="{gpus}: {says}. Collectives over these links hang or crawl.",
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPUs of {hosts} together; have the board looked at.",
@@ -24,5 +25,5 @@ SIGNATURE = Signature(
         "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=("stuck-together", "gpus-spin-together"),
+    explains=("stuck-together", "gpus-spin-together"),
 )

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="gpu-out-of-reach",
     category="gpu-fell-off-bus",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} is lost to its driver{used}",
     when=faulty(Fault.LOST),
     means=(
         "The driver does not reach {gpus} any more ({says}). The rank on it cannot go on, and "
         "every rank that meets it waits."
     ),
-    confidence=0.96,
+    confidence="certain",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         (
@@ -31,7 +32,7 @@ SIGNATURE = Signature(
         "nvidia-smi -L  # which index is missing?",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=(
+    explains=(
         "gpu-lost",
         "gpu-unreadable",
         "gpu-err-in-nvidia-smi",

@@ -10,10 +10,11 @@ SIGNATURE = Signature(
     id="gpu-taken",
     category="duplicate-gpu",
     kind=Kind.CAUSE,
+    level="wait",
     title="{gpus} does not let its rank in{used}",
     when=taken_exclusively(),
     means="{gpus}: {says}, and its rank is not on it.",
-    confidence=0.7,
+    confidence="likely",
     remedies=(
         "End the process that holds it, or give the rank another GPU.",
         "nvidia-smi -c DEFAULT -i {index} lets several processes in.",

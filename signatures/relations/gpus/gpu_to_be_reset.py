@@ -10,17 +10,18 @@ SIGNATURE = Signature(
     id="gpu-to-be-reset",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="{gpus} needs a reset{used}",
     when=faulty(Fault.RESET),
     means="{gpus} stopped after an error and does no work until it is reset ({says}).",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU (nvidia-smi --gpu-reset -i {index}, with no process on it) or reboot.",
     ),
     next_steps=("dmesg -T | grep Xid  # on {hosts}", "nvidia-smi -q -i {index}  # on {hosts}"),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=(
+    explains=(
         "gpu-requires-reset",
         "gpu-unreadable",
         "launcher-exit-code",

@@ -10,10 +10,11 @@ SIGNATURE = Signature(
     id="gpu-unreadable",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="The driver cannot read {gpus}{used}",
     when=faulty(Fault.UNREADABLE),
     means="The driver gets no values from {gpus} ({says}): it is probably hung or lost.",
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU (nvidia-smi --gpu-reset -i {index}, with no process on it) or reboot.",
@@ -23,7 +24,7 @@ SIGNATURE = Signature(
         "nvidia-smi -q -i {index}  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    outranks=(
+    explains=(
         "gpu-err-in-nvidia-smi",
         "launcher-exit-code",
         "stuck-together",

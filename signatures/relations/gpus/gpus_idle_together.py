@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="gpus-idle-together",
     category="unknown",
     kind=Kind.CAUSE,
+    level="wait",
     title="No GPU has anything to run{where}",
     when=all_idle(),
     means=(
@@ -17,8 +18,8 @@ SIGNATURE = Signature(
         "wait for. The cause is on the host: the setting up of a communicator, the store, a lock, "
         "or a stream that waits for an event."
     ),
-    confidence=0.66,
+    confidence="possible",
     remedies=("Take native stacks of two ranks and look at the threads that launch.",),
     next_steps=("whyhang PID --native always", "NCCL_DEBUG=INFO on the next run."),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="gpus-spin-together",
     category="unknown",
     kind=Kind.CAUSE,
+    level="wait",
     title="All ranks have launched and their kernels wait for each other{where}",
     when=all_spin(),
     means=(
         "{gpus} are all at {load}: each runs a kernel that waits for its peers. No rank is "
         "missing; the cause is a link, the network or a GPU, or sizes that differ between ranks."
     ),
-    confidence=0.7,
+    confidence="likely",
     remedies=(
         "Look at NVLink, InfiniBand and kernel logs of all hosts before the code.",
         "Rule out different sizes with a flight-recorder dump or NCCL's RAS.",
@@ -26,5 +27,5 @@ SIGNATURE = Signature(
         "nvidia-smi nvlink -e; dmesg -T | grep -iE 'NVRM|Xid|mlx5'  # on every host",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

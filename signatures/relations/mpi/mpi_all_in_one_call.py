@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="mpi-all-in-one-call",
     category="mpi-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="All ranks stand in {call} of MPI and none comes back: not the same call for all",
     when=all_arrived(WaitKind.MPI),
     means=(
         "Everyone that was seen is inside {call}; no rank is missing. Different communicators, "
         "roots or counts look so, and so does one rank that is a call ahead of the others."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Compare on all ranks what {where} is called with: communicator, root, count, type.",
         "If all agree, try another transport: mpirun --mca btl tcp,self (Open MPI).",
     ),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of two ranks: which comm=?",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -10,14 +10,15 @@ SIGNATURE = Signature(
     id="mpi-communicators-crossed",
     category="mpi-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="All MPI ranks wait, on different communicators: {sides}",
     when=different_groups(WaitKind.MPI),
     means=(
         "Every rank is inside an MPI call: {sides}. The lines name different communicators, so "
         "these calls cannot meet."
     ),
-    confidence=0.7,
+    confidence="likely",
     remedies=("Call collectives on the communicators in one order on every rank.",),
     next_steps=("Compare the lines above: which condition sends the ranks different ways?",),
-    outranks=("stuck-together", "mpi-mismatch"),
+    explains=("stuck-together", "mpi-mismatch"),
 )

@@ -10,10 +10,11 @@ SIGNATURE = Signature(
     id="mpi-mismatch",
     category="mpi-mismatch",
     kind=Kind.CAUSE,
+    level="program",
     title="The MPI ranks are in different calls: {sides}",
     when=mismatch(WaitKind.MPI),
     means="Every rank waits inside MPI, but not in the same call: {sides}.",
-    confidence=0.9,
+    confidence="strong",
     remedies=("Make every rank of a communicator call the same collectives in the same order.",),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # on one rank of each side",),
 )

@@ -10,11 +10,12 @@ SIGNATURE = Signature(
     id="healthy",
     category="healthy",
     kind=Kind.CAUSE,
+    level="wait",
     title="The ranks go on; no hang was found",
     when=at_ease(),
     unless=moving(),
     means="The ranks moved between the looks, and none holds the others up.",
-    confidence=0.9,
+    confidence="strong",
     remedies=("Nothing to do.",),
     next_steps=("whyhang PID --looks 6 --interval 5  # if you still doubt it",),
 )

@@ -10,17 +10,18 @@ SIGNATURE = Signature(
     id="idle-server",
     category="healthy",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {waits} for requests, and {others} for what it hands them: nothing to do",
     when=serves(),
     means=(
         "{who} {is} in the loop of a server{at} and {others} in {call}. So a server of several "
         "ranks stands between two requests."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=(
         "Nothing to do, if the job is to serve requests.",
         "If it is to train, start the server on a thread of its own: its loop does not return.",
     ),
     next_steps=("ss -tlnp | grep pid={pid}  # where does it listen? then send it a request",),
-    outranks=("missing-rank-in-collective",),
+    explains=("missing-rank-in-collective",),
 )

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="log-without-step",
     category="unknown",
     kind=Kind.CAUSE,
+    level="fallback",
     title="The logs end at the start of the job and do not say what it waits for",
     when=quiet_logs(started=False),
     means=(
         "There is no step, no result, no error and no end in the logs. Waiting for a rank in "
         "init_process_group, in torchrun's rendezvous or in the first collective looks so."
     ),
-    confidence=0.4,
+    confidence="hint",
     remedies=(
         "If it is still there, look at it: whyhang PID, of any process of the job on each host.",
     ),

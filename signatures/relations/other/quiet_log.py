@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="quiet-log",
     category="healthy",
     kind=Kind.CAUSE,
+    level="fallback",
     title="The logs tell of nothing wrong",
     when=quiet_logs(),
     unless=log(
@@ -32,7 +33,7 @@ SIGNATURE = Signature(
         "No cause of a hang and none of its consequences was found in the logs. If the job does "
         "not move all the same, its logs do not say why."
     ),
-    confidence=0.6,
+    confidence="possible",
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
     last_resort=True,

@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="slow-not-hung",
     category="slow-not-hung",
     kind=Kind.CAUSE,
+    level="wait",
     title="The job still moves; {others} {wait} for {who} ({does}{at})",
     when=moving(),
     means=(
         "Ranks went on between the looks, so this is not a hang. {who} is behind the others "
         "({does}{at})."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=("Leave the job running, and look at why {who} is slower: data, CPU, thermal, host.",),
     next_steps=("whyhang {pid} --looks 10 --interval 5  # is it always the same rank?",),
 )

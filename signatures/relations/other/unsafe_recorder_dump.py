@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="unsafe-recorder-dump",
     category="unknown",
     kind=Kind.CAUSE,
+    level="wait",
     title="A recorder dump of {who} asks to run code when it is read ({values}) and was refused",
     when=asks_for_code(),
     means=(
@@ -19,7 +20,7 @@ SIGNATURE = Signature(
         "Nothing of it was run, and where {who} stands is not known from it. It is no reason "
         "for a hang by itself."
     ),
-    confidence=0.3,
+    confidence="hint",
     remedies=(
         "Do not open this file with pickle or torchfrtrace.",
         "Find out who wrote it: the owner and the time of {files}.",

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="elastic-generation",
     category="elastic-restart",
     kind=Kind.CAUSE,
+    level="setup",
     title=(
         "{others} were restarted by torchrun (restart {new}) and wait for {who}, still of "
         "restart {old}: {does}{at}"
@@ -22,14 +23,14 @@ SIGNATURE = Signature(
         "{wait} in init_process_group, {who} {is} {does}{at} and does not come there. Why the "
         "restart began is in the log of the node that restarted first."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "End the job on all nodes and start it anew.",
         "Use --rdzv-backend c10d, where the agents of all nodes hear of a restart.",
         "Let a failed collective end the rank: {who} must not go on after it.",
     ),
     next_steps=("grep -n 'will restart worker group\\|exitcode' LOG  # of each node's torchrun",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "missing-rank-in-collective",
         "rank-died",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="failure-row-exit-code",
     category="rank-died",
     kind=Kind.CAUSE,
+    level="summary",
     title="{who} failed first, with exit code {code}",
     when=failed_rows(),
     unless=log(
@@ -21,7 +22,7 @@ SIGNATURE = Signature(
         "By the launcher's table {who} ended with an error of the program. The reason stands in "
         "that process's own output: a Python exception, or a call of exit."
     ),
-    confidence=0.45,
+    confidence="hint",
     remedies=(
         (
             "Read the last lines of that process; decorate main with "

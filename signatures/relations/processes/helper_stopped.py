@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="helper-stopped",
     category="rank-stopped",
     kind=Kind.CAUSE,
+    level="kill",
     title="{who} {waits} for process {child}, which is stopped by a signal{at}{waiting}",
     when=helper_stopped(),
     means=(
         "Process {child} ({runs}), which {who} started, does not run until it is let go on; {who} "
         "{waits} meanwhile{at}."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         "Let it go on: kill -CONT {child}.",
         "Find out who stopped it: a debugger, job control of a shell, a read from the terminal.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{child}/status  # T: stopped, t: traced",),
-    outranks=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
+    explains=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
 )

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     id="kernel-hung-task-nvidia",
     category="gpu-hardware-xid",
     kind=Kind.CAUSE,
+    level="machine",
     title="The NVIDIA driver is stuck in the kernel ({task})",
     when=either(
         log(
@@ -29,7 +30,7 @@ SIGNATURE = Signature(
         ),
     ),
     means="The GPU driver of this host hangs, so processes that use its GPUs block with it.",
-    confidence=0.82,
+    confidence="likely",
     remedies=("Take the host out of the job and reboot it; such processes cannot be killed.",),
     next_steps=("dmesg -T | grep -E 'NVRM|Xid'  # on that host",),
     matches=(
@@ -43,7 +44,7 @@ SIGNATURE = Signature(
         "[  +0.000049] task:python3.11      state:S stack:    0 pid:15277 ppid: 15257",
         "[  +0.000037]  nfs4_file_open+0x13e0/0x16f0 [nfsv4]",
     ),
-    outranks=(
+    explains=(
         "ras-process-missing",
         "hung-task",
         "launcher-exit-code",

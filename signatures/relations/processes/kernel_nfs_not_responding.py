@@ -15,6 +15,7 @@ SIGNATURE = Signature(
     id="kernel-nfs-not-responding",
     category="storage-io-blocked",
     kind=Kind.CAUSE,
+    level="machine",
     title="The NFS server {server} does not answer",
     when=log(
         r"nfs: server (?P<server>\S+) not responding",
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
         key="server",
     ),
     means="File access to this server blocks, so the ranks that need it stand still.",
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         "Restore the server or the network to it; blocked processes then go on by themselves.",
         "If it stays away: lazy unmount (umount -l) and restart the job elsewhere.",
@@ -39,5 +40,5 @@ SIGNATURE = Signature(
         "Jul  1 13:06:53 node7 kernel: nfs: server 10.0.9.1 not responding, timed out",
     ),
     misses=("[ 8899.1] nfs: server filer01 OK",),
-    outranks=("launcher-exit-code",),
+    explains=("launcher-exit-code",),
 )

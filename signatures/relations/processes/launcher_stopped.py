@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="launcher-stopped",
     category="rank-stopped",
     kind=Kind.CAUSE,
+    level="kill",
     title="{who} is stopped by a signal{waiting}",
     when=launcher_stopped(),
     means=(
         "{who} does not run until it is let go on{waiting}. It is the launcher that collects ranks "
         "which have ended, reports how, and keeps the store where ranks meet."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "Let it go on: kill -CONT {pid}, or fg in the terminal where it was stopped.",
         "Find out who stopped it: Ctrl-Z, a suspended allocation, a debugger.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
-    outranks=("init-missing-rank", "init-not-connected", "rank-died", "store-key-never-set"),
+    explains=("init-missing-rank", "init-not-connected", "rank-died", "store-key-never-set"),
 )

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="lock-deadlock",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {waits} for a lock of {its} own process at {where}{waiting}",
     when=waits_for_lock_of_its_own(),
     means=("{who} {is} {does}{at}{partner}. Nobody outside the process can release it."),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Look at every thread of {who}: which one holds the lock, and what does it wait for?",
         "Take locks in one order everywhere, and hold none while calling into a collective.",

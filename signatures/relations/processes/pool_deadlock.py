@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="pool-deadlock",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="Every thread of a pool of {who} waits for a task of the same pool at {where}{waiting}",
     when=late(WaitKind.FUTURE, op="blocked-pool", alone=True),
     means=(
         "{who} {has} a pool whose threads all wait for the result of another task{at}. No thread "
         "is left that could run it."
     ),
-    confidence=0.93,
+    confidence="strong",
     remedies=(
         "Let no task wait for tasks of its own pool: give the inner tasks a pool of their own.",
         "Or submit all tasks from outside and combine their results there.",
     ),
     next_steps=("py-spy dump --pid {pid}  # the threads named ThreadPoolExecutor-",),
-    outranks=("missing-rank-in-collective",),
+    explains=("missing-rank-in-collective",),
 )

@@ -11,19 +11,20 @@ SIGNATURE = Signature(
     id="rank-died",
     category="rank-died",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {has} no living process{waiting}",
     when=either(absent(starting=False), late(states=(Status.GONE,), alone=True)),
     means=(
         "{who} should run here and {do} not. Whoever waits in {call} will not notice before the "
         "timeout."
     ),
-    confidence=0.93,
+    confidence="strong",
     remedies=(
         "Find out how it ended: its own log, dmesg (oom-kill), the scheduler's accounting.",
         "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
-    outranks=(
+    explains=(
         "group-creation-mismatch",
         "missing-rank-in-collective",
         "ras-process-missing",

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
     id="rank-spinning",
     category="rank-spinning",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {runs} in a loop at {where} and {do} not come to {call}",
     when=late(
         WaitKind.WORK,
@@ -31,7 +32,7 @@ SIGNATURE = Signature(
         "{who} {use} the CPU and {stay} in the same function with the same callers from look to "
         "look, while {others} {wait} for it in {call}: an endless loop, or a very long computation."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Read the loop at {where}: which condition should end it, and can it on this rank's data?",
     ),

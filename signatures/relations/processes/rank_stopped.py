@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="rank-stopped",
     category="rank-stopped",
     kind=Kind.CAUSE,
+    level="kill",
     title="{who} {is} {does}{at}{waiting}",
     when=either(
         late(states=(Status.STOPPED,), alone=True),
@@ -20,7 +21,7 @@ SIGNATURE = Signature(
         "{who} does not run until a person or a signal lets it go on ({does}); "
         "the others are healthy and wait."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         (
             "Let it go on: kill -CONT {pid} for a stopped process; otherwise leave the debugger or "
@@ -29,5 +30,5 @@ SIGNATURE = Signature(
         "Take breakpoint(), pdb.set_trace() and input() out of code that runs on many ranks.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
-    outranks=("ras-process-missing",),
+    explains=("ras-process-missing",),
 )

@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="rank-went-silent",
     category="rank-died",
     kind=Kind.CAUSE,
+    level="wait",
     title="The log of {who} just stops; a lost peer is reported by {others}",
     when=went_silent(),
     means=(
         "{who} printed no error: the log ends in the middle of the work. {others} lost the "
         "connection to a peer. Most likely the process or its node was killed."
     ),
-    confidence=0.65,
+    confidence="possible",
     remedies=(
         "Look at the host of {who}: was the node, the pod or the process ended?",
         "Check dmesg for the OOM killer and the scheduler for a node failure.",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process'; last -x reboot",),
-    outranks=("ras-process-missing",),
+    explains=("ras-process-missing",),
 )

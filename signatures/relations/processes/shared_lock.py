@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="shared-lock",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{says}",
     when=wants_shared_lock(),
     means=(
         "{says}. Unless a process outside the job has it, its holder is a rank, and every rank "
         "that does not want the lock waits for those that do."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Release the lock before the collective: no collective, barrier or send inside the lock.",
         "Let one rank do the guarded work and the others wait in a barrier, without the lock.",

@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="thread-keeps-rank-alive",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} cannot end: {does}{at}",
     when=blocked_in(op="exit"),
     means=(
         "The main program of {who} is through; the interpreter waits for a thread that is not a "
         "daemon and does not end{at}."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         "Tell the thread to stop and join it before the program ends, or make it a daemon.",
         "Shut pools and uploaders down in a finally block: they outlive an exception, too.",
     ),
     next_steps=("py-spy dump --pid {pid}  # which thread is still in your code?",),
-    outranks=("missing-rank-in-collective", "missing-rank-elsewhere"),
+    explains=("missing-rank-in-collective", "missing-rank-elsewhere"),
 )

@@ -10,15 +10,16 @@ SIGNATURE = Signature(
     id="thread-raised",
     category="unknown",
     kind=Kind.CAUSE,
+    level="wait",
     title="A thread of {who} ended with {what}{at}",
     when=raised(in_thread=True),
     means=(
         "The thread is gone and the program goes on without it. If something waits for what it "
         "was to deliver, that waits for ever."
     ),
-    confidence=0.5,
+    confidence="possible",
     remedies=("Let the thread hand its exception to whoever waits for it.",),
     next_steps=("py-spy dump --pid PID  # does the main thread wait on a queue or an event?",),
     gives_way=True,
-    outranks=("quiet-log",),
+    explains=("quiet-log",),
 )

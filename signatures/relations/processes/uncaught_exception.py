@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="uncaught-exception",
     category="rank-died",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} ended with {what}{at}",
     when=raised(),
     means="{who} raised {what}{at} and left the job; whoever waits for it can only time out.",
-    confidence=0.8,
+    confidence="likely",
     remedies=(
         "Fix the exception on {who}; what the other ranks print follows from it.",
         (
@@ -24,5 +25,5 @@ SIGNATURE = Signature(
     ),
     next_steps=("Read the log of {who} from the traceback upwards.",),
     gives_way=True,
-    outranks=("ras-process-missing",),
+    explains=("ras-process-missing",),
 )

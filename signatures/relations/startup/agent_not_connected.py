@@ -11,12 +11,13 @@ SIGNATURE = Signature(
     id="agent-not-connected",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {reaches} not reach the meeting place of the nodes{at}; no rank was started",
     when=agents_meet(reached=False),
     means=(
         "The agent of node 0 should hold the store{at}; {who} has no connection to it.{restarts}"
     ),
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         (
             "Start torchrun on the host that --master-addr (static, --node-rank 0) or "

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="agent-waits-for-nodes",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="wait",
     title=(
         "{who} {waits} in the rendezvous{at}{id}: {wanted} are needed and {come}, "
         "so no rank was started{missing}"
@@ -21,7 +22,7 @@ SIGNATURE = Signature(
         "The agents meet ({kind} rendezvous{at}{id}) before they start any rank. --nnodes asks for "
         "{wanted}; {come}{missing}.{restarts}"
     ),
-    confidence=0.93,
+    confidence="strong",
     remedies=(
         (
             "Start torchrun on the missing nodes, with the same --rdzv-endpoint, --rdzv-id and "
@@ -35,5 +36,5 @@ SIGNATURE = Signature(
         "LOGLEVEL=INFO torchrun …  # each agent says what it was told and when the nodes have met",
     ),
     links=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-    outranks=("rendezvous-timeout",),
+    explains=("rendezvous-timeout",),
 )

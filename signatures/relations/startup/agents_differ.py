@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="agents-differ",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {waits} at another meeting ({theirs}) than {others} ({usual})",
     when=agents_differ(),
     means=(
@@ -17,7 +18,7 @@ SIGNATURE = Signature(
         "was told {theirs}, {others} {usual}; they wait for each other and no rank is started."
         "{tie}"
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         (
             "Give every node the same --rdzv-endpoint, --rdzv-id and --nnodes; make an id once, "
@@ -25,5 +26,5 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
-    outranks=("agent-waits-for-nodes", "agent-not-connected"),
+    explains=("agent-waits-for-nodes", "agent-not-connected"),
 )

@@ -11,19 +11,20 @@ SIGNATURE = Signature(
     id="init-duplicate-rank",
     category="init-duplicate-rank",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {is} claimed by several processes ({pids}){missing}",
     when=same_rank(),
     means=(
         "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "
         "process.{starts}"
     ),
-    confidence=0.96,
+    confidence="certain",
     remedies=(
         "Give each process its own RANK; let torchrun or srun number them.",
         "If two copies of the job run, end one and use another MASTER_PORT.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
-    outranks=(
+    explains=(
         "init-joins-too-many",
         "init-missing-rank",
         "missing-rank-in-collective",

@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="init-file-missing",
     category="init-file-store",
     kind=Kind.CAUSE,
+    level="setup",
     title="{path}, where the ranks are to meet: {what} does not exist for {who}{instead}",
     when=file_missing(),
     means=(
         "In init_process_group torch opens {path} again and again until its timeout; {what} does "
         "not exist for {who}{instead}."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         (
             "Make the folder on a file system that every host shares, before the start; or use "
@@ -24,7 +25,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("ls -la $(dirname {path})  # on every host, inside the container",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "missing-rank-in-collective",
         "stuck-together",

@@ -10,16 +10,17 @@ SIGNATURE = Signature(
     id="init-file-not-shared",
     category="init-file-store",
     kind=Kind.CAUSE,
+    level="setup",
     title="{path}, where the ranks are to meet, is another file for {who} than for {others}",
     when=file_apart(),
     means=(
         "{who} and {others} open {path} and find different files (device and inode differ): the "
         "path is not on a file system that both share. Each side waits alone."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         "Use a path on a file system that every host and container mounts, or tcp:// or env://.",
     ),
     next_steps=("stat -c '%d %i' {path}; df {path}  # on every host, inside the container",),
-    outranks=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
+    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )

@@ -11,14 +11,15 @@ SIGNATURE = Signature(
     id="init-joins-differ",
     category="init-world-size-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {has} joined a world of {theirs} ranks, the other ranks one of {usual}",
     when=joins_differ(),
     means=(
         "init_process_group was called with world_size={theirs} by {who} and with {usual} by the "
         "others; they wait for different numbers of ranks."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
     next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
-    outranks=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
+    explains=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
 )

@@ -10,17 +10,18 @@ SIGNATURE = Signature(
     id="init-joins-too-many",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {has} not come: the {count} ranks that have join a world of {size}",
     when=joins_too_many(),
     means=(
         "init_process_group was called with world_size={size}, and {count} ranks have come. Nobody "
         "is {who}: not started, or counted in by mistake."
     ),
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         "Look at {where}: where does the world size come from?",
         "If the size is right, start {who}.",
     ),
     next_steps=("pgrep -af python  # on every host: how many ranks were started?",),
-    outranks=("init-missing-rank", "stuck-together"),
+    explains=("init-missing-rank", "stuck-together"),
 )

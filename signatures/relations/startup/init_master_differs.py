@@ -10,18 +10,19 @@ SIGNATURE = Signature(
     id="init-master-differs",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {has} another master ({theirs}{there}) than the other ranks ({usual})",
     when=meets_elsewhere(),
     means=(
         "All ranks must meet at one MASTER_ADDR and MASTER_PORT. {who} {is} at {theirs}{there}, "
         "the others at {usual}; init_process_group waits on both sides."
     ),
-    confidence=0.96,
+    confidence="certain",
     remedies=(
         "Start every rank with the same MASTER_ADDR and MASTER_PORT, or the same init_method.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep MASTER  # of each rank",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "init-master-refuses",

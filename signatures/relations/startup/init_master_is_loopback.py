@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="init-master-is-loopback",
     category="init-hostname-resolution",
     kind=Kind.CAUSE,
+    level="setup",
     title="{host}{as}, where the store should be, is every host itself, and {who} {is} on another",
     when=resolves_apart(loopback=True),
     means=(
         "MASTER_ADDR is {host}{as}, which means the own host to whoever asks. On the host of "
         "{who}, which is not that of rank 0, no store is there: {says}."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         (
             "Give an address of rank 0's host that the others reach: MASTER_ADDR=$(hostname -I | "
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("getent ahosts {host}  # on the host of rank 0 and of {who}",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "init-master-refuses",

@@ -10,18 +10,19 @@ SIGNATURE = Signature(
     id="init-master-name-differs",
     category="init-hostname-resolution",
     kind=Kind.CAUSE,
+    level="setup",
     title="The name {host} is {resolved} for {who}, and {usual} for {others}",
     when=resolves_apart(),
     means=(
         "{who} {is} told the same name, {host}, and {gets} another address for it ({resolved}), "
         "where {says}; {others} find the store at {usual}."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         "Correct /etc/hosts or DNS on the host of {who}, or give an address as MASTER_ADDR.",
     ),
     next_steps=("getent ahosts {host}  # on every host, inside the container",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "init-master-refuses",

@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="init-master-name-unknown",
     category="init-hostname-resolution",
     kind=Kind.CAUSE,
+    level="setup",
     title="The master's name {host} has no address for {who}{why}",
     when=cut_off("unresolved", "unanswered"),
     means=(
         "{who} {is} told to meet at {address}, and that name cannot be resolved there{why}"
         "{elsewhere}. init_process_group asks again until its timeout."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "Use an address, or a name that every host resolves.",
         "In Kubernetes, create the headless service first, and set publishNotReadyAddresses.",
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
         "getent ahosts {host}  # on every host, inside the container",
         "cat /etc/hosts /etc/resolv.conf  # on the host of {who}",
     ),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "missing-rank-in-collective",

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="init-master-no-answer",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {gets} no answer from {address}{as}, where the store should be{why}",
     when=cut_off("unreachable"),
     means=(
@@ -17,7 +18,7 @@ SIGNATURE = Signature(
         "{elsewhere}. A firewall drops the packets, no host has that address, or the way to it is "
         "closed."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         (
             "Open port {port} of the master's host for every host of the job (firewall, security "
@@ -33,7 +34,7 @@ SIGNATURE = Signature(
         "ip route get {resolved}  # on the host of {who}: by which interface?",
         "iptables -S; nft list ruleset  # as root, on both hosts",
     ),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "missing-rank-in-collective",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="init-master-refuses",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="setup",
     title="Nobody listens for {who} at {address}{as}, where the store should be",
     when=cut_off("refused"),
     means=(
@@ -18,7 +19,7 @@ SIGNATURE = Signature(
         "Nothing listens there (a wrong address or port, or rank 0 runs elsewhere or not yet), or "
         "a firewall rejects it."
     ),
-    confidence=0.94,
+    confidence="certain",
     remedies=(
         (
             "Let MASTER_ADDR be an address of rank 0's host that every other host reaches, and "
@@ -31,7 +32,7 @@ SIGNATURE = Signature(
         "nc -zv {host} {port}  # on the host of {who}",
         "ip -br address  # on both: which of them has {resolved}?",
     ),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "missing-rank-in-collective",

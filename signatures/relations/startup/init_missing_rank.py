@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="init-missing-rank",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} not come to init_process_group: {does}{at}{since}",
     when=either(
         absent(starting=True),
@@ -23,13 +24,13 @@ SIGNATURE = Signature(
         "{others} {wait} in the rendezvous of init_process_group; {who} {has} not joined "
         "({does}{at}){since}."
     ),
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         "If {who} does something long before its init call, move it behind the call or do it once.",
         "If it was never started, check WORLD_SIZE against the number of processes started.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: what does it do before init?",),
-    outranks=(
+    explains=(
         "rank-stopped",
         "rank-spinning",
         "dataloader-blocked",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="init-mtu",
     category="nccl-network-interface",
     kind=Kind.CAUSE,
+    level="setup",
     title="Packets of {mtu} bytes to {host} vanish for {who}, while small ones arrive",
     when=large_lost(),
     means=(
@@ -18,7 +19,7 @@ SIGNATURE = Signature(
         "that size that may not be cut up gets no answer, a small one does. Every long message "
         "hangs."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         (
             "Set the MTU of the hosts' interfaces to what every switch and tunnel between them "
@@ -28,5 +29,5 @@ SIGNATURE = Signature(
     next_steps=(
         "ping -c 3 -M do -s 1472 {host}; ping -c 3 -M do -s 8972 {host}  # which sizes pass?",
     ),
-    outranks=("stuck-together", "missing-rank-in-collective", "init-not-connected"),
+    explains=("stuck-together", "missing-rank-in-collective", "init-not-connected"),
 )

@@ -11,17 +11,18 @@ SIGNATURE = Signature(
     id="init-not-connected",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {has} not reached the store ({store}) that the other ranks are connected to",
     when=not_connected(),
     means=(
         "The store listens on {store} and {others} are connected to it; {who} {is} not{knocks}. "
         "It tries another address or port, or its packets do not arrive."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Compare the init_method, MASTER_ADDR and MASTER_PORT that {who} really uses ({where}).",
         "If they agree, check name resolution and firewall from its host to the store's port.",
     ),
     next_steps=("ss -tnp state syn-sent  # on the host of {who}: where does it knock?",),
-    outranks=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
+    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )

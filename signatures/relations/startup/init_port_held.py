@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="init-port-held",
     category="init-port-in-use",
     kind=Kind.CAUSE,
+    level="setup",
     title="Port {port} of the store is held by {holder}{command}, which is no rank of this job",
     when=port_held(),
     means=(
         "The ranks are to meet at {address}, and {holder}{command}{age} listens there: {says}. "
         "Rank 0 cannot open its store, and the others wait for a stranger."
     ),
-    confidence=0.96,
+    confidence="certain",
     remedies=(
         (
             "Give the job another MASTER_PORT (--master-port), or end {holder} if it should not be "
@@ -24,7 +25,7 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("ss -ltnp | grep :{port}",),
-    outranks=(
+    explains=(
         "init-missing-rank",
         "init-not-connected",
         "init-master-refuses",

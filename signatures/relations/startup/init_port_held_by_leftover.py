@@ -10,19 +10,20 @@ SIGNATURE = Signature(
     id="init-port-held-by-leftover",
     category="init-port-in-use",
     kind=Kind.CAUSE,
+    level="setup",
     title="Port {port} of the store is held by {holder}, left over from an earlier run{of_rank}",
     when=leftover(),
     means=(
         "{holder}{command} runs the same script{age} and listens at {address}. It is not of this "
         "start; the new rank 0 cannot open its store, and the others talk to the old one."
     ),
-    confidence=0.97,
+    confidence="certain",
     remedies=(
         "End the leftover and whatever belongs to it: kill {holder_pid}. Then start again.",
         "Let launch scripts kill the whole process group, and give each run a port of its own.",
     ),
     next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
-    outranks=(
+    explains=(
         "init-port-held",
         "init-duplicate-rank",
         "init-missing-rank",

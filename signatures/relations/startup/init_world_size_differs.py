@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="init-world-size-differs",
     category="init-world-size-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} {has} another world size ({theirs}) than the other ranks ({usual})",
     when=differs("WORLD_SIZE"),
     means="{who} {has} {theirs}, the others {usual}; they wait for different numbers of ranks.",
-    confidence=0.95,
+    confidence="certain",
     remedies=("Start every rank with the same WORLD_SIZE.",),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
-    outranks=(
+    explains=(
         "init-joins-differ",
         "init-missing-rank",
         "rank-died",

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
     id="store-barrier-incomplete",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="wait",
     title="Only {joined} of {world} ranks reached the start-up barrier{not}",
     when=store_barrier(
         (
@@ -25,7 +26,7 @@ SIGNATURE = Signature(
         "Each rank counts itself in the store when a group is created. {joined} of {world} did "
         "so in time; the rest are missing or stuck earlier."
     ),
-    confidence=0.85,
+    confidence="likely",
     remedies=(
         (
             "Find the ranks that never reached this point: not started, failed on import, or "
@@ -67,7 +68,7 @@ SIGNATURE = Signature(
     misses=(
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
     ),
-    outranks=(
+    explains=(
         "store-key-wait",
         "store-barrier-waiting",
     ),

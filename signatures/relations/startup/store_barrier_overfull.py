@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="store-barrier-overfull",
     category="init-duplicate-rank",
     kind=Kind.CAUSE,
+    level="setup",
     title="More processes joined the start-up barrier than the job has ranks",
     when=store_barrier(
         (
@@ -31,7 +32,7 @@ SIGNATURE = Signature(
         "rank, WORLD_SIZE is too small, or an earlier attempt left its count in a store that "
         "lived on."
     ),
-    confidence=0.75,
+    confidence="likely",
     remedies=(
         "Check RANK and WORLD_SIZE of every process: each rank exactly once.",
         (
@@ -83,7 +84,7 @@ SIGNATURE = Signature(
     misses=(
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
     ),
-    outranks=(
+    explains=(
         "store-barrier-incomplete",
         "store-key-wait",
     ),

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     id="store-barrier-waiting",
     category="init-missing-rank",
     kind=Kind.CAUSE,
+    level="wait",
     title="Ranks wait in the start-up barrier: {joined} of {world} have joined{not}",
     when=store_barrier(
         (
@@ -27,7 +28,7 @@ SIGNATURE = Signature(
         "A group is created only when all ranks have counted themselves in the store. {joined} "
         "of {world} had done so when this was written."
     ),
-    confidence=0.4,
+    confidence="hint",
     remedies=("Find the ranks that are not in this barrier, and what they do instead.",),
     next_steps=("py-spy dump --pid PID  # of the ranks that print no such line",),
     links=("https://pytorch.org/docs/stable/distributed.html",),

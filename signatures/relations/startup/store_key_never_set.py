@@ -10,13 +10,14 @@ SIGNATURE = Signature(
     id="store-key-never-set",
     category="store-key-never-set",
     kind=Kind.CAUSE,
+    level="wait",
     title="{who} {is} waiting for a key of the store that nobody sets{at}{waiting}",
     when=late(WaitKind.STORE, alone=True),
     means="{who} {is} in a store call{at} that only ends when some rank sets the key{waiting}.",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Look at {where}: which rank should set that key, under which name, and did it come there?",
     ),
     next_steps=("grep -rn 'store.set' .  # in the training code: is it the same key?",),
-    outranks=("missing-rank-in-collective",),
+    explains=("missing-rank-in-collective",),
 )

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="store-key-not-yet-set",
     category="store-key-never-set",
     kind=Kind.CAUSE,
+    level="wait",
     title="{others} {wait} for a key of the store, and {who} {is} elsewhere: {does}{at}",
     when=late(
         besides=(WaitKind.STORE,),
@@ -22,13 +23,13 @@ SIGNATURE = Signature(
         "only part of the job that waits for no other rank ({does}{at}); if it is to set the key, "
         "it has not come there."
     ),
-    confidence=0.91,
+    confidence="strong",
     remedies=(
         "Look at {where}: what keeps {who} there, and where would it set the key?",
         "If no rank sets that key at all, look for another spelling or a branch without it.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: does it come to the set?",),
-    outranks=(
+    explains=(
         "missing-rank-in-collective",
         "rank-spinning",
         "rank-stopped",

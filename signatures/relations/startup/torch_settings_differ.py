@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="torch-settings-differ",
     category="group-creation-mismatch",
     kind=Kind.CAUSE,
+    level="setup",
     title="{who} has {key}={theirs}, the others: {usual}",
     when=unlike(
         "TORCH_DISTRIBUTED_DEBUG",
@@ -26,8 +27,8 @@ SIGNATURE = Signature(
         "With {key} set unlike the others, {who} builds other groups or comes to other barriers "
         "than they do."
     ),
-    confidence=0.7,
+    confidence="likely",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep -E '^(TORCH|GLOO)_'  # of each rank",),
-    outranks=("stuck-together",),
+    explains=("stuck-together",),
 )

@@ -10,14 +10,15 @@ SIGNATURE = Signature(
     id="checkpoint-stall",
     category="checkpoint-stall",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {is} stuck in a checkpoint at {where}{waiting}",
     when=late(WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True),
     means="{who} {is} {does}{at} and {gets} to no end{waiting}.",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Check the storage that the checkpoint goes to: space, quota, mount, throughput.",
         "Save asynchronously (torch.distributed.checkpoint.async_save) or on all ranks alike.",
     ),
     next_steps=("cat /proc/{pid}/io; sleep 5; cat /proc/{pid}/io  # do the counters move?",),
-    outranks=("storage-io-blocked", "missing-rank-in-collective"),
+    explains=("storage-io-blocked", "missing-rank-in-collective"),
 )

@@ -12,13 +12,14 @@ SIGNATURE = Signature(
     id="dataloader-blocked",
     category="dataloader-blocked",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {gets} no batch: {does}{at}{waiting}",
     when=late(WaitKind.DATALOADER, WaitKind.DATASET, alone=True),
     means=(
         "{who} takes part in no collective until its next batch comes, and everyone else waits "
         "for it. Batches come in order, so one stuck worker is enough."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "Look at what the dataset does at {where}: a read, a lock or a download without a timeout.",
         "Give DataLoader a timeout=, and reads and downloads one of their own.",
@@ -32,5 +33,5 @@ SIGNATURE = Signature(
         "sudo ls -l /proc/{worker}/fd; sudo cat /proc/{worker}/stack  # who loads: which file?",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),
-    outranks=("missing-rank-in-collective",),
+    explains=("missing-rank-in-collective",),
 )

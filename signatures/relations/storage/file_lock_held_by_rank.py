@@ -11,13 +11,14 @@ SIGNATURE = Signature(
     id="file-lock-held-by-rank",
     category="gil-or-lock-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {is} {does}{at} and {has} the lock on {file} that {wanting} wait for",
     when=file_lock(Holder.RANK),
     means=(
         "{wanting} cannot go on before {who} releases the lock on {file}, and {who} waits for "
         "them{at}: neither ever ends."
     ),
-    confidence=0.95,
+    confidence="certain",
     remedies=(
         "Release the lock before the collective: no collective, barrier or send inside the lock.",
         "Let one rank do the guarded work and the others wait in a barrier, without the lock.",

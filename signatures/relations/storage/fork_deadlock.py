@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     id="fork-deadlock",
     category="fork-deadlock",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {gets} no {batch}: a {helper} waits for a lock copied by fork{at}{waiting}",
     when=either(
         late(WaitKind.DATALOADER, worker_in=(WaitKind.LOCK,), alone=True),
@@ -20,7 +21,7 @@ SIGNATURE = Signature(
         "The worker of {who} waits for a lock{at}. The thread that holds it lived in the parent "
         "and was not copied by fork, so nobody in the worker can release it."
     ),
-    confidence=0.96,
+    confidence="certain",
     remedies=(
         "Use multiprocessing_context='spawn' or 'forkserver' for the DataLoader or the pool.",
         (
@@ -29,5 +30,5 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("py-spy dump --native --pid {worker}  # of the worker: which lock?",),
-    outranks=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
+    explains=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
 )

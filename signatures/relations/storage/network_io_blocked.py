@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="network-io-blocked",
     category="network-io-blocked",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {waits} for a network peer outside the job at {where}{waiting}",
     when=late(
         WaitKind.NETWORK,
@@ -17,7 +18,7 @@ SIGNATURE = Signature(
         alone=True,
     ),
     means="{who} {is} {does}{at}; the answer does not come{waiting}.",
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Give the request a timeout, and let training go on without the tracker or the hub.",
         "Download once before the job, and set HF_HUB_OFFLINE=1 or the tracker's offline mode.",

@@ -11,10 +11,11 @@ SIGNATURE = Signature(
     id="stale-lock-file",
     category="stale-lock-file",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {waits} for a lock file at {where}{waiting}",
     when=late(WaitKind.LOCK, op="file-lock", alone=True),
     means="{who} {waits} to acquire a lock file ({where}) that its holder does not release.",
-    confidence=0.92,
+    confidence="strong",
     remedies=(
         "Find the holder (lsof or fuser on the lock file); if there is none, delete the file.",
         (

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     id="storage-io-blocked",
     category="storage-io-blocked",
     kind=Kind.CAUSE,
+    level="program",
     title="{who} {is} blocked {io} at {where}{waiting}",
     when=either(
         late(
@@ -30,7 +31,7 @@ SIGNATURE = Signature(
         "{who} {is} {does}{at} and {gets} no further. "
         "What it reads or writes, and not the program, holds the job."
     ),
-    confidence=0.9,
+    confidence="strong",
     remedies=(
         "Check the mount behind that path from the same host: does ls return?",
         "Stage data to local disk, or read with a timeout in a thread that may be given up.",

@@ -42,7 +42,7 @@ def _over_relations() -> Iterator[Signature]:
     for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
         module = importlib.import_module(info.name)
         if hasattr(module, "SIGNATURES"):
-            yield from module.SIGNATURES
+            yield from (replace(each, story=each.story.strip()) for each in module.SIGNATURES)
         elif not info.ispkg:
             signature = module.SIGNATURE
             yield replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.model import Record
+from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.signature import Hit, Kind, Signature
 
 ENOUGH = 0.5  # a mere possibility explains nothing away
@@ -37,11 +38,6 @@ def without_last_resorts(candidates: list[Candidate]) -> list[Candidate]:
         c for c in candidates if not c.signature.last_resort and c.signature.kind is not Kind.NOISE
     ]
     return telling or candidates
-
-
-def about_same(a: Hit, b: Hit) -> bool:
-    """Tell whether two hits may be about the same ranks; one without ranks is about all."""
-    return not a.members or not b.members or bool(set(a.members) & set(b.members))
 
 
 def cause_order(candidate: Candidate) -> tuple[float, float, int, str]:

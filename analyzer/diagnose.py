@@ -10,7 +10,6 @@ from whyhang.analyzer.bystanders import weight_of
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.causes import (
     Candidate,
-    about_same,
     cause_order,
     effect_order,
     effect_time,
@@ -21,8 +20,8 @@ from whyhang.analyzer.causes import (
 )
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.facts import NearLimit
-from whyhang.analyzer.match.exit import has_no_ranks_to_blame
 from whyhang.analyzer.model import replace
+from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import parting, stack_groups
@@ -64,7 +63,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     candidates: list[Candidate] = []
     for signature in signatures:
         try:
-            hits = _hits(signature, case)
+            hits = tuple(signature.when(case))
         except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
@@ -95,14 +94,6 @@ def _told(findings: Iterable[Finding]) -> str:
     """Join what the findings say, so that notes need not say it again."""
     quotes = (piece.quote for finding in findings for piece in finding.evidence)
     return "\n".join((*(finding.explanation for finding in findings), *quotes))
-
-
-def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:
-    hits = tuple(signature.when(case))
-    if signature.unless is None or not hits:
-        return hits
-    vetoes = tuple(signature.unless(case))
-    return tuple(hit for hit in hits if not any(about_same(hit, veto) for veto in vetoes))
 
 
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:

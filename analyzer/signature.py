@@ -1,16 +1,17 @@
-"""What a signature is: knowledge about one kind of hang, as data.
+"""What a signature is: knowledge about one kind of hang.
 
-One over log lines stands in TOML (``signature_toml``). One over relations between ranks is a
-module that holds a docstring (the story: what happens, why, how to tell), imports and one frozen
-``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
-``whyhang.analyzer.match``, a closed set of questions to the aligned job.
+One over log lines is data and stands in TOML (``signature_toml``). One over relations between
+ranks is a module: a docstring (the story: what happens, why, how to tell), a function
+``when(case)`` that yields hits, and a ``SIGNATURE`` with the words. Sides of one relation share a
+module, as ``SIGNATURES`` with a story each. ``whyhang.analyzer.queries`` lists what a ``when`` may
+ask.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal, get_args
 
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.report import Collective, Evidence, Location
@@ -46,7 +47,7 @@ WORTH: dict[Confidence, float] = {
 
 
 class Hit(Record):
-    """One place where a matcher found what it looks for.
+    """One place where a signature applies, with its evidence.
 
     ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
     who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
@@ -67,36 +68,28 @@ class Hit(Record):
     names_culprit: bool = True  # False: the members are only where it shows
 
 
-class Matcher(Protocol):
-    """A question to the aligned job; the answer carries its evidence."""
-
-    def __call__(self, case: Case, /) -> Iterable[Hit]:
-        """Yield every place where it holds."""
-
-
 class Signature(Record):
     """Knowledge about one kind of hang.
 
     ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
     explanation for the reader of a report. ``confidence`` is what the evidence is worth when the
-    matcher is sure. ``patterns`` are those of the log lines that speak for it, ``vetoes`` of those
-    that take it back: the reader of logs looks for all of them. ``matches`` and ``misses`` are
-    example lines for ``patterns``: a test runs them. ``everywhere`` is the category where no rank
-    is to blame, because every rank had the same or there is only one process. ``explains`` names
-    signatures whose findings on the same ranks become effects of this one, where their levels do
-    not say so.
+    hit is clear. ``when`` yields every place where it applies. ``patterns`` are those of the log
+    lines that speak for it, ``vetoes`` of those that take it back: the reader of logs looks for all
+    of them. ``matches`` and ``misses`` are example lines for ``patterns``: a test runs them.
+    ``everywhere`` is the category where no rank is to blame, because every rank had the same or
+    there is only one process. ``explains`` names signatures whose findings on the same ranks become
+    effects of this one, where their levels do not say so.
     """
 
     id: str
     category: str
     kind: Kind
     title: str
-    when: Matcher
+    when: Callable[[Case], Iterable[Hit]]
     means: str
     level: Level | None = None  # None: that of its category and kind
     confidence: Confidence | float = "strong"
     everywhere: str = ""
-    unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     links: tuple[str, ...] = ()

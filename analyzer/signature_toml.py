@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from whyhang.analyzer.match.log import Blames, Log
+from whyhang.analyzer.queries.log import Blames, Log
 from whyhang.analyzer.signature import Kind, Signature
 
 TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
@@ -89,13 +89,9 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
             least=table.get("least_ranks", 1),
             ends_process=table.get("ends_process", False),
             adds=table.get("adds", {}),
+            vetoes=vetoes,
+            veto_same_rank=table.get("unless_same_rank", False),
         ),
-        unless=Log(
-            patterns=vetoes,
-            blames=Blames.SPEAKER if table.get("unless_same_rank") else Blames.NOBODY,
-        )
-        if vetoes
-        else None,
         patterns=patterns,
         vetoes=vetoes,
         means=paragraphs(table["explanation"]),

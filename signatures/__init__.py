@@ -1,7 +1,8 @@
 """What hangs look like: known hangs, and the frames that mean waiting.
 
 Signatures over log lines stand in TOML files by topic, in the format of users' cards; those
-over relations between ranks are modules below ``relations``. ``frames`` holds the table of frames.
+over relations between ranks are modules below ``relations``, one a relation. ``frames`` holds the
+table of frames.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import pkgutil
 from collections.abc import Iterator
 from importlib.resources import files
 
-from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import replace
 from whyhang.analyzer.signature import Signature
 from whyhang.analyzer.signature_toml import signature_of
@@ -44,10 +44,4 @@ def _over_relations() -> Iterator[Signature]:
         if hasattr(module, "SIGNATURES"):
             yield from (replace(each, story=each.story.strip()) for each in module.SIGNATURES)
         elif not info.ispkg:
-            signature = module.SIGNATURE
-            yield replace(
-                signature,
-                story=(module.__doc__ or "").strip(),
-                patterns=signature.patterns or tuple(patterns_of(signature.when)),
-                vetoes=signature.vetoes or tuple(patterns_of(signature.unless)),
-            )
+            yield replace(module.SIGNATURE, story=(module.__doc__ or "").strip())

@@ -17,12 +17,12 @@ import regex
 from whyhang import signatures
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
-from whyhang.analyzer.match.log import Blames, Log
 from whyhang.analyzer.model import NOBODY, LogLine
+from whyhang.analyzer.queries.log import Blames, Log
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
-from whyhang.analyzer.signature import Kind, Matcher, Signature
+from whyhang.analyzer.signature import Kind, Signature
 from whyhang.analyzer.signature_toml import NAMES
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.syntax import hyperscan_form
@@ -58,14 +58,6 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 def found_by(signature: Signature, line: str) -> list[regex.Match[str]]:
     """Search a line with all patterns of a signature."""
     return [m for p in signature.patterns if (m := compiled(p).search(line))]
-
-
-def logs_in(matcher: Matcher | None) -> Iterator[Log]:
-    """List the log matchers in a matcher, however deep."""
-    if isinstance(matcher, Log):
-        yield matcher
-    for part in getattr(matcher, "parts", ()):
-        yield from logs_in(part)
 
 
 def test_ids_are_unique() -> None:
@@ -106,11 +98,7 @@ def test_what_is_only_patterns_is_no_module() -> None:
     """A signature over nothing but lines stands in TOML, so that there is one place for them."""
     over_relations = {id_ for path in RELATIONS for id_ in ids_in(path)}
 
-    assert {
-        s.id
-        for s in ALL
-        if s.id in over_relations and isinstance(s.when, Log) and isinstance(s.unless, Log | None)
-    } == set()
+    assert {s.id for s in ALL if s.id in over_relations and isinstance(s.when, Log)} == set()
 
 
 def test_a_file_says_its_topic_and_is_short_enough_to_read() -> None:
@@ -298,13 +286,13 @@ def test_the_words_of_a_report_are_filled_from_any_example() -> None:
 
 
 def test_who_is_blamed_can_be_read() -> None:
-    """A matcher that blames whom the line names has a pattern that reads a name."""
+    """A signature that blames whom the line names has a pattern that reads a name."""
     nameless = {
         signature.id
         for signature in WITH_LOGS
-        for matcher in logs_in(signature.when)
-        if matcher.blames is Blames.NAMED
-        and not {*NAMES} & {name for p in matcher.patterns for name in compiled(p).groupindex}
+        if isinstance(signature.when, Log)
+        and signature.when.blames is Blames.NAMED
+        and not {*NAMES} & {name for p in signature.patterns for name in compiled(p).groupindex}
     }
 
     assert nameless == set()

@@ -8,7 +8,7 @@ import pytest
 import regex
 
 from whyhang import signatures
-from whyhang.analyzer.match.log import ranks_in
+from whyhang.analyzer.queries.log import ranks_in
 from whyhang.analyzer.signature import Kind, Signature
 
 NCCL = "node3:4711:4802 [2] "

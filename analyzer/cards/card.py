@@ -13,8 +13,8 @@ from typing import Any
 
 from whyhang.analyzer.cards.places import Path, places
 from whyhang.analyzer.cards.trial import Trial
-from whyhang.analyzer.match.log import Blames
 from whyhang.analyzer.model import Record
+from whyhang.analyzer.queries.log import Blames
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.signature_toml import (

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import busy_worker
-from whyhang.analyzer.match.moving import moving
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.motion import Moved
+from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.waits import WaitKind, undecided
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.stacks.peers import ROOTED
@@ -133,7 +133,7 @@ def with_a_slow_rank(case: Case) -> list[int]:
     On a busy machine that happens by chance: of three ranks, one is last at four looks of five
     in one case of seven, at eight of ten in one of a hundred.
     """
-    return _all_if(case, bool(moving()(case)))
+    return _all_if(case, bool(stragglers(case)))
 
 
 def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001

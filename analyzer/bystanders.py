@@ -10,14 +10,11 @@ from __future__ import annotations
 import posixpath
 
 from whyhang.analyzer.case import Case, Status
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, Hit
 from whyhang.analyzer.waits import WaitKind
 
 KERNEL_LOG = "kernel.log"
 """The name in a bundle of what the kernel of a live job's host has said."""
-
-LEFT_OPEN = 0.45
-"""What the line is worth where a rank waits for a helper: a possibility."""
 
 _OF_PROCESSES = frozenset({"rank-oom-killed", "rank-died"})
 _FOR_HELPERS = frozenset(
@@ -29,16 +26,16 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
     """Say what a hit is worth (0 to 1) that may be about a process of someone else."""
     pid = hit.fields.get("pid", "")
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
-        return 1.0
+        return CLEAR
     if any(posixpath.basename(piece.source) != KERNEL_LOG for piece in hit.evidence):
-        return 1.0
+        return CLEAR
     if not _complete(case) or (pid.isdecimal() and int(pid) in _own(case)):
-        return 1.0
+        return CLEAR
     if case.graph.progress:
         return 0.0
     held = [case.states[number].place for number in case.graph.apart]
     waits = any(place is not None and place.kind in _FOR_HELPERS for place in held)
-    return LEFT_OPEN if waits else 0.0
+    return CONTRADICTED if waits else 0.0
 
 
 def _complete(case: Case) -> bool:

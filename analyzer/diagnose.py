@@ -8,18 +8,18 @@ from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.bystanders import weight_of
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.causes import (
-    Candidate,
-    cause_order,
-    effect_order,
-    effect_time,
-    outranked_by,
-    overcome,
-    restarts_of,
-    without_last_resorts,
-)
 from whyhang.analyzer.describe import ranks_in_words
 from whyhang.analyzer.facts import NearLimit
+from whyhang.analyzer.levels import (
+    Candidate,
+    causes_above,
+    effect_order,
+    order,
+    overcome,
+    restarts_of,
+    root_order,
+    without_fallbacks,
+)
 from whyhang.analyzer.model import replace
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
@@ -73,7 +73,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
-    candidates = without_last_resorts([c for c in candidates if not overcome(case, c)])
+    candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
     return Report(
@@ -97,10 +97,9 @@ def _told(findings: Iterable[Finding]) -> str:
 
 
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
-    """Put the causes first, surest first; behind them what only follows from them."""
-    causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=cause_order)
-    restarts = restarts_of(candidates)
-    above = [outranked_by(candidate, causes, restarts) for candidate in causes]
+    """Put the causes first, deepest first; behind them what only follows from them."""
+    causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=root_order)
+    above = causes_above(causes, restarts_of(candidates))
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
     found = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
@@ -111,8 +110,10 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             if roots and found[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
                 found[cause] = replace(found[cause], culprit_ranks=finding.culprit_ranks)
-    order = effect_time if roots else effect_order
-    effects = sorted((c for c in candidates if c.signature.kind is Kind.CONSEQUENCE), key=order)
+    effects = sorted(
+        (c for c in candidates if c.signature.kind is Kind.CONSEQUENCE),
+        key=effect_order if roots else order,
+    )
     cause_of_all = 0 if roots else None
     found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
     if found and not roots and effects and not found[0].remedies:

@@ -29,7 +29,17 @@ class Kind(enum.Enum):
 
 
 Level = Literal["machine", "kill", "setup", "program", "peer", "wait", "summary", "fallback"]
-"""How deep a finding goes, deepest first: what is deeper explains what is not (``levels``)."""
+"""How deep a finding goes, deepest first; the deeper explains the shallower (see ``levels``).
+
+- machine: something of the machine is broken: a GPU, its memory or links, a network card, a disk.
+- kill: a process was killed or stopped from outside.
+- setup: how the job was configured and started: addresses, ports, versions, limits, settings.
+- program: what the program did: an exception, a crash, a lock, a block, calls that do not match.
+- peer: trouble with another rank or on the way to it: an echo of something else.
+- wait: ranks wait in vain: time-outs, a lagging rank as a mere relation.
+- summary: what a launcher sums up, or where everybody stands.
+- fallback: what is said only if nothing else is found.
+"""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -40,19 +50,30 @@ WORTH: dict[Confidence, float] = {
     "certain": 0.97,
     "strong": 0.9,
     "likely": 0.8,
-    "possible": 0.6,
-    "hint": 0.4,
+    "possible": 0.65,
+    "hint": 0.3,
 }
 """The number that each word stands for in a report (docs/confidence.md says what was measured)."""
+
+
+CLEAR = 1.0
+INDIRECT = 0.85
+"""Concluded from something else that was seen."""
+INCOMPLETE = 0.75
+"""Something is missing that would tell: ranks, a second look, who is the odd one."""
+GUESSED = 0.6
+"""So much is missing that another reading is nearly as good."""
+CONTRADICTED = 0.5
+"""Something else speaks against it."""
 
 
 class Hit(Record):
     """One place where a signature applies, with its evidence.
 
     ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
-    who wait because of them. ``strength`` scales the signature's confidence: 1.0 is a clear
-    case. ``gpus`` are the GPUs it is about or compares (numbers in ``Job.gpus``). ``fields`` fill
-    the title. ``at`` orders hits in time or by line where that is known.
+    who wait because of them. ``strength`` scales the signature's confidence: ``CLEAR``, or a
+    product of the factors above. ``gpus`` are the GPUs it is about or compares (numbers in
+    ``Job.gpus``). ``fields`` fill the title. ``at`` orders hits in time where that is known.
     """
 
     members: tuple[int, ...] = ()
@@ -84,10 +105,10 @@ class Signature(Record):
     id: str
     category: str
     kind: Kind
+    level: Level
     title: str
     when: Callable[[Case], Iterable[Hit]]
     means: str
-    level: Level | None = None  # None: that of its category and kind
     confidence: Confidence | float = "strong"
     everywhere: str = ""
     remedies: tuple[str, ...] = ()
@@ -98,9 +119,7 @@ class Signature(Record):
     patterns: tuple[str, ...] = ()
     vetoes: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
-    gives_way: bool = False  # an effect of any other likely cause, on whatever rank
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
-    last_resort: bool = False  # counts only where no other cause or consequence was found
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from whyhang.analyzer.queries.log import Blames, Log
-from whyhang.analyzer.signature import Kind, Signature
+from whyhang.analyzer.signature import Kind, Level, Signature
 
 TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
     "a text in quotes",
@@ -58,6 +58,36 @@ FIELDS: dict[tuple[str | int, ...], str] = {
 }
 """Every field of a signature and what stands in it."""
 
+LEVEL_OF: dict[str, Level] = {
+    "gpu-hardware-xid": "machine",
+    "gpu-fell-off-bus": "machine",
+    "nvlink-error": "machine",
+    "rank-oom-killed": "kill",
+    "rank-stopped": "kill",
+    "init-port-in-use": "setup",
+    "init-world-size-mismatch": "setup",
+    "init-hostname-resolution": "setup",
+    "init-master-unreachable": "setup",
+    "init-duplicate-rank": "setup",
+    "init-file-store": "setup",
+    "nccl-network-interface": "setup",
+    "nccl-version-mismatch": "setup",
+    "shm-too-small": "setup",
+    "duplicate-gpu": "setup",
+    "elastic-restart": "setup",
+    "nccl-p2p-or-acs": "setup",
+    "nccl-internal-error": "peer",
+    "nccl-ib-error": "peer",
+    "missing-rank-in-collective": "wait",
+    "init-missing-rank": "wait",
+    "store-key-never-set": "wait",
+    "slow-not-hung": "wait",
+    "unknown": "wait",
+    "mpi-missing-rank": "wait",
+    "healthy": "wait",
+}
+"""The level that a card's category tells where the card states none; of the others: "program"."""
+
 REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
 
 NAMES = ("rank", "ranks", "pid")
@@ -81,7 +111,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         id=table["id"],
         category=table["category"],
         kind=Kind(table["role"]),
-        level=table.get("level"),
+        level=level_of(table),
         title=table["title"],
         when=Log(
             patterns=patterns,
@@ -104,11 +134,20 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         matches=tuple(examples.get("must_match", ())),
         misses=tuple(examples.get("must_not_match", ())),
         explains=(*table.get("explains", ()), *table.get("outranks", ())),
-        gives_way=table.get("gives_way", False),
         restarts=table.get("restarts", False),
         runbook=table.get("runbook_url"),
         origin=origin,
     )
+
+
+def level_of(table: Mapping[str, Any]) -> Level:
+    """Return the level that a card states, or the one that follows from its role and category."""
+    stated: Level | None = table.get("level")
+    if stated is None and table.get("gives_way"):
+        return "summary"
+    if stated is None and table["role"] != Kind.CAUSE.value:
+        return "peer"
+    return stated or LEVEL_OF.get(table["category"], "program")
 
 
 def paragraphs(text: str) -> str:

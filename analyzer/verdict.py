@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case, RankState, Status
-from whyhang.analyzer.causes import ENOUGH, Candidate
 from whyhang.analyzer.describe import ranks_in_words, subject_fields
 from whyhang.analyzer.ends import EXCEPTION
 from whyhang.analyzer.facts import RasReport
+from whyhang.analyzer.levels import ENOUGH, Candidate
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.signature import Kind
 

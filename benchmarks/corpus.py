@@ -15,6 +15,7 @@ verdict is "healthy" or there is no finding.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +96,7 @@ def main() -> int:
 
 def score(case: Case) -> Score:
     """Run whyhang on a case and hold its report against the truth."""
-    with tempfile.TemporaryDirectory(prefix="job-") as scratch:
-        evidence = Path(scratch) / "evidence"
-        shutil.copytree(case.folder, evidence, ignore=shutil.ignore_patterns("case.json"))
+    with evidence_of(case) as evidence:
         begun = time.perf_counter()
         report = run(evidence)
         seconds = time.perf_counter() - begun
@@ -126,6 +126,15 @@ def score(case: Case) -> Score:
         seconds=seconds,
         headline=report["headline"],
     )
+
+
+@contextlib.contextmanager
+def evidence_of(case: Case) -> Iterator[Path]:
+    """Copy the evidence of a case to a temporary folder with a neutral name, without the truth."""
+    with tempfile.TemporaryDirectory(prefix="job-") as scratch:
+        evidence = Path(scratch) / "evidence"
+        shutil.copytree(case.folder, evidence, ignore=shutil.ignore_patterns("case.json"))
+        yield evidence
 
 
 def run(evidence: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.model import Record
 from whyhang.analyzer.queries.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.states import waiters_for
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, INCOMPLETE, INDIRECT
 
 BUSY = 90
 """Per cent of time with a kernel running from which a GPU is busy."""
@@ -117,8 +118,8 @@ def waits_seen(case: Case) -> bool:
 def trust_in_load(case: Case, load: Load) -> float:
     """Return how far load alone may be believed: one sample is a moment, stacks bear it out."""
     if waits_seen(case):
-        return 1.0 if load.samples > 1 else 0.9
-    return 0.75 if load.samples > 1 else 0.5
+        return CLEAR if load.samples > 1 else INDIRECT
+    return INCOMPLETE if load.samples > 1 else CONTRADICTED
 
 
 def load_in_words(devices: Sequence[Device]) -> str:

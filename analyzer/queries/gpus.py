@@ -16,7 +16,7 @@ from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.queries.evidence import cite
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.report import Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, INDIRECT, Hit
 
 SHOWN = 6
 """GPUs that are quoted."""
@@ -42,9 +42,9 @@ def broken_gpus(case: Case, broken: Sequence[tuple[Device, Symptom]]) -> tuple[H
         return ()
     strength = max(symptom[0] for _, symptom in broken)
     if case.job.gpus.by_member and not any(device.members for device, _ in broken):
-        strength *= 0.6
+        strength *= GUESSED
     if case.graph.progress:
-        strength *= 0.5
+        strength *= CONTRADICTED
     says = "; ".join(dict.fromkeys(words for _, (_, _, words) in broken))
     hit = hit_on(
         case,
@@ -149,7 +149,7 @@ def is_unreadable(device: Device) -> Symptom | None:
         if state.trouble and not state.lost and state.tool != "dcgmi diag":
             if "reset" in state.trouble.lower():
                 continue
-            return 1.0 if ";" in state.trouble else 0.9, state, state.trouble
+            return CLEAR if ";" in state.trouble else INDIRECT, state, state.trouble
     return None
 
 
@@ -171,7 +171,7 @@ def has_ecc_errors(device: Device) -> Symptom | None:
     state = device.state_with("ecc_uncorrected")
     if counts[-1] > counts[0]:
         return 1.0, state, f"uncorrectable ECC errors grew from {counts[0]:g} to {counts[-1]:g}"
-    return 0.62, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
+    return GUESSED, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
 
 
 def needs_repair(device: Device) -> Symptom | None:
@@ -183,7 +183,7 @@ def needs_repair(device: Device) -> Symptom | None:
         ("retire_pending", "a page waits to be retired"),
     ):
         if device.now(field):
-            return 0.7, device.state_with(field), f"{words}, which a reset does"
+            return INCOMPLETE, device.state_with(field), f"{words}, which a reset does"
     return None
 
 

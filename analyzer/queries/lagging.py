@@ -8,7 +8,7 @@ from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import call_of, evidence_of, location_of, subject_fields
 from whyhang.analyzer.motion import Moved
 from whyhang.analyzer.queries.states import count, has_initialized, kinds_of, waiters_for
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.waits import WaitKind
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -108,11 +108,11 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
     for meeting in case.graph.meetings:
         evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
     certain = all(state.place is None or state.place.certain for state in states)
-    strength = 1.0 if certain and affected else 0.8
+    strength = CLEAR if certain and affected else INDIRECT
     if _contradicted(case, members):
-        strength *= 0.5
+        strength *= CONTRADICTED
     if _too_many(case, members, waiters):
-        strength *= 0.55
+        strength *= GUESSED
     return Hit(
         members=members,
         affected=affected,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case, RankState, Status
 from whyhang.analyzer.describe import evidence_of, location_of, subject_fields
 from whyhang.analyzer.queries.states import OWN, WAITERS, count
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, INDIRECT, Hit
 
 MOST = 0.75
 """Share of the looks at which a rank must have stood so: all of three, four of five."""
@@ -31,7 +31,7 @@ def stragglers(case: Case) -> tuple[Hit, ...]:
         affected=numbers if clear else (),
         names_culprit=clear,
         evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
-        strength=1.0 if graph.progress else 0.8,
+        strength=CLEAR if graph.progress else INDIRECT,
         location=location_of(case, behind[0]) if clear else None,
         fields=subject_fields(case, behind, numbers),
     )

@@ -11,7 +11,7 @@ from whyhang.analyzer.model import Frame
 from whyhang.analyzer.queries.evidence import cite, cite_line, members_of
 from whyhang.analyzer.ras_lines import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.signature import Hit
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.waits.usercode import short
 
 MAX_SOURCES = 6
@@ -145,11 +145,11 @@ def _strength(case: Case, finding: Finding) -> float:
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     lagging = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
     if lagging and kinds and kinds <= COUNTERS and snapshot(case.job):
-        return 0.8
+        return INDIRECT
     if finding.unrecorded:
-        return 0.5
+        return CONTRADICTED
     guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
-    return 0.85 if guessed else 1.0
+    return INDIRECT if guessed else CLEAR
 
 
 def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:

@@ -19,6 +19,7 @@ from whyhang.analyzer.queries import (
     recorded,
     subject_fields,
 )
+from whyhang.analyzer.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE
 
 
 def in_one_call(case: Case) -> Iterable[Hit]:
@@ -44,7 +45,7 @@ warnings and the recorder decide.
 """,
     category="unknown",
     kind=Kind.CAUSE,
-    level="wait",
+    level="summary",
     title="{says}",
     when=in_one_call,
     means=(
@@ -94,7 +95,6 @@ different orders, or with different members, meet different partners and wait fo
     ),
     next_steps=("grep -rn 'new_group' .  # in the training code: what is the order on each rank?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
-    explains=("stuck-together",),
 )
 
 IN_MPI = Signature(
@@ -121,7 +121,6 @@ Less likely, the messages do not arrive.
         "If all agree, try another transport: mpirun --mca btl tcp,self (Open MPI).",
     ),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of two ranks: which comm=?",),
-    explains=("stuck-together",),
 )
 
 SIGNATURES = (IN_ONE_CALL, CREATING_GROUPS, IN_MPI)
@@ -164,12 +163,12 @@ def _trust(case: Case, meeting: Meeting) -> float:
     same operation at several places may be several groups. Who sleeps in the kernel's file or
     page I/O is on its way through the program, whatever frame it was caught in.
     """
-    strength = 0.6 if case.job.absent else 1.0
+    strength = GUESSED if case.job.absent else CLEAR
     if case.graph.looks < 2:
-        strength *= 0.75
+        strength *= INCOMPLETE
     if any(_in_kernel_io(case, number) for number in meeting.members):
-        strength *= 0.5
-    return strength * 0.75 if len(meeting.sites) > 1 else strength
+        strength *= CONTRADICTED
+    return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
 
 
 def _in_kernel_io(case: Case, number: int) -> bool:

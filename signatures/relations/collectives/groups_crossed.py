@@ -64,7 +64,8 @@ these in orders that do not fit: a circle without a late rank.
     confidence="possible",
     remedies=("Enter the groups in one order on every rank.",),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records the order of the calls.",),
-    explains=("stuck-together", "collective-mismatch"),
+    # says why the calls differ
+    explains=("collective-mismatch",),
 )
 
 OF_MPI = Signature(
@@ -87,7 +88,8 @@ on a part of it. Nobody is late, so nobody can be blamed from the stacks alone.
     confidence="likely",
     remedies=("Call collectives on the communicators in one order on every rank.",),
     next_steps=("Compare the lines above: which condition sends the ranks different ways?",),
-    explains=("stuck-together", "mpi-mismatch"),
+    # says why the calls differ
+    explains=("mpi-mismatch",),
 )
 
 SIGNATURES = (OF_COLLECTIVES, OF_MPI)

@@ -76,7 +76,6 @@ lack every tensor run other code, ended their loop, or are stuck.
             "of ranks and are waiting for remainder of ranks for more than 60 seconds."
         ),
     ),
-    explains=("horovod-stalled-ranks",),
 )
 
 DIFFERENT_TENSORS = Signature(
@@ -113,7 +112,6 @@ different code, such as a branch that depends on the data, or a model that diffe
         "0: [broadcast.noname.3765, broadcast.noname.3873]",
     ),
     misses=("Missing ranks:", "3: [1, 2, 3]"),
-    explains=("horovod-stalled-ranks", "horovod-missing-ranks"),
 )
 
 SIGNATURES = (MISSING_RANKS, DIFFERENT_TENSORS)

@@ -23,6 +23,7 @@ from whyhang.analyzer.queries import (
     subject_fields,
 )
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE
 
 _Variable = tuple[
     str, str, str
@@ -61,7 +62,7 @@ def when(case: Case) -> Iterator[Hit]:
         members=() if tie else members,
         affected=tuple(sorted((*members, *affected))) if tie else affected,
         names_culprit=not tie,
-        strength=0.7 if tie else 1.0,
+        strength=INCOMPLETE if tie else CLEAR,
         evidence=(
             *(_cite_counters(case, number) for number in (members[0], affected[0])),
             *evidence_of(case, states[0])[:1],
@@ -96,7 +97,8 @@ SIGNATURE = Signature(
         "TORCH_DISTRIBUTED_DEBUG=DETAIL on the next run raises at the first mismatch.",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
-    explains=("stuck-together", "collective-mismatch"),
+    # says why the calls differ
+    explains=("collective-mismatch",),
 )
 
 

@@ -23,6 +23,7 @@ from whyhang.analyzer.queries import (
     recorded,
     subject_fields,
 )
+from whyhang.analyzer.signature import CONTRADICTED, INCOMPLETE, INDIRECT
 
 MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED)
 
@@ -73,7 +74,6 @@ where groups are nested (tensor, data and pipeline parallel), so only two sides 
     links=(
         "https://pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
-    explains=("fingerprint-mismatch",),
 )
 
 OF_MPI = Signature(
@@ -130,7 +130,7 @@ def _hit(case: Case, meetings: list[Meeting]) -> Hit:
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
         evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
-        strength=(0.9 if not tie else 0.75) if plain else 0.4,
+        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
         collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,

@@ -100,7 +100,6 @@ particular speaks for it, it is still the one that the others wait for.
     confidence="likely",
     remedies=("Look at {where}: why {is} {who} there and not in {call}?",),
     next_steps=("py-spy dump --native --pid {pid}  # of {who}, twice: does the stack change?",),
-    last_resort=True,
 )
 
 IN_MPI = Signature(
@@ -120,6 +119,7 @@ that is in no MPI call, or has ended, is the one to look at.
     confidence="strong",
     remedies=("Look at {where}: why {is} {who} there and not in the MPI call?",),
     next_steps=("gdb -p {pid} -batch -ex 'thread apply all bt'  # of {who}",),
+    # says the same in MPI's words
     explains=("missing-rank-in-collective",),
 )
 

@@ -52,6 +52,7 @@ SIGNATURE = Signature(
         ),
     ),
     misses=("_pickle.UnpicklingError: invalid load key, 'v'.",),
+    # is why the bytes cannot be read
     explains=("checkpoint-unreadable", "uncaught-exception", "plain-exception"),
 )
 

@@ -23,6 +23,7 @@ from whyhang.analyzer.queries import (
     subject_fields,
 )
 from whyhang.analyzer.report import Collective
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -50,7 +51,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
     links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),
-    explains=("stuck-together",),
 )
 
 
@@ -93,7 +93,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
         affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
         evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
         names_culprit=False,
-        strength=0.75 if rest else 1.0,
+        strength=INCOMPLETE if rest else CLEAR,
         collective=Collective(op="recv" if receive else "send"),
         location=location_of(case, states[0]),
         fields={**fields, "says": says},

@@ -85,7 +85,6 @@ is the one that went.
         "Check dmesg for the OOM killer and the scheduler for a node failure.",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process'; last -x reboot",),
-    explains=("ras-process-missing",),
 )
 
 SIGNATURES = (FINISHED_EARLY, WENT_SILENT)

@@ -68,7 +68,6 @@ the one that did not wait: it left the loop, skipped the call or does something 
         ),
     ),
     misses=("RuntimeError: DataLoader timed out after 60 seconds",),
-    gives_way=True,
 )
 
 LOG_WITHOUT_TIMEOUT = Signature(
@@ -103,7 +102,6 @@ nothing has no call open: it is in other code, is stopped, or its process was en
         "[TC][rank=0][name=0] Operation timed out after 600000 ms",
     ),
     misses=("[TC][rank=0][name=0] Timeout thread starting for rank: 0",),
-    gives_way=True,
 )
 
 SIGNATURES = (NOT_WAITING, LOG_WITHOUT_TIMEOUT)

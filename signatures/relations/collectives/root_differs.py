@@ -73,7 +73,8 @@ SIGNATURE = Signature(
         "Agree on the root before the call: compute it on one rank and broadcast it from rank 0.",
     ),
     next_steps=("py-spy dump --locals --pid {pid}  # src or dst of torch's own frame",),
-    explains=("stuck-together", "collective-mismatch", "groups-crossed"),
+    # says in what the calls differ
+    explains=("collective-mismatch",),
 )
 
 

@@ -27,6 +27,7 @@ from whyhang.analyzer.queries import (
     subject_fields,
 )
 from whyhang.analyzer.roles import main_thread
+from whyhang.analyzer.signature import INCOMPLETE
 from whyhang.analyzer.waits import LineText
 from whyhang.analyzer.waits.usercode import is_library
 
@@ -63,7 +64,8 @@ SIGNATURE = Signature(
     ),
     next_steps=("Print len(loader) on every rank.",),
     links=("https://pytorch.org/docs/stable/distributed.algorithms.join.html",),
-    explains=("collective-mismatch", "missing-rank-in-collective"),
+    # says why the calls differ
+    explains=("collective-mismatch",),
 )
 
 
@@ -132,7 +134,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
         below = waits and _in_loop_below(text, its, _user_path(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return 0.7 if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
 def _user_path(case: Case, state: RankState) -> list[Frame]:

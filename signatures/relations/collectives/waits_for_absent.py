@@ -15,12 +15,10 @@ from whyhang.analyzer.queries import (
     ranks_in_words,
     recorded_hit,
 )
+from whyhang.analyzer.signature import CLEAR, INDIRECT
 
 FEW = 4
 """Absent ranks are few if no more than one in four is absent."""
-
-HOLE = 0.9
-"""What silence counts where the number of ranks is not known."""
 
 ALL_BUT = 8
 
@@ -43,7 +41,7 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
         few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
         if few and finding.absent and len(files) == 1:
             hit = recorded_hit(case, replace(finding, culprits=finding.absent))
-            strength = hit.strength * (1.0 if size else HOLE)
+            strength = hit.strength * (CLEAR if size else INDIRECT)
             yield replace(_with_absent(hit, finding), strength=strength)
 
 
@@ -103,7 +101,6 @@ Where all but very few ranks left a dump, those few are the possibility to look 
     confidence="hint",
     remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
     next_steps=("whyhang PID  # on the hosts of {absent}",),
-    last_resort=True,
 )
 
 SIGNATURES = (SILENT, UNRECORDED)

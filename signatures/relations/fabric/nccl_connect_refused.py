@@ -94,11 +94,6 @@ be looked at, not the ranks that print it: what did rank 0 of that group say las
             "10.8.1.2<54709> failed : No route to host"
         ),
     ),
-    explains=(
-        "nccl-proxy-operation-failed",
-        "nccl-connect-still-trying",
-        "launcher-exit-code",
-    ),
 )
 
 REFUSED_LATER = Signature(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.signature import CLEAR, GUESSED
 
 MEANS = {
     NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
@@ -53,7 +54,7 @@ def incomplete(case: Case) -> Iterator[Hit]:
         ranks=behind,
         affected=tuple(m.id for m in case.job.members if m.rank in ahead),
         names_culprit=few,
-        strength=1.0 if few else 0.6,
+        strength=CLEAR if few else GUESSED,
         evidence=_quotes(stages, (*behind[:3], *ahead[:2])),
         collective=Collective(op="comm_init"),
         fields={
@@ -104,7 +105,7 @@ def _stuck_in(case: Case, phase: NcclPhase, via: str = "") -> Iterator[Hit]:
     yield Hit(
         affected=tuple(m.id for m in case.job.members if m.rank in stages),
         names_culprit=False,
-        strength=1.0 if whole else 0.6,
+        strength=CLEAR if whole else GUESSED,
         evidence=_quotes(stages, tuple(sorted(stages))),
         collective=Collective(op="comm_init"),
         fields={
@@ -143,8 +144,6 @@ the rest did is stuck with its own connections.
         "whyhang PID  # on the host of {who}",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET on the next run, for all ranks",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 BOOTSTRAP = Signature(
@@ -177,8 +176,6 @@ firewall on the ephemeral ports. Gloo may work all the same: it chooses its inte
         "grep -h 'Bootstrap *: Using' LOGS  # one interface and one family of addresses?",
         "nc -vz ADDRESS_OF_RANK_0 PORT  # from another host",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 VIRTUAL_INTERFACE = Signature(
@@ -208,8 +205,6 @@ If only some ranks took such an interface, these are named.
         "ip -br addr  # on two of the hosts",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/913",),
-    gives_way=True,
-    explains=("nccl-start-bootstrap", "stuck-together"),
 )
 
 PEER_TO_PEER = Signature(
@@ -236,8 +231,6 @@ traffic astray; nothing fails, it never arrives.
         "Run again with NCCL_P2P_DISABLE=1: it starts if this is it.",
         "sudo lspci -vvv | grep -i acsctl; nvidia-smi topo -p2p r",
     ),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 SHARED_MEMORY = Signature(
@@ -269,8 +262,6 @@ With shared memory off the same job starts over the network: that proves it.
         "df -h /dev/shm; ls -l /dev/shm  # inside the container of each rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 SOCKETS = Signature(
@@ -300,8 +291,6 @@ With the interface named the same job starts: that proves it.
         "grep 'NET/Socket : Using' LOG  # of every rank",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 INFINIBAND = Signature(
@@ -333,8 +322,6 @@ With InfiniBand off the same job starts over sockets: that proves it.
         "ibstat; rdma link; ib_write_bw  # between two of the hosts",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 NVLS = Signature(
@@ -366,8 +353,6 @@ With NVLS off the same job starts: that proves it.
         "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-    gives_way=True,
-    explains=("stuck-together",),
 )
 
 SIGNATURES = (

@@ -58,7 +58,6 @@ A job that is seen to work on below it was not stopped by it.
         "node3:99:140 [1] init.cc:800 NCCL WARN Something that nobody has seen before",
     ),
     misses=("node3:99:140 [1] NCCL INFO init.cc:1548 -> 3",),
-    gives_way=True,
 )
 
 FAILED = Signature(
@@ -93,8 +92,8 @@ than the others, which only lost their peer.
         "[rank1]: ncclRemoteError: A call failed possibly due to a network error",
         "[rank1]: socketProgress: Connection closed by remote peer n9<55912>",
     ),
-    explains=("nccl-unhandled-error", "launcher-exit-code", "plain-exception"),
-    gives_way=True,
+    # carries the reason of the same error
+    explains=("nccl-unhandled-error", "plain-exception"),
 )
 
 SIGNATURES = (WARNED, FAILED)

@@ -57,7 +57,6 @@ The counts do not tell which; the stacks do.
         "whyhang PID  # on the host of {who} and on another one",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )
 
 ALL_EVEN = Signature(
@@ -87,7 +86,6 @@ Then the network, the links, a GPU, or sizes that differ are what is left.
         "nvidia-smi; dmesg -T | grep -iE 'NVRM|Xid|mlx5'  # on every host",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )
 
 NOTHING_YET = Signature(
@@ -116,7 +114,6 @@ Which rank that is, RAS cannot say; the rendezvous, the stacks and the NCCL logs
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on the next run",
     ),
     links=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",),
-    last_resort=True,
 )
 
 SIGNATURES = (ORDERS_DIFFER, FEW_AHEAD, ALL_EVEN, NOTHING_YET)

@@ -65,7 +65,7 @@ The node is the bootstrap address, the pid is that of its own pid namespace.
 """,
     category="rank-died",
     kind=Kind.CAUSE,
-    level="program",
+    level="peer",
     title="{who} does not answer NCCL's health check (process {pid} on {node}, GPU {gpu})",
     when=process_missing,
     patterns=(NO_ANSWER,),
@@ -92,14 +92,6 @@ The node is the bootstrap address, the pid is that of its own pid namespace.
     misses=(
         "[2026-07-01 13:07:07] PEER_NEW: Process 48213 on node 10.1.0.4 managing GPU 5",
         "  Rank 5 -- GPU 5 managed by process 48213 on node 10.1.0.4",
-    ),
-    explains=(
-        "launcher-exit-code",
-        "missing-rank-in-collective",
-        "ras-missing-ranks",
-        "ras-rank-left-communicator",
-        "stuck-together",
-        "waits-for-silent-rank",
     ),
 )
 
@@ -131,7 +123,6 @@ The rank number is the communicator's; the process id tells which global rank it
     misses=(
         "  Rank 4 reported Remote process error -- GPU 4 managed by process 48212 on node 10.1.0.4",
     ),
-    explains=("launcher-exit-code",),
 )
 
 RANK_LEFT_COMMUNICATOR = Signature(
@@ -172,7 +163,6 @@ The rank number is the communicator's; the process id tells which global rank it
         "  3 ranks have status RUNNING",
         "  Rank 2 has status ABORT -- GPU 2 managed by process 903 on node 10.1.0.4",
     ),
-    explains=("launcher-exit-code",),
 )
 
 REMOTE_ERROR = Signature(

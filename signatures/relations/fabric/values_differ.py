@@ -73,7 +73,6 @@ The fewest ranks are named; with two halves nobody is.
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libnccl /proc/PID/maps  # on every host",),
-    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )
 
 TORCH_VERSIONS = Signature(
@@ -98,7 +97,6 @@ The fewest ranks are named; with two halves nobody is.
         "Start all ranks from one image or environment; look at LD_LIBRARY_PATH and LD_PRELOAD.",
     ),
     next_steps=("grep libtorch /proc/PID/maps  # on every host",),
-    explains=("ras-all-even", "ras-nothing-yet", "stuck-together"),
 )
 
 NCCL_SETTINGS = Signature(
@@ -121,7 +119,6 @@ Names of interfaces, devices and files may differ from host to host and are not 
     confidence="possible",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep ^NCCL_  # on every host",),
-    explains=("ras-all-even", "stuck-together"),
 )
 
 TORCH_SETTINGS = Signature(
@@ -145,7 +142,6 @@ that was started without the setting never does, and the others wait for it.
     confidence="likely",
     remedies=("Give all ranks the same {key}: set it in the launcher, not on single hosts.",),
     next_steps=("tr '\\0' '\\n' </proc/PID/environ | grep -E '^(TORCH|GLOO)_'  # of each rank",),
-    explains=("stuck-together",),
 )
 
 ADDRESS_FAMILIES = Signature(
@@ -170,7 +166,6 @@ The fewest ranks are named; with two halves nobody is.
         "Run again with NCCL_SOCKET_FAMILY=AF_INET: it starts if this is it.",
         "ip -br addr  # on a host of each kind",
     ),
-    explains=("nccl-start-bootstrap", "stuck-together"),
 )
 
 SIGNATURES = (NCCL_VERSIONS, TORCH_VERSIONS, NCCL_SETTINGS, TORCH_SETTINGS, ADDRESS_FAMILIES)

@@ -30,7 +30,7 @@ dies, and the others wait for it.
         "The driver does not reach {gpus} any more ({says}). The rank on it cannot go on, and "
         "every rank that meets it waits."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         (
@@ -43,16 +43,6 @@ dies, and the others wait for it.
         "nvidia-smi -L  # which index is missing?",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-lost",
-        "gpu-unreadable",
-        "gpu-err-in-nvidia-smi",
-        "cuda-unknown-error",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )
 
 UNREADABLE = Signature(
@@ -79,13 +69,6 @@ a reset (Xid 79, 119, 74). A fan that cannot be read does not count.
         "nvidia-smi -q -i {index}  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-err-in-nvidia-smi",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )
 
 TO_BE_RESET = Signature(
@@ -102,21 +85,13 @@ values, or by its recovery action: Reset, Reboot, Drain. The kernel log holds th
     title="{gpus} needs a reset{used}",
     when=lambda case: gpus_with(case, needs_reset),
     means="{gpus} stopped after an error and does no work until it is reset ({says}).",
-    confidence="strong",
+    confidence="likely",
     remedies=(
         "Take {hosts} out of the job and restart from the last checkpoint.",
         "Reset the GPU (nvidia-smi --gpu-reset -i {index}, with no process on it) or reboot.",
     ),
     next_steps=("dmesg -T | grep Xid  # on {hosts}", "nvidia-smi -q -i {index}  # on {hosts}"),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=(
-        "gpu-requires-reset",
-        "gpu-unreadable",
-        "launcher-exit-code",
-        "stuck-together",
-        "gpu-never-launched",
-        "gpus-spin-together",
-    ),
 )
 
 ECC_UNCORRECTED = Signature(
@@ -147,7 +122,6 @@ earlier job. Counters over the life of the board say nothing of this job and are
         "dmesg -T | grep -E 'Xid.*: (48|63|64|94|95|140|171|172),'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("launcher-exit-code", "gpu-never-launched", "gpus-spin-together", "stuck-together"),
 )
 
 MEMORY_REPAIR = Signature(
@@ -171,7 +145,6 @@ next reset. Until then the GPU works, mostly; where remapping has failed it shou
     ),
     next_steps=("nvidia-smi -q -d ROW_REMAPPER,PAGE_RETIREMENT -i {index}  # on {hosts}",),
     links=("https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html",),
-    gives_way=True,
 )
 
 NOT_IN_FABRIC = Signature(

@@ -42,7 +42,7 @@ The rank that used the GPU hangs or dies; the bus id in the line tells which it 
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
         "other rank waits for it."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Take the host out of the job and restart from the last checkpoint.",
         (
@@ -69,10 +69,6 @@ The rank that used the GPU hangs or dies; the bus id in the line tells which it 
         "               NVRM: fallen off the bus and is not responding to commands.",
     ),
     misses=("|   0  NVIDIA H200     On  |   00000000:1B:00.0 Off |                    0 |",),
-    explains=(
-        "cuda-unknown-error",
-        "launcher-exit-code",
-    ),
 )
 
 ERR = Signature(
@@ -114,7 +110,6 @@ The table does not say which rank used it; the process list may, by pid.
             "Default |"
         ),
     ),
-    explains=("launcher-exit-code",),
 )
 
 REQUIRES_RESET = Signature(
@@ -159,7 +154,6 @@ The kernel log holds the Xid that led to it.
         "    GPU Recovery Action                   : None",
         "<gpu_recovery_action>None</gpu_recovery_action>",
     ),
-    explains=("launcher-exit-code",),
 )
 
 SIGNATURES = (LOST, ERR, REQUIRES_RESET)

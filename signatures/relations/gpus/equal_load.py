@@ -22,6 +22,7 @@ from whyhang.analyzer.queries import (
     waiters_for,
     waits_seen,
 )
+from whyhang.analyzer.signature import INCOMPLETE, INDIRECT
 
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
 
@@ -37,8 +38,8 @@ def all_spin(case: Case) -> Iterator[Hit]:
     if not surely and not waits_seen(case):
         return
     ranked = sum(len(device.members) for device in load.spinning)
-    whole = 1.0 if ranked == len(case.job.members) and not case.job.absent else 0.75
-    strength = trust_in_load(case, load) * (whole if waits_seen(case) else 0.9)
+    whole = 1.0 if ranked == len(case.job.members) and not case.job.absent else INCOMPLETE
+    strength = trust_in_load(case, load) * (whole if waits_seen(case) else INDIRECT)
     yield _hit(case, load.spinning, strength)
 
 
@@ -67,7 +68,7 @@ or in arguments that differ (size, group) in a way that stacks do not show.
 """,
     category="unknown",
     kind=Kind.CAUSE,
-    level="wait",
+    level="summary",
     title="All ranks have launched and their kernels wait for each other{where}",
     when=all_spin,
     means=(
@@ -83,7 +84,6 @@ or in arguments that differ (size, group) in a way that stacks do not show.
         "nvidia-smi nvlink -e; dmesg -T | grep -iE 'NVRM|Xid|mlx5'  # on every host",
         "TORCH_FR_BUFFER_SIZE=2000 on the next run records what each rank called.",
     ),
-    explains=("stuck-together",),
 )
 
 ALL_IDLE = Signature(
@@ -107,7 +107,6 @@ store, a lock, a thread that issues the work, a stream that waits for an event.
     confidence="possible",
     remedies=("Take native stacks of two ranks and look at the threads that launch.",),
     next_steps=("whyhang PID --native always", "NCCL_DEBUG=INFO on the next run."),
-    explains=("stuck-together",),
 )
 
 SIGNATURES = (ALL_SPIN, ALL_IDLE)

@@ -50,5 +50,4 @@ SIGNATURE = Signature(
         "cat /proc/$(pgrep -n nvidia-smi)/stack  # as root, on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("stuck-together",),
 )

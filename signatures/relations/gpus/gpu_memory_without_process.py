@@ -53,5 +53,4 @@ SIGNATURE = Signature(
         "Look for a process that still has the device open, and end it; else reset the GPU.",
     ),
     next_steps=("fuser -v /dev/nvidia*  # as root, on {hosts}",),
-    gives_way=True,
 )

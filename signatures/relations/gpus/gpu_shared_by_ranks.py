@@ -18,6 +18,7 @@ from whyhang.analyzer.queries import (
     hit_on,
     ranks_in_words,
 )
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -37,7 +38,7 @@ def when(case: Case) -> Iterator[Hit]:
             case,
             [device],
             evidence=[cite_gpu(case, device, device.state_with("processes"))],
-            strength=1.0 if free else 0.75,
+            strength=CLEAR if free else INCOMPLETE,
             beside=free[:8],
             fields={
                 "ranks": ranks_in_words(ranks) if ranks else case.names(members),
@@ -63,8 +64,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",),
     links=("https://github.com/NVIDIA/nccl/issues/1241",),
-    explains=("stuck-together",),
-    gives_way=True,
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_gpu, hit_on, waiters_for
 from whyhang.analyzer.queries.gpus import AT_REST, SHOWN
+from whyhang.analyzer.signature import INCOMPLETE
 
 _BRAKES = {
     "hw_thermal_slowdown": "too hot (hardware)",
@@ -39,7 +40,7 @@ def when(case: Case) -> Iterator[Hit]:
             )
             for d in slow[:SHOWN]
         ],
-        strength=1.0 if case.graph.progress else 0.7,
+        strength=1.0 if case.graph.progress else INCOMPLETE,
         fields={"says": "; ".join(dict.fromkeys(words.values()))},
     )
 
@@ -48,14 +49,13 @@ SIGNATURE = Signature(
     id="gpu-slowed-down",
     category="slow-not-hung",
     kind=Kind.CAUSE,
-    level="wait",
+    level="machine",
     title="{gpus} is slowed down{used}: {says}",
     when=when,
     means="The clocks of {gpus} are held down ({says}), those of the GPUs beside it are not.",
     confidence="possible",
     remedies=("Look at cooling, airflow and power supplies of {hosts}.",),
     next_steps=("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}  # on {hosts}",),
-    explains=("slow-not-hung",),
 )
 
 

@@ -28,7 +28,6 @@ SIGNATURE = Signature(
         "nvidia-smi -c DEFAULT -i {index} lets several processes in.",
     ),
     next_steps=("nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi pmon -c 1",),
-    gives_way=True,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.gpus import Device
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Symptom, broken_gpus, gpus_with
+from whyhang.analyzer.signature import INDIRECT
 
 
 def links_down(case: Case) -> Iterable[Hit]:
@@ -48,7 +49,6 @@ host has are no fault.
         "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("stuck-together", "gpus-spin-together"),
 )
 
 ERRORS = Signature(
@@ -75,7 +75,6 @@ counter held before the first look may be years old and does not count.
         "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
     ),
     links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-    explains=("stuck-together", "gpus-spin-together"),
 )
 
 SIGNATURES = (DOWN, ERRORS)
@@ -137,7 +136,7 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
     if len(odd) != 1:
         return []
     words = f"all its connections have fewer links than {usual}"
-    return [(odd[0], (0.8, odd[0].state_with("peers"), words))]
+    return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
 
 
 def _fewer(usual: str) -> list[str]:

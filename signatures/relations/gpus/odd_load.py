@@ -26,6 +26,7 @@ from whyhang.analyzer.queries import (
     waits_seen,
 )
 from whyhang.analyzer.queries.gpus import SHOWN
+from whyhang.analyzer.signature import INCOMPLETE
 
 ONE_SIDED = ("broadcast", "reduce", "scatter", "gather", "send", "isend")
 """Operations of which a rank may be done while others are not: an idle GPU tells less."""
@@ -71,7 +72,7 @@ def never_launched(case: Case) -> Iterator[Hit]:
         return
     strength = trust_in_load(case, load)
     if any(meeting.op in ONE_SIDED for meeting in case.graph.meetings):
-        strength *= 0.7
+        strength *= INCOMPLETE
     yield _launch_hit(case, load.idle, load.spinning, strength)
 
 
@@ -111,7 +112,6 @@ kernel, or waits for another stream.
         "nvidia-smi --query-gpu=index,utilization.gpu,power.draw --format=csv -l 1",
     ),
     links=("https://github.com/NVIDIA/nccl/issues/857",),
-    explains=("stuck-together",),
 )
 
 ALONE_AT_WORK = Signature(
@@ -134,7 +134,6 @@ in a kernel that does not end.
     confidence="possible",
     remedies=("Compare the work of {who} with that of the others: batch, shapes, a loop.",),
     next_steps=("nvidia-smi dmon -s pu -c 10  # does the load ever end?",),
-    explains=("stuck-together",),
 )
 
 SIGNATURES = (NEVER_LAUNCHED, ALONE_AT_WORK)

@@ -68,8 +68,6 @@ was gone do not count, and those with a signature of their own are told there.
         ),
     ),
     next_steps=("Read the log of {who} from the traceback upwards.",),
-    gives_way=True,
-    explains=("ras-process-missing",),
 )
 
 OF_THE_PROGRAM = Signature(
@@ -89,7 +87,6 @@ bug. Nobody waited for anybody.
     confidence="likely",
     remedies=("Fix the exception; no rank is to blame.",),
     next_steps=("Run the script on one process: does it fail alike?",),
-    gives_way=True,
 )
 
 OF_A_THREAD = Signature(
@@ -112,8 +109,6 @@ for ever; others are not missed by anybody. The log alone does not tell which it
     confidence="possible",
     remedies=("Let the thread hand its exception to whoever waits for it.",),
     next_steps=("py-spy dump --pid PID  # does the main thread wait on a queue or an event?",),
-    gives_way=True,
-    explains=("quiet-log",),
 )
 
 SIGNATURES = (OF_A_RANK, OF_THE_PROGRAM, OF_A_THREAD)

@@ -64,6 +64,7 @@ SIGNATURE = Signature(
         "If it is to train, start the server on a thread of its own: its loop does not return.",
     ),
     next_steps=("ss -tlnp | grep pid={pid}  # where does it listen? then send it a request",),
+    # workers without a request wait so
     explains=("missing-rank-in-collective",),
 )
 

@@ -27,7 +27,6 @@ the same, it does so between two of them: in the data, in storage, in the progra
     confidence="likely",
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
 )
 
 IN_MOTION = Signature(
@@ -48,7 +47,6 @@ have been on its way. Dumps of a job that hangs show a silence before they were 
     confidence="likely",
     remedies=("If the job hangs, take all dumps anew, some time after its last step.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
 )
 
 SIGNATURES = (ALL_COMPLETED, IN_MOTION)

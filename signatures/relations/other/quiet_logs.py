@@ -70,7 +70,6 @@ whoever pasted the log writes beside it that the job hangs.
     confidence="possible",
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
-    last_resort=True,
     misses=(
         "[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg)",
         "Traceback (most recent call last):",
@@ -108,7 +107,6 @@ start. Which of them it is, only the processes tell, or logs with more in them.
             "# start again with these: then the logs say how far each rank came"
         ),
     ),
-    last_resort=True,
 )
 
 SIGNATURES = (QUIET, WITHOUT_STEP)

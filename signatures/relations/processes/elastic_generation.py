@@ -20,6 +20,7 @@ from whyhang.analyzer.queries import (
     location_of,
     subject_fields,
 )
+from whyhang.analyzer.signature import CLEAR, INCOMPLETE
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
@@ -53,7 +54,7 @@ def when(case: Case) -> Iterator[Hit]:
     yield Hit(
         members=old,
         affected=new,
-        strength=0.7 if stuck else 1.0,
+        strength=INCOMPLETE if stuck else CLEAR,
         names_culprit=not stuck,
         evidence=(
             *(cite_environ(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
@@ -86,11 +87,4 @@ SIGNATURE = Signature(
         "Let a failed collective end the rank: {who} must not go on after it.",
     ),
     next_steps=("grep -n 'will restart worker group\\|exitcode' LOG  # of each node's torchrun",),
-    explains=(
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "init-not-connected",
-    ),
 )

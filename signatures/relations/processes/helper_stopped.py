@@ -61,7 +61,6 @@ SIGNATURE = Signature(
         "Find out who stopped it: a debugger, job control of a shell, a read from the terminal.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{child}/status  # T: stopped, t: traced",),
-    explains=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
 )
 
 

@@ -48,9 +48,4 @@ SIGNATURE = Signature(
         "[  +0.000049] task:python3.11      state:S stack:    0 pid:15277 ppid: 15257",
         "[  +0.000037]  nfs4_file_open+0x13e0/0x16f0 [nfsv4]",
     ),
-    explains=(
-        "ras-process-missing",
-        "hung-task",
-        "launcher-exit-code",
-    ),
 )

@@ -45,7 +45,6 @@ SIGNATURE = Signature(
         "Jul  1 13:06:53 node7 kernel: nfs: server 10.0.9.1 not responding, timed out",
     ),
     misses=("[ 8899.1] nfs: server filer01 OK",),
-    explains=("launcher-exit-code",),
 )
 
 

@@ -63,7 +63,6 @@ SIGNATURE = Signature(
         "Find out who stopped it: Ctrl-Z, a suspended allocation, a debugger.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
-    explains=("init-missing-rank", "init-not-connected", "rank-died", "store-key-never-set"),
 )
 
 

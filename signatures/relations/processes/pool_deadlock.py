@@ -31,5 +31,4 @@ SIGNATURE = Signature(
         "Or submit all tasks from outside and combine their results there.",
     ),
     next_steps=("py-spy dump --pid {pid}  # the threads named ThreadPoolExecutor-",),
-    explains=("missing-rank-in-collective",),
 )

@@ -31,12 +31,6 @@ SIGNATURE = Signature(
         "Start ranks with a launcher that ends the job when one rank dies (torchrun, srun -K).",
     ),
     next_steps=("dmesg -T | grep -iE 'oom|killed process|segfault'",),
-    explains=(
-        "group-creation-mismatch",
-        "missing-rank-in-collective",
-        "ras-process-missing",
-        "ras-rank-left-communicator",
-        "store-key-never-set",
-        "stuck-together",
-    ),
+    # a dead rank creates no group
+    explains=("group-creation-mismatch",),
 )

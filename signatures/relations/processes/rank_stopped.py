@@ -37,5 +37,4 @@ SIGNATURE = Signature(
         "Take breakpoint(), pdb.set_trace() and input() out of code that runs on many ranks.",
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
-    explains=("ras-process-missing",),
 )

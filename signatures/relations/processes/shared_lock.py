@@ -20,6 +20,7 @@ from whyhang.analyzer.queries import (
     location_of,
     subject_fields,
 )
+from whyhang.analyzer.signature import INDIRECT
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -49,7 +50,7 @@ def when(case: Case) -> Iterator[Hit]:
                 fields=fields,
                 evidence=evidence,
                 location=location,
-                strength=0.9,
+                strength=INDIRECT,
             )
         else:
             fields["says"] = (

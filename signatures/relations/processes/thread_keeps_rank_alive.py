@@ -31,5 +31,4 @@ SIGNATURE = Signature(
         "Shut pools and uploaders down in a finally block: they outlive an exception, too.",
     ),
     next_steps=("py-spy dump --pid {pid}  # which thread is still in your code?",),
-    explains=("missing-rank-in-collective", "missing-rank-elsewhere"),
 )

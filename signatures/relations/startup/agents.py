@@ -8,6 +8,7 @@ from whyhang.analyzer.model import replace
 from whyhang.analyzer.model_meeting import Agent
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
 from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.store_keys import Round, round_of
 from whyhang.analyzer.waits.usercode import short
 
@@ -84,7 +85,6 @@ or that ended, keeps the others waiting. There is no stack of any rank to look a
         "LOGLEVEL=INFO torchrun …  # each agent says what it was told and when the nodes have met",
     ),
     links=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-    explains=("rendezvous-timeout",),
 )
 
 NOT_CONNECTED = Signature(
@@ -141,7 +141,6 @@ Another --rdzv-endpoint, another --rdzv-id (a date or a job number made on each 
         ),
     ),
     next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
-    explains=("agent-waits-for-nodes", "agent-not-connected"),
 )
 
 SIGNATURES = (WAIT_FOR_NODES, NOT_CONNECTED, DIFFER)
@@ -205,7 +204,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         evidence=(*_quotes(agents), *_round_quote(case, first), *_stacks(case, agents)),
         names_culprit=reached and bool(ranks),
         # a rank that died before its agent came back to the rendezvous is the better answer
-        strength=(1.0 if too_few else 0.85) * (0.6 if case.job.exits else 1.0),
+        strength=(CLEAR if too_few else INDIRECT) * (GUESSED if case.job.exits else CLEAR),
         fields=fields,
     )
 

@@ -17,6 +17,7 @@ from whyhang.analyzer.queries import (
     waiters_for,
 )
 from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import INDIRECT
 
 
 def missing(case: Case) -> Iterator[Hit]:
@@ -79,7 +80,7 @@ def stale(case: Case) -> Iterator[Hit]:
         fields = {"counted": " and ".join(text for text in (counted, twice) if text)}
         if waiting := waiters_for(case):
             hit = _hit(case, [view], [], fields, blame=False, members=waiting)
-            yield hit if starting else replace(hit, strength=0.85)
+            yield hit if starting else replace(hit, strength=INDIRECT)
             return
 
 
@@ -108,12 +109,6 @@ missing folder for a file that another rank has yet to make.
         ),
     ),
     next_steps=("ls -la $(dirname {path})  # on every host, inside the container",),
-    explains=(
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "storage-io-blocked",
-    ),
 )
 
 NOT_SHARED = Signature(
@@ -138,7 +133,6 @@ its ranks wait in it for the others.
         "Use a path on a file system that every host and container mounts, or tcp:// or env://.",
     ),
     next_steps=("stat -c '%d %i' {path}; df {path}  # on every host, inside the container",),
-    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )
 
 STALE = Signature(
@@ -164,14 +158,6 @@ or that still live; some fail at once, others wait for ever.
         "Give each run a file of its own: a new name, or a fresh folder.",
     ),
     next_steps=("ls -la {path}; fuser -v {path}; ps -eo pid,lstart,args | grep python",),
-    explains=(
-        "init-duplicate-rank",
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "gloo-mesh-failed",
-    ),
 )
 
 SIGNATURES = (MISSING, NOT_SHARED, STALE)

@@ -83,18 +83,12 @@ SIGNATURE = Signature(
         "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "
         "process.{starts}"
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Give each process its own RANK; let torchrun or srun number them.",
         "If two copies of the job run, end one and use another MASTER_PORT.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
-    explains=(
-        "init-joins-too-many",
-        "init-missing-rank",
-        "missing-rank-in-collective",
-        "rank-died",
-    ),
 )
 
 

@@ -26,6 +26,7 @@ from whyhang.analyzer.queries import (
     subject_fields,
 )
 from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import CLEAR, INDIRECT
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -58,7 +59,7 @@ def when(case: Case) -> Iterator[Hit]:
             *evidence_of(case, case.states[odd[0].member])[:1],
         ),
         names_culprit=proven,
-        strength=1.0 if proven else 0.8,
+        strength=CLEAR if proven else INDIRECT,
         location=location_of(case, case.states[odd[0].member]),
         fields=fields,
     )
@@ -80,14 +81,6 @@ SIGNATURE = Signature(
         "Start every rank with the same MASTER_ADDR and MASTER_PORT, or the same init_method.",
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep MASTER  # of each rank",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )
 
 

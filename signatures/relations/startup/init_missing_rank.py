@@ -48,12 +48,12 @@ SIGNATURE = Signature(
         "If it was never started, check WORLD_SIZE against the number of processes started.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: what does it do before init?",),
+    # a rank that has not joined yet does something, which is no trouble by itself
     explains=(
         "rank-stopped",
         "rank-spinning",
         "dataloader-blocked",
         "storage-io-blocked",
         "network-io-blocked",
-        "slow-not-hung",
     ),
 )

@@ -56,5 +56,4 @@ SIGNATURE = Signature(
     next_steps=(
         "ping -c 3 -M do -s 1472 {host}; ping -c 3 -M do -s 8972 {host}  # which sizes pass?",
     ),
-    explains=("stuck-together", "missing-rank-in-collective", "init-not-connected"),
 )

@@ -61,7 +61,7 @@ SIGNATURE = Signature(
     id="init-not-connected",
     category="init-master-unreachable",
     kind=Kind.CAUSE,
-    level="wait",
+    level="peer",
     title="{who} {has} not reached the store ({store}) that the other ranks are connected to",
     when=when,
     means=(
@@ -74,7 +74,6 @@ SIGNATURE = Signature(
         "If they agree, check name resolution and firewall from its host to the store's port.",
     ),
     next_steps=("ss -tnp state syn-sent  # on the host of {who}: where does it knock?",),
-    explains=("init-missing-rank", "missing-rank-in-collective", "stuck-together"),
 )
 
 

@@ -42,14 +42,6 @@ hosts find the wrong one never reach the store.
         "Correct /etc/hosts or DNS on the host of {who}, or give an address as MASTER_ADDR.",
     ),
     next_steps=("getent ahosts {host}  # on every host, inside the container",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )
 
 IS_LOOPBACK = Signature(
@@ -78,15 +70,8 @@ listens. ``localhost`` for a job on several hosts is the same mistake.
         ),
     ),
     next_steps=("getent ahosts {host}  # on the host of rank 0 and of {who}",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "init-master-no-answer",
-        "init-master-name-differs",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
+    # says how the names differ
+    explains=("init-master-name-differs",),
 )
 
 SIGNATURES = (DIFFERS, IS_LOOPBACK)

@@ -90,17 +90,6 @@ an answer that it never gives.
         ),
     ),
     next_steps=("ss -ltnp | grep :{port}",),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "init-master-refuses",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "port-in-use",
-        "port-in-use-python",
-        "foreign-service-on-port",
-    ),
 )
 
 BY_LEFTOVER = Signature(
@@ -126,17 +115,8 @@ new ranks join the old store and find what the old ranks left in it.
         "Let launch scripts kill the whole process group, and give each run a port of its own.",
     ),
     next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
-    explains=(
-        "init-port-held",
-        "init-duplicate-rank",
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "rank-died",
-        "stuck-together",
-        "port-in-use",
-        "port-in-use-python",
-    ),
+    # says who holds it
+    explains=("init-port-held",),
 )
 
 SIGNATURES = (BY_STRANGER, BY_LEFTOVER)

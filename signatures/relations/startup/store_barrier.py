@@ -94,10 +94,6 @@ store-barrier-overfull.
     misses=(
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
     ),
-    explains=(
-        "store-key-wait",
-        "store-barrier-waiting",
-    ),
 )
 
 OVERFULL = Signature(
@@ -171,10 +167,6 @@ the store still holds the count of an earlier attempt (restart with a store that
     ),
     misses=(
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-    ),
-    explains=(
-        "store-barrier-incomplete",
-        "store-key-wait",
     ),
 )
 

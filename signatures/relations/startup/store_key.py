@@ -37,6 +37,7 @@ leaves out the set, or a rank 0 that died before it leave the reader there for e
         "Look at {where}: which rank should set that key, under which name, and did it come there?",
     ),
     next_steps=("grep -rn 'store.set' .  # in the training code: is it the same key?",),
+    # says for what the ranks wait
     explains=("missing-rank-in-collective",),
 )
 
@@ -65,14 +66,14 @@ in something of its own, before or beside the line that sets it.
         "If no rank sets that key at all, look for another spelling or a branch without it.",
     ),
     next_steps=("py-spy dump --pid {pid}  # of {who}: does it come to the set?",),
+    # a rank that has not set it yet does something, which is no trouble by itself
     explains=(
-        "missing-rank-in-collective",
-        "rank-spinning",
         "rank-stopped",
+        "rank-spinning",
         "dataloader-blocked",
         "storage-io-blocked",
         "network-io-blocked",
-        "slow-not-hung",
+        "missing-rank-in-collective",
     ),
 )
 

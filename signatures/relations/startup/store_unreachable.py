@@ -22,6 +22,7 @@ from whyhang.analyzer.queries import (
     view_fields,
 )
 from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.signature import INCOMPLETE
 
 NAME_UNKNOWN = Signature(
     id="init-master-name-unknown",
@@ -49,13 +50,6 @@ that is missing in /etc/hosts, or DNS that is down. torch asks again and again u
         "getent ahosts {host}  # on every host, inside the container",
         "cat /etc/hosts /etc/resolv.conf  # on the host of {who}",
     ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-name-unresolved",
-    ),
 )
 
 NO_ANSWER = Signature(
@@ -76,7 +70,7 @@ others cannot reach, a host that is down. The sockets of the rank stand in SYN-S
         "{elsewhere}. A firewall drops the packets, no host has that address, or the way to it is "
         "closed."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         (
             "Open port {port} of the master's host for every host of the job (firewall, security "
@@ -91,13 +85,6 @@ others cannot reach, a host that is down. The sockets of the rank stand in SYN-S
         "nc -zv -w 3 {host} {port}  # on the host of {who}",
         "ip route get {resolved}  # on the host of {who}: by which interface?",
         "iptables -S; nft list ruleset  # as root, on both hosts",
-    ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-connect-refused",
     ),
 )
 
@@ -120,7 +107,7 @@ where rank 0 can be seen.
         "Nothing listens there (a wrong address or port, or rank 0 runs elsewhere or not yet), or "
         "a firewall rejects it."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         (
             "Let MASTER_ADDR be an address of rank 0's host that every other host reaches, and "
@@ -132,13 +119,6 @@ where rank 0 can be seen.
         "ss -ltnp | grep :{port}  # on the host of rank 0: on which address does it listen?",
         "nc -zv {host} {port}  # on the host of {who}",
         "ip -br address  # on both: which of them has {resolved}?",
-    ),
-    explains=(
-        "init-missing-rank",
-        "init-not-connected",
-        "missing-rank-in-collective",
-        "stuck-together",
-        "store-connect-refused",
     ),
 )
 
@@ -160,7 +140,7 @@ def _cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     views = distinct_views(at.view for at in away)
     elsewhere = {at.view.host for at in there if at.view is not None}
     few = len(away) < len(here) - len(away) or len(views) == 1
-    strength = 1.0 if there or state_of_rank_0(case) is not None else 0.7
+    strength = 1.0 if there or state_of_rank_0(case) is not None else INCOMPLETE
     fields = subject_fields(case, states_of(case, away), tuple(at.member for at in there))
     fields |= view_fields(views[0])
     fields["elsewhere"] = (

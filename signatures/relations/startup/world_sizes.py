@@ -146,13 +146,6 @@ waits for ranks that do not exist, one with a smaller one goes on too early.
     confidence="certain",
     remedies=("Start every rank with the same WORLD_SIZE.",),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
-    explains=(
-        "init-joins-differ",
-        "init-missing-rank",
-        "rank-died",
-        "missing-rank-in-collective",
-        "stuck-together",
-    ),
 )
 
 JOINS_DIFFER = Signature(
@@ -173,10 +166,9 @@ that do not exist, one with a smaller one goes on too early.
         "init_process_group was called with world_size={theirs} by {who} and with {usual} by the "
         "others; they wait for different numbers of ranks."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
     next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
-    explains=("init-missing-rank", "rank-died", "missing-rank-in-collective", "stuck-together"),
 )
 
 JOINS_TOO_MANY = Signature(
@@ -202,7 +194,6 @@ setting of the last run, nodes that were not started.
         "If the size is right, start {who}.",
     ),
     next_steps=("pgrep -af python  # on every host: how many ranks were started?",),
-    explains=("init-missing-rank", "stuck-together"),
 )
 
 SIGNATURES = (ENVIRON_DIFFERS, JOINS_DIFFER, JOINS_TOO_MANY)

@@ -29,5 +29,4 @@ SIGNATURE = Signature(
         "Save asynchronously (torch.distributed.checkpoint.async_save) or on all ranks alike.",
     ),
     next_steps=("cat /proc/{pid}/io; sleep 5; cat /proc/{pid}/io  # do the counters move?",),
-    explains=("storage-io-blocked", "missing-rank-in-collective"),
 )

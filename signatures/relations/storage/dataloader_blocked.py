@@ -26,7 +26,7 @@ SIGNATURE = Signature(
         "{who} takes part in no collective until its next batch comes, and everyone else waits "
         "for it. Batches come in order, so one stuck worker is enough."
     ),
-    confidence="certain",
+    confidence="strong",
     remedies=(
         "Look at what the dataset does at {where}: a read, a lock or a download without a timeout.",
         "Give DataLoader a timeout=, and reads and downloads one of their own.",
@@ -40,5 +40,4 @@ SIGNATURE = Signature(
         "sudo ls -l /proc/{worker}/fd; sudo cat /proc/{worker}/stack  # who loads: which file?",
     ),
     links=("https://pytorch.org/docs/stable/data.html",),
-    explains=("missing-rank-in-collective",),
 )

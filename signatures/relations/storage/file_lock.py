@@ -84,7 +84,6 @@ table of locks names its process.
         "Give each job a cache or build folder of its own.",
     ),
     next_steps=("grep -e '->' -B1 /proc/locks  # holder, then who waits",),
-    explains=("stale-lock-file", "lock-deadlock", "missing-rank-in-collective"),
 )
 
 SIGNATURES = (HELD_BY_RANK, HELD_ELSEWHERE)

@@ -47,7 +47,6 @@ SIGNATURE = Signature(
         ),
     ),
     next_steps=("py-spy dump --native --pid {worker}  # of the worker: which lock?",),
-    explains=("dataloader-blocked", "lock-deadlock", "missing-rank-in-collective"),
 )
 
 

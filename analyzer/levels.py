@@ -1,0 +1,206 @@
+"""Which finding explains which: the deeper level explains the shallower.
+
+Every signature has a level (``signature.Level``). Among findings about connected ranks the one of
+the deepest level is the cause and the others follow from it. Ranks are connected if they are the
+same, or if those of the effect wait for those of the cause; where nothing shows who waits for
+whom, all ranks of a job are, and so is a finding that names nobody. Within a level, the surer of
+two findings on the same ranks explains the other (of equals the one that names a rank, then the
+earlier), and on different ranks the earlier explains the later.
+
+A mere possibility explains nothing away. A failure to start is explained by the failure of the
+attempt before it, and explains nothing of that. Where two findings rest on one line about one
+rank, the one that says how the rank ended leads. What ``Signature.explains`` names is explained
+whatever the levels are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import SignOfLife
+from whyhang.analyzer.model import Record
+from whyhang.analyzer.queries.hits import about_same
+from whyhang.analyzer.signature import LEVELS, Hit, Kind, Signature
+
+ENOUGH = 0.5  # a mere possibility explains nothing away
+
+Line = tuple[str, int]
+"""A file and a line of it."""
+
+
+class Candidate(Record):
+    """A signature that matched, with one of its hits."""
+
+    signature: Signature
+    hit: Hit
+
+    @property
+    def confidence(self) -> float:
+        """Scale what the signature is worth by how clear the hit is."""
+        return round(max(0.05, min(0.99, self.signature.worth * self.hit.strength)), 2)
+
+    @property
+    def depth(self) -> int:
+        """Return the place of its level: 0 is the deepest."""
+        return LEVELS.index(self.signature.level)
+
+
+class Order(NamedTuple):
+    """The order of causes, deepest first."""
+
+    depth: int
+    unsureness: float
+    unnamed: bool
+    time: float
+    place: Line
+    signature: str
+
+
+def order(candidate: Candidate) -> Order:
+    """Order findings: the deepest level first; within it the surer, the named, the earlier."""
+    hit = candidate.hit
+    return Order(
+        depth=candidate.depth,
+        unsureness=-candidate.confidence,
+        unnamed=not (hit.members or hit.ranks),
+        time=_time(hit),
+        place=min(((piece.source, piece.line or 0) for piece in hit.evidence), default=("", 0)),
+        signature=candidate.signature.id,
+    )
+
+
+def root_order(candidate: Candidate) -> tuple[bool, Order]:
+    """Order what nothing explains: mere possibilities come last."""
+    return (candidate.confidence < ENOUGH, order(candidate))
+
+
+def effect_order(candidate: Candidate) -> tuple[float, Order]:
+    """Order effects of a known cause by when they were seen."""
+    return (_time(candidate.hit), order(candidate))
+
+
+def overcome(case: Case, candidate: Candidate) -> bool:
+    """Return whether a job got over this trouble at its start: it is seen at work further down."""
+    if not candidate.signature.category.startswith("init-"):
+        return False
+    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
+    pieces = candidate.hit.evidence
+    return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
+
+
+def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
+    """Drop what only counts where nothing else was found, if something was."""
+    telling = [
+        candidate
+        for candidate in candidates
+        if candidate.signature.level != "fallback" and candidate.signature.kind is not Kind.NOISE
+    ]
+    return telling or candidates
+
+
+def causes_above(candidates: list[Candidate], restarts: list[Line]) -> list[Candidate | None]:
+    """Return for each cause the one that explains it, if any; there is always one without."""
+    above = [
+        next(
+            (
+                other
+                for other in candidates
+                if other is not candidate and explains(other, candidate, restarts)
+            ),
+            None,
+        )
+        for candidate in candidates
+    ]
+    if above and None not in above:
+        above[0] = None
+    return above
+
+
+def explains(cause: Candidate, effect: Candidate, restarts: list[Line]) -> bool:
+    """Return whether one finding is the cause of another; see the module for the rule."""
+    if _of_one_end(effect, cause):
+        return True
+    if cause.confidence < ENOUGH or _of_one_end(cause, effect):
+        return False
+    same_ranks = about_same(cause.hit, effect.hit)
+    if same_ranks and effect.signature.id in cause.signature.explains:
+        return True
+    if same_ranks and cause.signature.id in effect.signature.explains:
+        return effect.confidence < ENOUGH
+    if _starts_anew(cause, restarts) or _starts_anew(effect, restarts):
+        return not _starts_anew(cause, restarts)
+    if not connected(cause.hit, effect.hit) or cause.depth > effect.depth:
+        return False
+    if cause.depth < effect.depth:
+        return True
+    if cause.signature.level == "fallback":
+        return False
+    return order(cause) < order(effect) if same_ranks else _happened_before(cause, effect)
+
+
+def connected(cause: Hit, effect: Hit) -> bool:
+    """Return whether the ranks of one finding may be in trouble because of those of another."""
+    if about_same(cause, effect) or set(effect.members) & set(cause.affected):
+        return True
+    return not cause.affected and not effect.affected
+
+
+def restarts_of(candidates: list[Candidate]) -> list[Line]:
+    """Return the lines at which an attempt of the job ended and another began."""
+    return [
+        (piece.source, piece.line)
+        for candidate in candidates
+        if candidate.signature.restarts
+        for piece in candidate.hit.evidence
+        if piece.line is not None
+    ]
+
+
+def _time(hit: Hit) -> float:
+    return hit.at if hit.at is not None else float("inf")
+
+
+def _happened_before(cause: Candidate, effect: Candidate) -> bool:
+    """Return whether an event came before another, by time or by lines of a file.
+
+    How something is set up is no event.
+    """
+    if cause.signature.level == "setup":
+        return False
+    if cause.hit.at is not None and effect.hit.at is not None:
+        return cause.hit.at < effect.hit.at
+    first = {piece.source: piece.line for piece in reversed(effect.hit.evidence) if piece.line}
+    return any(
+        piece.source in first and piece.line is not None and piece.line < first[piece.source]
+        for piece in cause.hit.evidence
+    )
+
+
+def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
+    """Return whether another finding rests on the same line about the same rank, and says more.
+
+    The one that only says who waits for the rank gives way to the one that says how it ended,
+    unless that is a mere possibility.
+    """
+    mine, theirs = candidate.hit, other.hit
+    if mine.members != theirs.members or bool(mine.affected) is bool(theirs.affected):
+        return False
+    lines = {(piece.source, piece.line) for piece in mine.evidence}
+    if not any((piece.source, piece.line) in lines for piece in theirs.evidence):
+        return False
+    says_how = candidate if theirs.affected else other
+    return (says_how is other) is (says_how.confidence >= ENOUGH)
+
+
+def _starts_anew(candidate: Candidate, restarts: list[Line]) -> bool:
+    """Return whether this is a failure to start that comes after an attempt has failed."""
+    starting = candidate.signature.category.startswith(("init-", "store-key"))
+    return starting and any(not _before(candidate, restart) for restart in restarts)
+
+
+def _before(candidate: Candidate, place: Line) -> bool:
+    """Return whether something of a finding stands above a line of a file, or in another file."""
+    file, line = place
+    lines = [p.line for p in candidate.hit.evidence if p.source == file and p.line is not None]
+    return not lines or min(lines) < line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import re
 import string
@@ -15,6 +16,7 @@ import pytest
 import regex
 
 from whyhang import signatures
+from whyhang.analyzer import queries
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
 from whyhang.analyzer.model import NOBODY, LogLine
@@ -92,6 +94,13 @@ def test_a_relation_is_told_once() -> None:
 
         assert len(ids_in(path)) == (text.count("    story=") or 1), path
         assert ("\nSIGNATURES = (" in text) is (len(ids_in(path)) > 1), path
+
+
+def test_every_query_is_in_the_list() -> None:
+    """The package's docstring, which a newcomer reads first, has a word on each query."""
+    names = {name for name in queries.__all__ if inspect.isfunction(getattr(queries, name))}
+
+    assert {name for name in names if f"``{name}``" not in (queries.__doc__ or "")} == set()
 
 
 def test_what_is_only_patterns_is_no_module() -> None:

@@ -14,7 +14,8 @@ Queries that answer with hits:
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom (``is_lost``, ``needs_reset``, ...)
-- ``merged``: the answers of several queries; those about the same members become one, surer
+- ``merged``: the answers of several queries; those about the same members become one, surer;
+  ``merge``: two hits as one
 
 Queries about ranks:
 
@@ -41,6 +42,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.describe``):
 - ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
+- ``ranks_in``, ``is_number``: ranks and counts as logs write them
 """
 
 from whyhang.analyzer.case import Case, RankState, Status

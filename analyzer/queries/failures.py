@@ -65,7 +65,7 @@ def first_failures(case: Case) -> tuple[int, ...]:
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
-    """Find the ranks of a launcher's table that failed as these did, and with them."""
+    """Return the ranks of a launcher's table that failed as these did, and with them."""
     if not spoken <= ended.keys() or _brought_down(case.job.lines):
         return set()
     raised = {

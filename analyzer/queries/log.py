@@ -114,7 +114,7 @@ _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re
 
 
 def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
-    """Give the ranks on the GPU whose address a line names, where its pid names none of them.
+    """Return the ranks on the GPU whose address a line names, where its pid names none of them.
 
     Hosts of one make have the same addresses, so a line that names no host says nothing in a
     job of several.
@@ -147,7 +147,7 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
 
 
 def _on_host(case: Case, host: str | None) -> Iterator[Who]:
-    """Give the ranks of which something says that they ran on a host."""
+    """Return the ranks of which something says that they ran on a host."""
     if host is None:
         return
     name = host.partition(".")[0]
@@ -160,7 +160,7 @@ def _on_host(case: Case, host: str | None) -> Iterator[Who]:
 
 
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
-    """Give the rank whose end these lines report, if they report that of one only."""
+    """Return the rank whose end these lines report, if they report that of one only."""
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
         exit_.who.rank: exit_.who

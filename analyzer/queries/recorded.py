@@ -141,7 +141,7 @@ def _collective(finding: Finding) -> Collective | None:
 
 
 def _strength(case: Case, finding: Finding) -> float:
-    """Weaken what was concluded, and counts of launches that were read only once."""
+    """Return how sure it is: less for conclusions, and for launches that were counted once."""
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     lagging = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
     if lagging and kinds and kinds <= COUNTERS and snapshot(case.job):
@@ -153,7 +153,7 @@ def _strength(case: Case, finding: Finding) -> float:
 
 
 def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
-    """Quote what NCCL's health network counted of the culprits."""
+    """Cite what NCCL's health network counted of the culprits."""
     files = {source.file for source in finding.sources}
     lines = [
         line
@@ -164,7 +164,7 @@ def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
 
 
 def _evidence(finding: Finding) -> tuple[Evidence, ...]:
-    """Quote the records that the finding rests on."""
+    """Cite the records that the finding rests on."""
     return tuple(
         cite(quote.source, quote.text, quote.rank) for quote in finding.quotes[:MAX_SOURCES]
     )

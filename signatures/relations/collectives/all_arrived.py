@@ -157,7 +157,7 @@ def _by_stacks(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
 
 
 def _trust(case: Case, meeting: Meeting) -> float:
-    """Say how sure it is that all ranks are in one call.
+    """Return how sure it is that all ranks are in one call.
 
     Ranks that nobody saw may be elsewhere, one look may have caught them in passing, and the
     same operation at several places may be several groups. Who sleeps in the kernel's file or

@@ -124,21 +124,23 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
         if (place.op or "").startswith("wait"):
             return None  # a method of a request, which does not tell its communicator
         name = (place.op or "").replace("_", "")
-        found = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
-        return found["group"] if found else None
+        call = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
+        return call["group"] if call else None
     if not any(name and f"{name}(" in text for name in (place.op, place.api)):
         return None
-    found = _GROUP.search(text)
-    if found:
+    argument = _GROUP.search(text)
+    if argument:
         return (
-            DEFAULT if found["group"] in _WORLD else found["group"].removeprefix("self.").strip("_")
+            DEFAULT
+            if argument["group"] in _WORLD
+            else argument["group"].removeprefix("self.").strip("_")
         )
     # without a keyword the group may still stand there by position
     return DEFAULT if text.count(",") == 0 else None
 
 
 def _call_text(case: Case, frame: Frame) -> str | None:
-    """Give the source of the call that a frame stands in, up to its last bracket."""
+    """Return the source of the call that a frame stands in, up to its last bracket."""
     for piece in case.job.excerpts:
         start = (frame.line or 0) - piece.first_line
         if piece.file == frame.file and 0 <= start < len(piece.lines):

@@ -148,13 +148,13 @@ def _reports(case: Case) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
 
 
 def _differ(by_tensor: dict[str, set[int]]) -> bool:
-    """Tell whether there are two tensors of which each concerns a rank that the other does not."""
+    """Return whether two tensors each concern a rank that the other does not."""
     kinds = sorted({frozenset(ranks) for ranks in by_tensor.values()}, key=sorted)[:MAX_KINDS]
     return any(one - other and other - one for one, other in combinations(kinds, 2))
 
 
 def _absent(missing: dict[str, set[int]], ready: dict[str, set[int]]) -> tuple[int, ...]:
-    """Say which ranks lack every tensor. Ranks are counted from 0 without gaps."""
+    """Return which ranks lack every tensor. Ranks are counted from 0 without gaps."""
     if missing:
         return tuple(sorted(set.intersection(*missing.values())))
     came = set[int]().union(*ready.values())

@@ -128,7 +128,7 @@ def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -
 def _by_rank(
     what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
 ) -> bool:
-    """Tell a counter that each rank may start with its own number: ``range(rank, end, world)``."""
+    """Return whether each rank may count from its own number: ``range(rank, end, world)``."""
     return len(what[0]) == 1 and all(
         ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
         for number, known in counts.items()

@@ -84,7 +84,7 @@ def _members(case: Case, calls: Iterable[RootArgument]) -> tuple[int, ...]:
 
 
 def _are_groups(sides: Sequence[Sequence[RootArgument]]) -> bool:
-    """Tell whether these may be several groups, each in a broadcast of its own.
+    """Return whether these may be several groups, each in a broadcast of its own.
 
     In the default group they are not, and a rank alone is no group that waits.
     """

@@ -103,7 +103,7 @@ def _by_stacks(case: Case) -> Iterator[Hit]:
 
 
 def _in_step(states: list[RankState]) -> list[RankState]:
-    """Take the largest set of ranks that wait for others at one place."""
+    """Return the largest set of ranks that wait for others at one place."""
     groups: dict[object, list[RankState]] = {}
     for state in states:
         if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
@@ -138,7 +138,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
 
 
 def _user_path(case: Case, state: RankState) -> list[Frame]:
-    """Give the user's own frames, outermost first."""
+    """Return the user's own frames, outermost first."""
     dumps = case.member(state.member).dumps
     thread = main_thread(dumps[-1]) if dumps else None
     frames = thread.frames if thread is not None else ()
@@ -146,7 +146,7 @@ def _user_path(case: Case, state: RankState) -> list[Frame]:
 
 
 def _fork(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
-    """Find the function that both are in at different lines."""
+    """Return the function that both are in at different lines."""
     for a, b in zip(mine, its, strict=False):
         if (a.function, a.file) != (b.function, b.file):
             return None
@@ -156,7 +156,7 @@ def _fork(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
 
 
 def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
-    """Tell whether going from ``depth`` out to ``to`` leaves a loop, and not only ifs and withs.
+    """Return whether going from ``depth`` out to ``to`` leaves a loop, and not only ifs and withs.
 
     The lines that open the blocks around ``inside`` are looked up. Where the source is not kept
     that far, being less deep has to do.
@@ -174,7 +174,7 @@ def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
 
 
 def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
-    """Tell whether the function that a line calls is in a loop over data, for one rank.
+    """Return whether the function that a line calls is in a loop over data, for one rank.
 
     Who is behind that line has come back from it, and so out of its loop.
     """

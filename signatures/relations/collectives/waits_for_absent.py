@@ -107,7 +107,7 @@ SIGNATURES = (SILENT, UNRECORDED)
 
 
 def _very_few(case: Case, absent: set[int]) -> bool:
-    """Tell whether these are almost the only ranks of which there is no dump."""
+    """Return whether these are almost the only ranks of which there is no dump."""
     ranks = {track.who.rank for track in case.job.tracks if track.kind in {RECORDER, OVERTAKEN}}
     known = ranks | {gap.who.rank for gap in case.job.gaps}
     few = 0 < len(absent) <= max(1, len(ranks) // ALL_BUT)

@@ -128,7 +128,7 @@ SIGNATURE = Signature(
 
 
 def _sides(tracks: list[Track]) -> str:
-    """Say who stands in which call, where these are few and not the same."""
+    """Return who stands in which call, where these are few and not the same."""
     calls: dict[tuple[str, int | None], set[int]] = defaultdict(set)
     for track in tracks:
         if track.who.rank is None:

@@ -187,7 +187,7 @@ def _differ(case: Case, *keys: str, numbers: int = 0) -> Iterator[Hit]:
 
 
 def _talked(case: Case, values: Difference) -> bool:
-    """Tell whether NCCL of both kinds has completed calls together, so that they get on."""
+    """Return whether NCCL of both kinds has completed calls together, so that they get on."""
     if values.key != "nccl":
         return False
     odd = set(case.ranks(value.member for value in values.odd))
@@ -201,7 +201,7 @@ def _talked(case: Case, values: Difference) -> bool:
 
 
 def _stands(case: Case) -> bool:
-    """Tell whether some rank waits for others: a job that goes on does not mind."""
+    """Return whether some rank waits for others: a job that goes on does not mind."""
     if case.graph.progress:
         return False
     started = any(

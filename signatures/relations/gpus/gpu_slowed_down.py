@@ -60,7 +60,7 @@ SIGNATURE = Signature(
 
 
 def _brakes(device: Device) -> list[str]:
-    """Give the brakes that every sample shows: one that is on for a moment is everyday."""
+    """Return the brakes that every sample shows: one that is on for a moment is everyday."""
     samples = [set(reasons) for reasons in device.every("reasons")]
     always = set.intersection(*samples) if samples else set()
     return [words for name, words in _BRAKES.items() if name in always]

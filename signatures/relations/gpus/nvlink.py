@@ -122,7 +122,7 @@ def _fewer_links(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
 
 
 def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
-    """Find the GPU that a full mesh joins to all others by fewer links."""
+    """Return the GPU that a full mesh joins to all others by fewer links."""
     rows = {device.number: device.now("peers") for device in devices}
     cells = [[c for c in row if c != "X"] for row in rows.values() if row]
     if len(cells) < 3 or not all(cell.startswith("NV") for row in cells for cell in row):

@@ -170,7 +170,7 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
 
 
 def _why(case: Case, states: Sequence[RankState]) -> str:
-    """Say why nothing was launched, as far as the stack of the first rank tells."""
+    """Return why nothing was launched, as far as the stack of the first rank tells."""
     if not states or states[0].status is Status.UNSEEN:
         return "Its stack would say why; it was not taken."
     held = _held(case, states[0])

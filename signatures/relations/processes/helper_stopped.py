@@ -74,6 +74,6 @@ def _stopped(case: Case, state: RankState) -> Child | None:
 
 
 def _short(command: str) -> str:
-    """Give a command line without the folders in it, and not all of a long one."""
+    """Return a command line without the folders in it, and not all of a long one."""
     short = " ".join(word.rpartition("/")[2] or word for word in command.split())
     return short if len(short) <= 60 else f"{short[:59]}…"

@@ -210,21 +210,21 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
 
 
 def _come(here: int, agents: list[Agent], state: Round | None) -> str:
-    """Say how many nodes have come; where only this host was seen, that it is no more than that."""
+    """Return how many nodes have come; where only this host was seen, that these are all."""
     has = "has" if here == 1 else "have"
     if state is not None:
         nodes = ", ".join(state.nodes[:4]) + (", …" if here > 4 else "")
-        late = ", ".join(state.waiting[:4])
+        too_late = ", ".join(state.waiting[:4])
         words = f"{here} {has} come ({nodes})" if nodes else "none has come"
         words += " and that round is complete" if state.complete else ""
-        return words + (f"; {late} came too late for it" if late else "")
+        return words + (f"; {too_late} came too late for it" if too_late else "")
     if any(agent.joined is not None for agent in agents):
         return f"{here} {has} come"
     return f"fewer have come ({here} {'is' if here == 1 else 'are'} seen here)"
 
 
 def _round(case: Case, agent: Agent) -> Round | None:
-    """Find what the store of a c10d rendezvous says of the meeting that an agent was sent to."""
+    """Return what the store of a c10d rendezvous says of the meeting that an agent was sent to."""
     port = (agent.endpoint or "").rpartition(":")[2]
     for view in case.job.stores:
         if agent.backend == "c10d" and str(view.port) == port:
@@ -302,7 +302,7 @@ def _quotes(agents: list[Agent]) -> list[Evidence]:
 
 
 def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
-    """Quote the frame in which each agent stands, where stacks were taken."""
+    """Cite the frame in which each agent stands, where stacks were taken."""
     pids = {agent.who.pid for agent in agents}
     evidence = []
     for launcher in case.job.launchers:

@@ -93,7 +93,7 @@ SIGNATURE = Signature(
 
 
 def _several_runs(members: list[Member]) -> bool:
-    """Tell whether one process was last seen before another began: two runs, not one job."""
+    """Return whether one process was last seen before another began: two runs, not one job."""
     last = [member.processes[-1] for member in members]
     seen = [process.taken_at for process in last if process.taken_at is not None]
     begun = [process.started_at for process in last if process.started_at is not None]

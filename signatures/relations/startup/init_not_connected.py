@@ -78,7 +78,7 @@ SIGNATURE = Signature(
 
 
 def _sockets(case: Case, number: int) -> tuple[str, ...] | None:
-    """Give the sockets of a member as its process record lists them, or None without a record."""
+    """Return the sockets of a member as its process record lists them, or None without a record."""
     processes = case.member(number).processes
     return processes[-1].descriptors if processes else None
 

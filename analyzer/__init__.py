@@ -1,4 +1,4 @@
 """The middle of whyhang: who the ranks are, who waits for whom, and what that means.
 
-Imports nothing, so that a signature may import a matcher without loading the command line.
+Imports nothing, so that a signature may import a query without loading the command line.
 """

@@ -11,7 +11,7 @@ from whyhang.analyzer.wait_graph import WaitGraph
 
 
 class Case(Record):
-    """A job with its alignment: what matchers ask.
+    """A job with its alignment: what signatures ask.
 
     ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell.
     """

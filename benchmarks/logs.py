@@ -28,7 +28,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from whyhang import signatures
-from whyhang.analyzer.match.log import patterns_of
 
 RANKS = 8
 BARS = {False: 0.5, True: 2.0}
@@ -124,12 +123,7 @@ def memory(command: list[str]) -> str:
 
 def write_patterns(path: Path) -> tuple[int, int]:
     """Write the log patterns of all signatures for ripgrep; give how many, and how many not."""
-    found = {
-        pattern
-        for signature in signatures.load()
-        for matcher in (signature.when, signature.unless)
-        for pattern in patterns_of(matcher)
-    }
+    found = {pattern for signature in signatures.load() for pattern in signature.searched}
     translated = [for_ripgrep(pattern) for pattern in sorted(found)]
     kept = [pattern for pattern in translated if pattern is not None and takes(pattern)]
     path.write_text("\n".join(kept) + "\n")

@@ -1,7 +1,8 @@
 """What hangs look like: known hangs, and the frames that mean waiting.
 
 Signatures over log lines stand in TOML files by topic, in the format of users' cards; those
-over relations between ranks are modules below ``relations``. ``frames`` holds the table of frames.
+over relations between ranks are modules below ``relations``, one a relation. ``frames`` holds the
+table of frames.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def _over_logs() -> Iterator[Signature]:
 
 
 def _over_relations() -> Iterator[Signature]:
-    """Yield the ``SIGNATURE`` of each module; its story is the module's docstring."""
+    """Yield the ``SIGNATURE`` of each module, whose story is its docstring, or ``SIGNATURES``."""
     for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
         module = importlib.import_module(info.name)
-        if not info.ispkg:
+        if hasattr(module, "SIGNATURES"):
+            yield from (replace(each, story=each.story.strip()) for each in module.SIGNATURES)
+        elif not info.ispkg:
             yield replace(module.SIGNATURE, story=(module.__doc__ or "").strip())

@@ -23,7 +23,6 @@ with atheris.instrument_imports(include=["whyhang"]):
     from whyhang import signatures
     from whyhang.analyzer.collectives import judge
     from whyhang.analyzer.facts import Gap, Track
-    from whyhang.analyzer.match.log import patterns_of
     from whyhang.analyzer.reading import HEAD_BYTES, Document
     from whyhang.collectors import READERS
     from whyhang.collectors.files.naming import from_path
@@ -74,8 +73,7 @@ def logs(data: bytes) -> None:
 
 def known() -> LogReader:
     """Make a log reader that looks for all signatures."""
-    every = [matcher for s in signatures.load() for matcher in (s.when, s.unless)]
-    return LogReader(pattern for matcher in every for pattern in patterns_of(matcher))
+    return LogReader(pattern for s in signatures.load() for pattern in s.searched)
 
 
 def dumps() -> Iterable[bytes]:

@@ -11,7 +11,6 @@ from small_jobs import report_of
 
 from whyhang import signatures
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who
-from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.analyzer.report import Report
 from whyhang.collectors.files.naming import from_path
@@ -58,8 +57,7 @@ def lines(
 @functools.cache
 def reader() -> LogReader:
     """Make a log reader that looks for all signatures."""
-    both = [matcher for s in signatures.load() for matcher in (s.when, s.unless)]
-    return LogReader(pattern for matcher in both for pattern in patterns_of(matcher))
+    return LogReader(pattern for s in signatures.load() for pattern in s.searched)
 
 
 def diagnosed(logs: dict[int | None, str]) -> Report:

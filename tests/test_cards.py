@@ -18,7 +18,7 @@ from whyhang.analyzer.cards.places import places
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.findings.signature_toml import FIELDS, FORMER, signature_of
-from whyhang.analyzer.match.log import Blames, Log
+from whyhang.analyzer.queries.log import Blames, Log
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -215,12 +215,12 @@ def test_every_field_reaches_the_signature() -> None:
     assert (card.signature.everywhere, card.signature.story) == ("not-distributed", "A story")
     assert card.signature.level == "summary"  # what gives_way said
     assert card.signature.restarts
-    when, unless = card.signature.when, card.signature.unless
+    when = card.signature.when
     assert isinstance(when, Log)
-    assert isinstance(unless, Log)
     assert (when.blames, when.least, when.ends_process) == (Blames.SPEAKER, 2, True)
     assert when.adds == {"rank": {"3": {"meaning": "the third"}}}
-    assert unless.blames is Blames.SPEAKER
+    assert when.vetoes == card.signature.vetoes == ("acmefs: quota raised",)
+    assert when.veto_same_rank
 
 
 def test_words_for_values_are_checked() -> None:

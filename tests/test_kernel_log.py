@@ -15,7 +15,6 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 from whyhang import signatures
 from whyhang.analyzer.facts import Fact, GpuAddress, Process, Role, Source, Trust, Who
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live import kernel
 from whyhang.collectors.live.job import find_job
@@ -80,7 +79,7 @@ def diagnosis(text: str, *more: Fact) -> Report:
 
 
 def _patterns() -> set[str]:
-    return {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
+    return {pattern for s in signatures.load() for pattern in s.searched}
 
 
 def test_lines_of_a_healthy_machine_make_no_finding(
@@ -200,7 +199,7 @@ def test_the_table_of_xids_is_whole() -> None:
         for row in getattr(signature.when, "adds", {}).get("xid", {}).items():
             number, words = row
             line = f"NVRM: Xid (PCI:0000:1b:00): {number}, pid=7, name=python3"
-            assert any(regex.search(p, line) for p in patterns_of(signature.when)), number
+            assert any(regex.search(p, line) for p in signature.patterns), number
             assert words.keys() == {"meaning", "action"}
             assert all(text.strip() == text != "" for text in words.values())
             numbers.append(number)

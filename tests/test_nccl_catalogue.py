@@ -9,7 +9,6 @@ import regex
 
 from whyhang import signatures
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.match.log import patterns_of
 
 WARN = "node3:4711:4802 [2] misc/file.cc:123 NCCL WARN "
 WARN_230 = "[2026-07-04 11:02:33] node3:4711:4802 [2] file.cc:123 (aFunction) NCCL WARN "
@@ -212,7 +211,7 @@ ROOT_CAUSES = {
 def causes() -> tuple[tuple[str, tuple[regex.Pattern[str], ...]], ...]:
     """Compile the patterns of all causes once."""
     return tuple(
-        (s.id, tuple(map(regex.compile, patterns_of(s.when))))
+        (s.id, tuple(map(regex.compile, s.patterns)))
         for s in signatures.load()
         if s.kind is Kind.CAUSE
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import functools
+import inspect
 import io
 import re
 import string
@@ -16,12 +16,13 @@ import pytest
 import regex
 
 from whyhang import signatures
+from whyhang.analyzer import queries
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import _plain
 from whyhang.analyzer.facts import NOBODY, LogLine
-from whyhang.analyzer.findings.signature import Kind, Matcher, Signature
+from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.findings.signature_toml import NAMES
-from whyhang.analyzer.match.log import Blames, Log, patterns_of
+from whyhang.analyzer.queries.log import Blames, Log
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
@@ -34,7 +35,7 @@ else:
     import tomli as tomllib
 
 ALL = signatures.load()
-WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))
+WITH_LOGS = tuple(s for s in ALL if s.patterns)
 KNOWN = frozenset(category for group in CATEGORIES.values() for category in group)
 FROM_THE_HIT = {"who", "times", "has", "is", "waiting"}
 UNSUITED = re.compile(r"\(\?(?:[=!>]|<[=!])|[*+?}]\+|\\[1-9]")
@@ -45,6 +46,11 @@ TOPICS = sorted(FOLDER.glob("*.toml"))
 RELATIONS = sorted(p for p in (FOLDER / "relations").rglob("*.py") if p.name != "__init__.py")
 
 
+def ids_in(path: Path) -> list[str]:
+    """List the signatures in a module of a relation."""
+    return re.findall(r'^    id="([a-z0-9-]+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 @functools.cache
 def compiled(pattern: str) -> regex.Pattern[str]:
     """Compile a pattern once for all tests."""
@@ -53,15 +59,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 def found_by(signature: Signature, line: str) -> list[regex.Match[str]]:
     """Search a line with all patterns of a signature."""
-    return [m for p in patterns_of(signature.when) if (m := compiled(p).search(line))]
-
-
-def logs_in(matcher: Matcher | None) -> Iterator[Log]:
-    """List the log matchers in a matcher, however deep."""
-    if isinstance(matcher, Log):
-        yield matcher
-    for part in getattr(matcher, "parts", ()):
-        yield from logs_in(part)
+    return [m for p in signature.patterns if (m := compiled(p).search(line))]
 
 
 def test_ids_are_unique() -> None:
@@ -77,35 +75,39 @@ def test_ids_are_words() -> None:
 
 
 def test_the_id_leads_to_its_file() -> None:
-    """A signature over relations has a file of its name; all others stand in a topic's file."""
+    """A relation with one signature has a file of its name; one over logs stands in a topic's."""
     over_logs = [s["id"] for path in TOPICS for s in tomllib.loads(path.read_text())["signature"]]
-    over_relations = [path.stem.replace("_", "-") for path in RELATIONS]
+    over_relations = [(path, id_) for path in RELATIONS for id_ in ids_in(path)]
 
-    assert sorted(over_logs + over_relations) == [s.id for s in ALL]
+    assert sorted(over_logs + [id_ for _, id_ in over_relations]) == [s.id for s in ALL]
+    assert {
+        path.stem
+        for path, id_ in over_relations
+        if len(ids_in(path)) == 1 and id_ != path.stem.replace("_", "-")
+    } == set()
 
 
-def test_signature_files_hold_data_only() -> None:
-    """A module holds a docstring, imports and one assignment: knowledge, and no logic."""
+def test_a_relation_is_told_once() -> None:
+    """A module with one signature has its story as docstring; of several each has its own."""
     for path in RELATIONS:
-        docstring, *rest = ast.parse(path.read_text(encoding="utf-8")).body
+        text = path.read_text(encoding="utf-8")
 
-        statements = [node for node in rest if not isinstance(node, (ast.Import, ast.ImportFrom))]
-        assert isinstance(docstring, ast.Expr), path
-        assert [type(node) for node in statements] == [ast.Assign], path
-        assert ast.unparse(statements[0]).startswith("SIGNATURE = Signature("), path
+        assert len(ids_in(path)) == (text.count("    story=") or 1), path
+        assert ("\nSIGNATURES = (" in text) is (len(ids_in(path)) > 1), path
+
+
+def test_every_query_is_in_the_list() -> None:
+    """The package's docstring, which a newcomer reads first, has a word on each query."""
+    names = {name for name in queries.__all__ if inspect.isfunction(getattr(queries, name))}
+
+    assert {name for name in names if f"``{name}``" not in (queries.__doc__ or "")} == set()
 
 
 def test_what_is_only_patterns_is_no_module() -> None:
     """A signature over nothing but lines stands in TOML, so that there is one place for them."""
-    over_relations = {path.stem.replace("_", "-") for path in RELATIONS}
+    over_relations = {id_ for path in RELATIONS for id_ in ids_in(path)}
 
-    assert {
-        s.id
-        for s in ALL
-        if s.id in over_relations
-        and isinstance(s.when, Log)
-        and (s.unless is None or isinstance(s.unless, Log))
-    } == set()
+    assert {s.id for s in ALL if s.id in over_relations and isinstance(s.when, Log)} == set()
 
 
 def test_a_file_says_its_topic_and_is_short_enough_to_read() -> None:
@@ -119,7 +121,9 @@ def test_a_file_says_its_topic_and_is_short_enough_to_read() -> None:
 def test_the_shipped_files_pass_the_check_for_cards(capsys: pytest.CaptureFixture[str]) -> None:
     """``whyhang cards check`` finds no mistake in the shipped signatures: they are cards, too."""
     assert main(["cards", "check", *map(str, TOPICS)]) == 0
-    assert capsys.readouterr().out.count(": good, ") == len(ALL) - len(RELATIONS)
+    assert capsys.readouterr().out.count(": good, ") == len(ALL) - sum(
+        len(ids_in(path)) for path in RELATIONS
+    )
 
 
 def test_every_signature_tells_its_story() -> None:
@@ -227,7 +231,7 @@ def test_every_pattern_has_a_line_of_its_own() -> None:
     unproven = [
         (s.id, pattern)
         for s in WITH_LOGS
-        for pattern in patterns_of(s.when)
+        for pattern in s.patterns
         if not any(compiled(pattern).search(line) for line in s.matches)
     ]
 
@@ -239,7 +243,7 @@ def test_every_veto_has_a_line_of_its_own() -> None:
     unproven = [
         (s.id, pattern)
         for s in ALL
-        for pattern in patterns_of(s.unless)
+        for pattern in s.vetoes
         if not any(compiled(pattern).search(line) for line in (*s.matches, *s.misses))
     ]
 
@@ -268,11 +272,10 @@ def test_no_counter_example_matches() -> None:
 def test_patterns_suit_the_fast_scanner() -> None:
     """Patterns have no look-around, which the scanner would have to search for too widely."""
     for signature in WITH_LOGS:
-        for matcher in (signature.when, signature.unless):
-            for pattern in patterns_of(matcher):
-                compiled(pattern)
-                hyperscan_form(pattern)
-                assert not UNSUITED.search(pattern), (signature.id, pattern)
+        for pattern in signature.searched:
+            compiled(pattern)
+            hyperscan_form(pattern)
+            assert not UNSUITED.search(pattern), (signature.id, pattern)
 
 
 def test_the_words_of_a_report_are_filled_from_any_example() -> None:
@@ -292,13 +295,13 @@ def test_the_words_of_a_report_are_filled_from_any_example() -> None:
 
 
 def test_who_is_blamed_can_be_read() -> None:
-    """A matcher that blames whom the line names has a pattern that reads a name."""
+    """A signature that blames whom the line names has a pattern that reads a name."""
     nameless = {
         signature.id
         for signature in WITH_LOGS
-        for matcher in logs_in(signature.when)
-        if matcher.blames is Blames.NAMED
-        and not {*NAMES} & {name for p in matcher.patterns for name in compiled(p).groupindex}
+        if isinstance(signature.when, Log)
+        and signature.when.blames is Blames.NAMED
+        and not {*NAMES} & {name for p in signature.patterns for name in compiled(p).groupindex}
     }
 
     assert nameless == set()
@@ -326,12 +329,10 @@ def test_the_scanner_finds_every_example() -> None:
     document = Document(
         path="all.log", head=data, size=len(data), open=lambda: io.BytesIO(data), who=NOBODY
     )
-    reader = LogReader(p for s in WITH_LOGS for m in (s.when, s.unless) for p in patterns_of(m))
+    reader = LogReader(pattern for s in WITH_LOGS for pattern in s.searched)
 
     facts = list(reader.read(document))
 
     matched = {pattern for fact in facts if isinstance(fact, LogLine) for pattern in fact.matched}
-    lost = {s.id for s, _ in examples} - {
-        s.id for s in WITH_LOGS if matched & {*patterns_of(s.when)}
-    }
+    lost = {s.id for s, _ in examples} - {s.id for s in WITH_LOGS if matched & {*s.patterns}}
     assert lost == set()

@@ -9,7 +9,7 @@ import regex
 
 from whyhang import signatures
 from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.match.log import patterns_of, ranks_in
+from whyhang.analyzer.queries.log import ranks_in
 
 NCCL = "node3:4711:4802 [2] "
 XID = "[12345.678] NVRM: Xid (PCI:0000:1b:00): {}, pid=48213, name=python3, text of the driver"
@@ -56,7 +56,7 @@ HEALTHY = (
 def compiled() -> tuple[tuple[Signature, tuple[regex.Pattern[str], ...]], ...]:
     """Compile all patterns once, but for the one that only speaks where no other does."""
     known = (s for s in signatures.load() if s.id != "nccl-warning")
-    return tuple((s, tuple(map(regex.compile, patterns_of(s.when)))) for s in known)
+    return tuple((s, tuple(map(regex.compile, s.patterns))) for s in known)
 
 
 def matching(line: str) -> dict[str, Signature]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import regex
 
 from whyhang import signatures
-from whyhang.analyzer.match.log import patterns_of
 
 TROUBLE = (
     (
@@ -273,8 +272,6 @@ TROUBLE = (
 
 def test_every_line_of_trouble_is_known() -> None:
     """Each line is that of a cause, a consequence or a noise, so that none is passed over."""
-    patterns = [
-        regex.compile(pattern) for s in signatures.load() for pattern in patterns_of(s.when)
-    ]
+    patterns = [regex.compile(pattern) for s in signatures.load() for pattern in s.patterns]
 
     assert [line for line in TROUBLE if not any(p.search(line) for p in patterns)] == []

@@ -27,7 +27,7 @@ from whyhang.analyzer.findings.signature_toml import (
     signature_of,
 )
 from whyhang.analyzer.findings.toml import tomllib
-from whyhang.analyzer.match.log import Blames
+from whyhang.analyzer.queries.log import Blames
 from whyhang.analyzer.report import CATEGORIES
 
 MAX_BYTES = 1 << 20

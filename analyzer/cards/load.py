@@ -21,7 +21,6 @@ from whyhang.analyzer.cards.settings import configuration, runbooks
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.match.log import patterns_of
 
 GROUP = "whyhang.cards"
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all
@@ -40,8 +39,7 @@ class Known(Record):
             pattern: signature.origin
             for signature in self.signatures
             if signature.origin
-            for matcher in (signature.when, signature.unless)
-            for pattern in patterns_of(matcher)
+            for pattern in signature.searched
         }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.match.moving import moving
+from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
@@ -134,7 +134,7 @@ def with_a_slow_rank(case: Case) -> list[int]:
     On a busy machine that happens by chance: of three ranks, one is last at four looks of five
     in one case of seven, at eight of ten in one of a hundred.
     """
-    return _all_if(case, bool(moving()(case)))
+    return _all_if(case, bool(stragglers(case)))
 
 
 def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001

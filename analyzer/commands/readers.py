@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from whyhang.analyzer.cards.load import Known
-from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files.meter import Meter
@@ -15,10 +14,5 @@ def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
 
     The reader of logs looks for what the signatures ask for, and counts the bytes of long logs.
     """
-    patterns = {
-        pattern
-        for signature in known.signatures
-        for matcher in (signature.when, signature.unless)
-        for pattern in patterns_of(matcher)
-    }
+    patterns = {pattern for signature in known.signatures for pattern in signature.searched}
     return (*READERS, LogReader(patterns, owners=known.owners(), told=meter.count))

@@ -11,7 +11,6 @@ from whyhang.analyzer.facts import NearLimit, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
-    about_same,
     causes_above,
     effect_order,
     order,
@@ -22,7 +21,7 @@ from whyhang.analyzer.findings.levels import (
 )
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
-from whyhang.analyzer.match.exit import has_no_ranks_to_blame
+from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import parting, stack_groups
@@ -63,7 +62,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     candidates: list[Candidate] = []
     for signature in signatures:
         try:
-            hits = _hits(signature, case)
+            hits = tuple(signature.when(case))
         except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
@@ -94,14 +93,6 @@ def _told(findings: Iterable[Finding]) -> str:
     """Join what the findings say, so that notes need not say it again."""
     quotes = (piece.quote for finding in findings for piece in finding.evidence)
     return "\n".join((*(finding.explanation for finding in findings), *quotes))
-
-
-def _hits(signature: Signature, case: Case) -> tuple[Hit, ...]:
-    hits = signature.when(case)
-    if signature.unless is None or not hits:
-        return hits
-    vetoes = signature.unless(case)
-    return tuple(hit for hit in hits if not any(about_same(hit, veto) for veto in vetoes))
 
 
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:

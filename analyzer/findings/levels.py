@@ -20,6 +20,7 @@ from typing import NamedTuple
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, SignOfLife
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
+from whyhang.analyzer.queries.hits import about_same
 
 ENOUGH = 0.5  # a mere possibility explains nothing away
 
@@ -135,11 +136,6 @@ def explains(cause: Candidate, effect: Candidate, restarts: list[Line]) -> bool:
     if cause.signature.level == "fallback":
         return False
     return order(cause) < order(effect) if same_ranks else _happened_before(cause, effect)
-
-
-def about_same(a: Hit, b: Hit) -> bool:
-    """Return whether two hits may be about the same ranks; one without ranks is about all."""
-    return not a.members or not b.members or bool(set(a.members) & set(b.members))
 
 
 def connected(cause: Hit, effect: Hit) -> bool:

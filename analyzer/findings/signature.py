@@ -1,15 +1,17 @@
-"""What a signature is: knowledge about one kind of hang, as data.
+"""What a signature is: knowledge about one kind of hang.
 
-One over log lines stands in TOML (``signature_toml``). One over relations between ranks is a
-module that holds a docstring (the story: what happens, why, how to tell), imports and one frozen
-``SIGNATURE`` constant. It contains no logic: *when* it applies is a matcher from
-``whyhang.analyzer.match``, a closed set of questions to the aligned job.
+One over log lines is data and stands in TOML (``signature_toml``). One over relations between
+ranks is a module: a docstring (the story: what happens, why, how to tell), a function
+``when(case)`` that yields hits, and a ``SIGNATURE`` with the words. Sides of one relation share a
+module, as ``SIGNATURES`` with a story each. ``whyhang.analyzer.queries`` lists what a ``when`` may
+ask.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal, get_args
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Collective, Evidence, Location
@@ -66,7 +68,7 @@ CONTRADICTED = 0.5
 
 
 class Hit(Record):
-    """One place where a matcher found what it looks for.
+    """One place where a signature applies, with its evidence.
 
     ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
     who wait because of them. ``strength`` scales the signature's confidence: ``CLEAR``, or a
@@ -87,22 +89,17 @@ class Hit(Record):
     names_culprit: bool = True  # False: the members are only where it shows
 
 
-class Matcher(Protocol):
-    """A question to the aligned job; the answer carries its evidence."""
-
-    def __call__(self, case: Case) -> tuple[Hit, ...]:
-        """Answer with every place where it holds, or with nothing."""
-
-
 class Signature(Record):
     """Knowledge about one kind of hang.
 
     ``title`` and ``means`` are templates over the hit's fields ("{who} ..."); ``means`` is the
-    explanation for the reader of a report. ``confidence`` is what the evidence is worth when
-    the matcher is sure. ``matches`` and ``misses`` are example lines for signatures that read
-    logs: a test runs them. ``everywhere`` is the category where no rank is to blame, because
-    every rank had the same or there is only one process. ``explains`` names signatures whose
-    findings on the same ranks become effects of this one, where their levels do not say so.
+    explanation for the reader of a report. ``confidence`` is what the evidence is worth when the
+    hit is clear. ``when`` yields every place where it applies. ``patterns`` are those of the log
+    lines that speak for it, ``vetoes`` of those that take it back: the reader of logs looks for all
+    of them. ``matches`` and ``misses`` are example lines for ``patterns``: a test runs them.
+    ``everywhere`` is the category where no rank is to blame, because every rank had the same or
+    there is only one process. ``explains`` names signatures whose findings on the same ranks become
+    effects of this one, where their levels do not say so.
     """
 
     id: str
@@ -110,21 +107,27 @@ class Signature(Record):
     kind: Kind
     level: Level
     title: str
-    when: Matcher
+    when: Callable[[Case], Iterable[Hit]]
     means: str
     confidence: Confidence | float = "strong"
     everywhere: str = ""
-    unless: Matcher | None = None
     remedies: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    vetoes: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Return all patterns that the reader of logs must look for."""
+        return (*self.patterns, *self.vetoes)
 
     @property
     def worth(self) -> float:

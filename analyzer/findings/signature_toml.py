@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
-from whyhang.analyzer.match.log import Blames, Log
+from whyhang.analyzer.queries.log import Blames, Log
 
 TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
     "a text in quotes",
@@ -119,13 +119,11 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
             least=table.get("least_ranks", 1),
             ends_process=table.get("ends_process", False),
             adds=table.get("adds", {}),
+            vetoes=vetoes,
+            veto_same_rank=table.get("unless_same_rank", False),
         ),
-        unless=Log(
-            patterns=vetoes,
-            blames=Blames.SPEAKER if table.get("unless_same_rank") else Blames.NOBODY,
-        )
-        if vetoes
-        else None,
+        patterns=patterns,
+        vetoes=vetoes,
         means=paragraphs(table["explanation"]),
         story=table.get("story", "").strip(),
         confidence=table.get("confidence", "strong"),

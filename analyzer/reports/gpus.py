@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.match.gpu import FAULTS, names
+from whyhang.analyzer.queries.gpus import FAULTS, gpu_names
 from whyhang.analyzer.report import GpuRow
 
 MOST = 64
@@ -27,7 +27,7 @@ def _row(case: Case, devices: list[Device], says: str) -> GpuRow:
     members = [number for device in devices for number in device.members]
     return GpuRow(
         ranks=case.ranks(members),
-        name=names(devices),
+        name=gpu_names(devices),
         devices=tuple(str(device) for device in devices[:MOST]),
         use=_range([v for d in devices for v in d.every("busy")], " %"),
         power=_range([v for d in devices for v in d.every("power")], " W"),
@@ -44,7 +44,7 @@ def _load(device: Device) -> str:
 
 
 def _trouble(device: Device) -> str:
-    told = [found[2] for find in FAULTS.values() if (found := find(device)) is not None]
+    told = [shown[2] for symptom in FAULTS if (shown := symptom(device)) is not None]
     return "; ".join(dict.fromkeys(told))
 
 

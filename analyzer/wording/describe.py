@@ -1,4 +1,4 @@
-"""Words and evidence for where a rank stands, made in one place for all matchers."""
+"""Words and evidence for where a rank stands, made in one place for all queries."""
 
 from __future__ import annotations
 

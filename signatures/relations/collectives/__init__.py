@@ -1,1 +1,1 @@
-"""Hangs of collectives and process groups."""
+"""Hangs of collectives, process groups and MPI calls."""

@@ -5,7 +5,14 @@ every rank, so what the late ones lack is below the program: a GPU or its driver
 link, a process that was stopped in the middle.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, ledger
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return recorded(case, Verdict.STALLED)
+
 
 SIGNATURE = Signature(
     id="collective-not-finished",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not finished {call}, which {others} {did}{at}",
-    when=ledger(Verdict.STALLED),
+    when=when,
     means="{says}.",
     confidence="strong",
     remedies=(

@@ -5,7 +5,14 @@ waits for the other and no rank is behind: a cycle without a root. With asynchro
 stacks show only a wait() or a synchronize, and the recorder shows the order.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, ledger
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return recorded(case, Verdict.CROSS_GROUP)
+
 
 SIGNATURE = Signature(
     id="cross-group-deadlock",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{says}",
-    when=ledger(Verdict.CROSS_GROUP),
+    when=when,
     means=("{says}. No rank is late: each waits in one group for a rank that waits in the other."),
     confidence="strong",
     remedies=(

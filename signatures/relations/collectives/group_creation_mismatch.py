@@ -5,7 +5,54 @@ the same order, also those that will not be in the group. The callers wait in th
 the connection set-up while the others are in another operation.
 """
 
-from whyhang.analyzer.match import Kind, Signature, creates_group
+from collections.abc import Iterator
+
+from whyhang.analyzer.queries import (
+    WAITERS,
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    WaitKind,
+    count,
+    evidence_of,
+    location_of,
+    subject_fields,
+)
+from whyhang.analyzer.wording.describe import collective_of
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit that blames those who do not take part, if they are known to be elsewhere."""
+    meetings = {m.kind: m for m in case.graph.operations}
+    creating = meetings.get(WaitKind.GROUP)
+    if creating is None or case.graph.progress or case.graph.lagging:
+        return
+    inside = set(creating.members)
+    outside = tuple(
+        s.member
+        for s in case.states
+        if s.member not in inside and s.status in WAITERS and s.place is not None
+    )
+    if not outside:
+        return
+    few = count(case, outside) < count(case, creating.members)
+    blamed = outside if few else creating.members
+    shown = [case.states[outside[0]], case.states[creating.members[0]]]
+    fields = subject_fields(case, [case.states[n] for n in blamed], creating.members)
+    fields["inside"] = case.names(creating.members)
+    fields["create"] = "creates" if count(case, creating.members) == 1 else "create"
+    fields["outside"] = case.names(outside)
+    yield Hit(
+        members=blamed,
+        affected=creating.members if few else outside,
+        names_culprit=few,  # of as many outside, some may be no members of that group
+        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
+        collective=collective_of(case, creating),
+        location=location_of(case, case.states[blamed[0]]),
+        fields=fields,
+    )
+
 
 SIGNATURE = Signature(
     id="group-creation-mismatch",
@@ -13,7 +60,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{inside} {create} a process group without {outside}",
-    when=creates_group(),
+    when=when,
     means=(
         "{inside} wait inside the creation of a process group; {outside} wait in another "
         "operation. new_group must be called by every rank of the job, in the same order."

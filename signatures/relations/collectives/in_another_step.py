@@ -6,7 +6,72 @@ until two meet that do not fit. By then every rank stands in the same line. The 
 loops tell which one is off.
 """
 
-from whyhang.analyzer.match import Kind, Signature, in_another_step
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
+from whyhang.analyzer.queries import (
+    WAITERS,
+    Case,
+    Hit,
+    Kind,
+    Moved,
+    Signature,
+    all_seen,
+    evidence_of,
+    location_of,
+    subject_fields,
+)
+from whyhang.analyzer.report import Collective, Evidence
+
+_Variable = tuple[
+    str, str, str
+]  # name, function and file of what counts  # name, function and file of what counts
+_Counts = dict[_Variable, int]
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit if all ranks wait and the counters of their loops fall into two sides.
+
+    The fewer are to blame, a tie blames nobody.
+    """
+    graph = case.graph
+    whole = all_seen(case) and not case.job.absent and not case.job.gone
+    if graph.progress or graph.lagging or not whole or len(case.states) < 2:
+        return
+    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+        return
+    counts = _counts(case)
+    differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
+    if len(counts) != len(case.states) or not differing:
+        return
+    sides: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, known in counts.items():
+        sides[tuple(known[what] for what in differing)].append(number)
+    if len(sides) != 2:
+        return
+    few, many = sorted(sides, key=lambda side: len(sides[side]))
+    tie = len(sides[few]) == len(sides[many])
+    members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
+    states = [case.states[number] for number in members]
+    fields = subject_fields(case, states, affected)
+    fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
+    meeting = next((m for m in graph.operations if members[0] in m.members), None)
+    yield Hit(
+        members=() if tie else members,
+        affected=tuple(sorted((*members, *affected))) if tie else affected,
+        names_culprit=not tie,
+        strength=INCOMPLETE if tie else CLEAR,
+        evidence=(
+            *(_cite_counters(case, number) for number in (members[0], affected[0])),
+            *evidence_of(case, states[0])[:1],
+        ),
+        collective=Collective(op=meeting.op) if meeting is not None else None,
+        location=location_of(case, states[0]),
+        fields=fields,
+    )
+
 
 SIGNATURE = Signature(
     id="in-another-step",
@@ -14,7 +79,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="The ranks are in different steps of one loop: {who} at {theirs}, {others} at {usual}",
-    when=in_another_step(),
+    when=when,
     means=(
         "Every rank is in a collective, but {who} {is} at {theirs} and {others} at {usual}. Before "
         "that a rank made a call too many or too few, and since then the calls of different steps "
@@ -35,3 +100,49 @@ SIGNATURE = Signature(
     # says why the calls differ
     explains=("collective-mismatch",),
 )
+
+
+def _counts(case: Case) -> dict[int, _Counts]:
+    counts: dict[int, _Counts] = defaultdict(dict)
+    for counter in case.job.of(LoopCounter):
+        member = case.job.member_of(counter.who)
+        if member is not None:
+            variable = (counter.name, counter.function, counter.file)
+            counts[member.id].setdefault(variable, counter.value)
+    return counts
+
+
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[_Variable]:
+    """List what all ranks count and not all alike, without what only follows from their rank."""
+    everyone = list(counts.values())
+    common = [
+        what for what in (everyone[0] if everyone else {}) if all(what in c for c in everyone)
+    ]
+    return [
+        what
+        for what in common
+        if len({c[what] for c in everyone}) > 1 and not _by_rank(what, counts, ranks)
+    ]
+
+
+def _by_rank(
+    what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
+) -> bool:
+    """Return whether each rank may count from its own number: ``range(rank, end, world)``."""
+    return len(what[0]) == 1 and all(
+        ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
+        for number, known in counts.items()
+    )
+
+
+def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
+    named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
+    return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
+
+
+def _cite_counters(case: Case, number: int) -> Evidence:
+    member = case.member(number)
+    counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
+    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    file = counters[0].source.file if counters else ""
+    return Evidence(source=file, rank=member.rank, quote=words)

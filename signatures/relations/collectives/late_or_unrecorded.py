@@ -5,7 +5,14 @@ has not joined a collective may just as well stand in a receive, waiting for ano
 Their stacks tell which of them waits for nobody.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Verdict, ledger
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return recorded(case, Verdict.LATE_OR_APART)
+
 
 SIGNATURE = Signature(
     id="late-or-unrecorded",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{says}",
-    when=ledger(Verdict.LATE_OR_APART),
+    when=when,
     means="{says}. The one of them that waits for no other is the cause.",
     confidence="likely",
     remedies=("Look at the stacks of the late ranks: which of them stands in no send or receive?",),

@@ -5,8 +5,21 @@ Where one rank is in another call, what arrives is the other call's data and can
 the ranks have fallen out of step. Who says so only notices it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, either, garbled_objects
-from whyhang.analyzer.match.log import log
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_line, logged, merged
+from whyhang.analyzer.rank_state.ends import EXCEPTION
+
+PATTERNS = (
+    r"Unable to unpickle data from other workers\. all_gather_list requires all workers",
+    r"unpickling error in all_gather_list",
+)
+MAX_QUOTES = 6
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(_garbled(case), logged(case, *PATTERNS))
+
 
 SIGNATURE = Signature(
     id="objects-out-of-step",
@@ -14,13 +27,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="The ranks are out of step: objects that they exchange arrive garbled",
-    when=either(
-        garbled_objects(),
-        log(
-            r"Unable to unpickle data from other workers\. all_gather_list requires all workers",
-            r"unpickling error in all_gather_list",
-        ),
-    ),
+    when=when,
+    patterns=PATTERNS,
     means=(
         "A rank unpickled what another one had sent in a different call. One of them left its "
         "loop earlier, skipped a call or made one more; the one that raises is not the one to "
@@ -47,3 +55,18 @@ SIGNATURE = Signature(
     # is why the bytes cannot be read
     explains=("checkpoint-unreadable", "uncaught-exception", "plain-exception"),
 )
+
+
+def _garbled(case: Case) -> Iterator[Hit]:
+    """Yield one hit if a rank raised while it unpickled what a collective for objects brought."""
+    lines = [
+        line
+        for line in case.job.lines
+        if EXCEPTION in line.matched
+        and line.fields.get("type", "").endswith("UnpicklingError")
+        and "object" in line.fields.get("op", "")
+    ]
+    if lines:
+        evidence = tuple(cite_line(line) for line in lines[:MAX_QUOTES])
+        at = min((line.time for line in lines if line.time is not None), default=float("inf"))
+        yield Hit(evidence=evidence, names_culprit=False, at=at)

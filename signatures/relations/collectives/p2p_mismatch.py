@@ -4,7 +4,35 @@ Both sides receive, the peer is the wrong one, or the order of a pipeline's send
 differs. Point-to-point operations pair by peer and order; one too many or too few blocks both.
 """
 
-from whyhang.analyzer.match import Kind, Signature, unpaired
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    Verdict,
+    WaitKind,
+    all_recorded,
+    all_seen,
+    evidence_of,
+    location_of,
+    merged,
+    recorded,
+    subject_fields,
+)
+from whyhang.analyzer.report import Collective
+from whyhang.analyzer.wait_graph import PendingOperation
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(
+        _by_stacks(case, beside=False),
+        recorded(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
+        _by_stacks(case, beside=True),
+    )
+
 
 SIGNATURE = Signature(
     id="p2p-mismatch",
@@ -12,7 +40,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{says}",
-    when=unpaired(),
+    when=when,
     means="{says}. A send and a receive that do not pair wait for ever.",
     confidence="strong",
     remedies=(
@@ -24,3 +52,53 @@ SIGNATURE = Signature(
     next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
     links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),
 )
+
+
+def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
+    """Yield one hit if ranks wait to receive and none to send, or the other way round.
+
+    All others wait so as well or, with ``beside``, stand in collectives, the partner among them.
+    Nobody is blamed: which side left out a call is unseen.
+    """
+    graph = case.graph
+    paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
+    rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
+    if graph.lagging or graph.progress or not all_seen(case) or case.job.gone:
+        return
+    if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
+        return
+    if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.graph.calls.findings):
+        return
+    ways = {way for m in paired for way in ("recv", "send") if way in m.op}
+    if len(ways) != 1 or any("recv" not in m.op and "send" not in m.op for m in paired):
+        return
+    members = tuple(sorted(n for meeting in paired for n in meeting.members))
+    states = [case.states[number] for number in members]
+    if len(members) + len(rest) < 2:
+        return
+    shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
+    fields = subject_fields(case, states, ())
+    receive = ways == {"recv"}
+    does = ("receive", "sends") if receive else ("send", "receives")
+    elsewhere = "; ".join(
+        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{_at_sites(m)}"
+        for m in rest
+    )
+    says = (
+        f"{case.names(members)} {fields['waits']} to {does[0]}, and no rank {does[1]}: {elsewhere}"
+        if rest
+        else f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
+    )
+    yield Hit(
+        affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
+        evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
+        names_culprit=False,
+        strength=INCOMPLETE if rest else CLEAR,
+        collective=Collective(op="recv" if receive else "send"),
+        location=location_of(case, states[0]),
+        fields={**fields, "says": says},
+    )
+
+
+def _at_sites(meeting: PendingOperation) -> str:
+    return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""

@@ -1,20 +1,51 @@
-"""All ranks but few waited in vain, and those few speak of something else.
+"""Ranks say that they waited in vain; others speak in the logs and say no such thing."""
+
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.facts import LastLine, LogLine
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite,
+    cite_line,
+    members_of,
+    merged,
+    ranks_in_words,
+)
+from whyhang.analyzer.rank_state.ends import LOST_PEER
+
+MAX_QUOTES = 6
+WAITED = (r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",)
+TIMED_OUT = (r"\[TC\]\[rank=\d+\]\[name=[^\]]*\] Operation timed out after",)
+
+
+def not_waiting(case: Case) -> Iterable[Hit]:
+    return _not_among(case, case.job.lines_with(WAITED))
+
+
+def log_without_timeout(case: Case) -> Iterable[Hit]:
+    return merged(
+        _not_among(case, _timed_out(case), own_logs=True),
+        _not_among(case, case.job.lines_with(TIMED_OUT), own_logs=True),
+    )
+
+
+NOT_WAITING = Signature(
+    id="rank-not-waiting",
+    story="""\
+All ranks but few waited in vain, and those few speak of something else.
 
 gloo's messages do not say for whom a rank waited. Where all ranks write to the logs at hand, it is
 the one that did not wait: it left the loop, skipped the call or does something else.
-"""
-
-from whyhang.analyzer.match import Kind, Signature, went_on
-
-SIGNATURE = Signature(
-    id="rank-not-waiting",
+""",
     category="missing-rank-in-collective",
     kind=Kind.CAUSE,
     level="wait",
     title="{who} did not come where {others} waited",
-    when=went_on(
-        r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",
-    ),
+    when=not_waiting,
+    patterns=WAITED,
     means=(
         "{others} waited for data until the limit. {who} also writes to these logs and says "
         "nothing of waiting, so it was elsewhere: it had left the loop or skipped the call."
@@ -37,3 +68,83 @@ SIGNATURE = Signature(
     ),
     misses=("RuntimeError: DataLoader timed out after 60 seconds",),
 )
+
+LOG_WITHOUT_TIMEOUT = Signature(
+    id="rank-log-without-timeout",
+    story="""\
+The watchdogs of all ranks but few gave up; the logs of those few end without a word of it.
+
+Where every rank writes a log of its own, a watchdog that waits says so in it. A rank that says
+nothing has no call open: it is in other code, is stopped, or its process was ended from outside.
+""",
+    category="missing-rank-in-collective",
+    kind=Kind.CAUSE,
+    level="wait",
+    title="{others} waited until the time-out; the log of {who} says nothing of it",
+    when=log_without_timeout,
+    patterns=TIMED_OUT,
+    means=(
+        "The NCCL watchdogs of {others} gave up a call. {who} has a log, too, and in it no "
+        "watchdog waits, so the call was not made there: the rank was elsewhere, or gone."
+    ),
+    confidence="possible",
+    remedies=(
+        "Read the last lines of the log of {who}, and find what it does after them.",
+        "If its process was ended: dmesg and the scheduler say by whom.",
+    ),
+    next_steps=("py-spy dump --pid PID  # of {who}, while it hangs",),
+    matches=(
+        (
+            "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:811] [TC][rank=3][name=0] Operation "
+            "timed out after 600000 ms"
+        ),
+        "[TC][rank=0][name=0] Operation timed out after 600000 ms",
+    ),
+    misses=("[TC][rank=0][name=0] Timeout thread starting for rank: 0",),
+)
+
+SIGNATURES = (NOT_WAITING, LOG_WITHOUT_TIMEOUT)
+
+
+def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> Iterator[Hit]:
+    """Yield one hit for ranks that speak in the logs and not of waiting, as ``lines`` do.
+
+    Only few may be missing among those who waited: the only other rank of two, or half as many.
+    ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt.
+    """
+    waited = {line.who.rank for line in lines if line.who.rank is not None}
+    last = {
+        line.who.rank: line
+        for line in case.job.of(LastLine)
+        if line.who.rank is not None and (line.ends_log or not own_logs)
+    }
+    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
+    others = sorted(last.keys() - waited - lost)
+    few = len(others) * 2 <= len(waited) or (len(others) == len(waited) == 1)
+    if (
+        not waited
+        or not others
+        or not few
+        or len(waited | last.keys()) < (case.job.world_size or 0)
+    ):
+        return
+    members, unseen = members_of(case, others)
+    last_words = [cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]]
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        affected=tuple(sorted({m.id for line in lines if (m := case.job.member_of(line.who))})),
+        evidence=(*(cite_line(line) for line in lines[:2]), *last_words),
+        fields={"who": ranks_in_words(others), "others": ranks_in_words(waited)},
+        at=min((line.time for line in lines if line.time is not None), default=None),
+    )
+
+
+def _timed_out(case: Case) -> list[LogLine]:
+    """Return the lines in which a watchdog names the call it gave up."""
+    places = {
+        (track.source.file, track.source.line)
+        for track in case.job.tracks
+        if track.kind == "watchdog" and track.calls
+    }
+    return [line for line in case.job.lines if (line.source.file, line.source.line) in places]

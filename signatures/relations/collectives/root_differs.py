@@ -5,7 +5,57 @@ some ranks saw. The operation, the group and the place in the code agree, the ro
 everyone waits for a rank that waits itself. The same holds for scatter, gather and reduce.
 """
 
-from whyhang.analyzer.match import Kind, Signature, roots_differ
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    all_seen,
+    cite,
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
+from whyhang.analyzer.report import Collective, Evidence
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit; those who differ from most are to blame, a tie blames nobody."""
+    calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
+    if len(calls) < 2 or case.graph.progress or case.graph.lagging or not all_seen(case):
+        return
+    by_root: dict[str, list[RootArgument]] = defaultdict(list)
+    for call in calls:
+        by_root[_words(call)].append(call)
+    sides = sorted(by_root.values(), key=len)
+    if len(sides) < 2 or _are_groups(sides):
+        return
+    most = len(sides[-1])
+    odd = [call for side in sides if len(side) < most for call in side]
+    if len(odd) * 2 >= len(calls):
+        odd = []
+    members = _members(case, odd)
+    affected = tuple(n for n in _members(case, calls) if n not in members)
+    shown = case.states[(members or affected)[0]]
+    words = "; ".join(_side(side) for side in sides[:4])
+    yield Hit(
+        members=members,
+        affected=affected,
+        names_culprit=bool(members),
+        evidence=(
+            *(_cite_root(side[0]) for side in sides[:4]),
+            *evidence_of(case, shown)[:1],
+        ),
+        collective=Collective(op=calls[0].op, others=words),
+        location=location_of(case, shown),
+        fields={**subject_fields(case, [shown], affected), "sides": words},
+    )
+
 
 SIGNATURE = Signature(
     id="root-differs",
@@ -13,7 +63,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="The ranks mean different ranks in the same call: {sides}",
-    when=roots_differ(),
+    when=when,
     means=(
         "These ranks stand in one call{at}, but not for the same root: {sides}. Whoever is taken "
         "for the sender waits for another one."
@@ -26,3 +76,32 @@ SIGNATURE = Signature(
     # says in what the calls differ
     explains=("collective-mismatch",),
 )
+
+
+def _members(case: Case, calls: Iterable[RootArgument]) -> tuple[int, ...]:
+    callers = (case.job.member_of(call.who) for call in calls)
+    return tuple(sorted({member.id for member in callers if member is not None}))
+
+
+def _are_groups(sides: Sequence[Sequence[RootArgument]]) -> bool:
+    """Return whether these may be several groups, each in a broadcast of its own.
+
+    In the default group they are not, and a rank alone is no group that waits.
+    """
+    if sum(side[0].in_default_group for side in sides) > 1:
+        return False
+    return all(len(side) > 1 and any(call.who.rank == call.root for call in side) for side in sides)
+
+
+def _side(side: Sequence[RootArgument]) -> str:
+    way = "to" if side[0].op in {"gather", "reduce"} else "from"
+    ranks = [call.who.rank for call in side if call.who.rank is not None]
+    return f"{ranks_in_words(ranks)} {side[0].op} {way} rank {side[0].root}"
+
+
+def _cite_root(call: RootArgument) -> Evidence:
+    return cite(call.source, f"root of the call in its stack: {_words(call)}", call.who.rank)
+
+
+def _words(call: RootArgument) -> str:
+    return f"{call.op} {call.root}{' in the default group' if call.in_default_group else ''}"

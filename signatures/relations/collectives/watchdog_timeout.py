@@ -6,8 +6,48 @@ ranks: the rank that never enqueued it, or that is silent. The number in '[Rank 
 within a group and may be stale, so it names nobody.
 """
 
-from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.match.watchdog import gave_up
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import Call, Track, replace
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged, ranks_in_words
+from whyhang.analyzer.wording.describe import duration
+
+PATTERNS = (
+    r"[Ww]atchdog caught collective operation timeout",
+    (
+        r"Caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
+        r"OpType=(?P<op>\w+)"
+    ),
+    (
+        r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)[^)]*(?:\(ms\)=\d+)?\) timed "
+        r"out in (?:blocking wait|call to wait)"
+    ),
+    r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
+    r"NCCL timeout in: \S+:\d+|NCCL timeout when waiting for nonblocking call",
+)
+MAX_SIDES = 3
+"""Calls that a title tells apart."""
+
+_LIMIT = re.compile(r"Timeout\(ms\)=(\d+)")
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit; ``what``, ``on``, ``after`` say of which call, as far as all lines agree."""
+    tracks = [track for track in case.job.tracks if track.kind == "watchdog" and track.calls]
+    lines = case.job.lines_with(PATTERNS)
+    limits = {limit[1] for line in lines if (limit := _LIMIT.search(line.text))}
+    after = f" within {duration(int(limits.pop()) / 1000)}" if len(limits) == 1 else " in time"
+    sides = _sides(tracks)
+    fields = {
+        "what": sides or _what(tracks),
+        "on": "" if sides else _on(tracks),
+        "after": after,
+    }
+    for hit in logged(case, *PATTERNS):
+        yield replace(hit, fields={**hit.fields, **fields})
+
 
 SIGNATURE = Signature(
     id="watchdog-timeout",
@@ -15,19 +55,8 @@ SIGNATURE = Signature(
     kind=Kind.CONSEQUENCE,
     level="wait",
     title="{what} did not complete{after}{on}; the NCCL watchdog gave up",
-    when=gave_up(
-        r"[Ww]atchdog caught collective operation timeout",
-        (
-            r"Caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
-            r"OpType=(?P<op>\w+)"
-        ),
-        (
-            r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)[^)]*(?:\(ms\)=\d+)?\) timed "
-            r"out in (?:blocking wait|call to wait)"
-        ),
-        r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
-        r"NCCL timeout in: \S+:\d+|NCCL timeout when waiting for nonblocking call",
-    ),
+    when=when,
+    patterns=PATTERNS,
     means=(
         "The rank that prints this waited in a collective until the limit. Others did not come, "
         "or the transfer below never finished. It is a victim, unless nothing else was ever "
@@ -96,3 +125,42 @@ SIGNATURE = Signature(
         "Watchdog joined, destroying NCCL communicators.",
     ),
 )
+
+
+def _sides(tracks: list[Track]) -> str:
+    """Return who stands in which call, where these are few and not the same."""
+    calls: dict[tuple[str, int | None], set[int]] = defaultdict(set)
+    for track in tracks:
+        if track.who.rank is None:
+            return ""
+        first = _first(track)
+        calls[first.op, first.seq].add(track.who.rank)
+    ranks = [rank for own in calls.values() for rank in own]
+    if not 1 < len(calls) <= MAX_SIDES or len(ranks) != len(set(ranks)):
+        return ""  # one call, too many, or ranks that stand in several groups' calls
+    most = sorted(calls.items(), key=lambda item: (-len(item[1]), item[0][1] or 0))
+    return " and ".join(f"{_name(*call)} ({ranks_in_words(own)})" for call, own in most)
+
+
+def _name(op: str, number: int | None) -> str:
+    return f"{op or 'a collective'}{f' #{number}' if number is not None else ''}"
+
+
+def _what(tracks: list[Track]) -> str:
+    calls = [_first(track) for track in tracks]
+    ops = {call.op for call in calls if call.op}
+    if len(ops) != 1:
+        return "collectives" if len(ops) > 1 else "a collective"
+    numbers = {call.seq for call in calls}
+    number = numbers.pop() if len(numbers) == 1 else None
+    return _name(ops.pop(), number)
+
+
+def _first(track: Track) -> Call:
+    return min(track.calls, key=lambda call: call.seq or 0)
+
+
+def _on(tracks: list[Track]) -> str:
+    ranks = {track.who.rank for track in tracks}
+    known = {rank for rank in ranks if rank is not None}
+    return f" on {ranks_in_words(known)}" if known and len(known) == len(ranks) else ""

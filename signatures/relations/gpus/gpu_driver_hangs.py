@@ -5,7 +5,32 @@ GPU's firmware does not answer (Xid 119, 120), a GPU is lost, or a reset is unde
 call on the host may hang the same way.
 """
 
-from whyhang.analyzer.match import Kind, Signature, driver_hangs
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import DriverSilence
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, waiters_for
+from whyhang.analyzer.queries.gpus import SHOWN
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all hosts where a tool that asks the driver did not come back.
+
+    The ranks there are where it shows.
+    """
+    silent = case.job.of(DriverSilence)
+    if not silent:
+        return
+    hosts = {fact.who.host for fact in silent}
+    members = tuple(m.id for m in case.job.members if m.host in hosts)
+    shown = ", ".join(sorted(host for host in hosts if host))
+    yield Hit(
+        members=members if len(members) < len(case.job.members) else (),
+        affected=waiters_for(case),
+        names_culprit=False,
+        evidence=tuple(cite(fact.source, fact.says) for fact in silent[:SHOWN]),
+        fields={"hosts": shown or "the host", "says": silent[0].says},
+    )
+
 
 SIGNATURE = Signature(
     id="gpu-driver-hangs",
@@ -13,7 +38,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="machine",
     title="The GPU driver of {hosts} does not answer",
-    when=driver_hangs(),
+    when=when,
     means="{says}. A sick GPU blocks the driver, and with it every CUDA call on {hosts}.",
     confidence="likely",
     remedies=(

@@ -5,7 +5,49 @@ CUDA_VISIBLE_DEVICES for all, or more processes than GPUs. NCCL refuses it while
 set up, or hangs; gloo goes on slowly.
 """
 
-from whyhang.analyzer.match import Kind, Signature, shared_by_ranks
+from collections.abc import Iterator
+
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
+from whyhang.analyzer.job.devices import HOW, Device
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite_gpu,
+    gpu_names,
+    hit_on,
+    ranks_in_words,
+)
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit per GPU that two ranks use; surer where another GPU of the host has no rank."""
+    gpus = case.job.gpus
+    if case.graph.progress:
+        return  # it is allowed there, or harmless
+    for device in gpus.devices:
+        members = [n for n in device.members if gpus.how[n] < len(HOW) - 1]
+        if len(members) < 2 or len({case.member(n).rank for n in members}) < 2:
+            continue
+        if len({s for n in members if (s := _slice(case, device, n))}) == len(members):
+            continue  # each has a MIG device of its own
+        free = [d for d in gpus.devices if d.place == device.place and not d.members]
+        ranks = case.ranks(members)
+        yield hit_on(
+            case,
+            [device],
+            evidence=[cite_gpu(case, device, device.state_with("processes"))],
+            strength=CLEAR if free else INCOMPLETE,
+            beside=free[:8],
+            fields={
+                "ranks": ranks_in_words(ranks) if ranks else case.names(members),
+                "free": f"; {gpu_names(free)} {'has' if len(free) == 1 else 'have'} no rank"
+                if free
+                else "",
+            },
+        )
+
 
 SIGNATURE = Signature(
     id="gpu-shared-by-ranks",
@@ -13,7 +55,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{ranks} use the same GPU, {gpus}{free}",
-    when=shared_by_ranks(),
+    when=when,
     means="{ranks} have their memory on {gpus}{free}. NCCL does not allow that.",
     confidence="likely",
     remedies=(
@@ -23,3 +65,9 @@ SIGNATURE = Signature(
     next_steps=("nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",),
     links=("https://github.com/NVIDIA/nccl/issues/1241",),
 )
+
+
+def _slice(case: Case, device: Device, member: int) -> str | None:
+    pid = case.member(member).pid
+    processes = device.now("processes") or ()
+    return next((process.slice for process in processes if process.pid == pid), None)

@@ -4,7 +4,15 @@ In compute mode Exclusive_Process (or Prohibited) a second process cannot make a
 that should use it is not on it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, taken_exclusively
+from collections.abc import Iterable
+
+from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Symptom, gpus_with
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return gpus_with(case, lambda device: _shuts_rank_out(case, device))
+
 
 SIGNATURE = Signature(
     id="gpu-taken",
@@ -12,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{gpus} does not let its rank in{used}",
-    when=taken_exclusively(),
+    when=when,
     means="{gpus}: {says}, and its rank is not on it.",
     confidence="likely",
     remedies=(
@@ -21,3 +29,16 @@ SIGNATURE = Signature(
     ),
     next_steps=("nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi pmon -c 1",),
 )
+
+
+def _shuts_rank_out(case: Case, device: Device) -> Symptom | None:
+    """Return a symptom if a GPU takes one process only, or none, and its rank is not on it."""
+    mode = str(device.now("compute_mode") or "").lower()
+    pids = {case.member(n).pid for n in device.members}
+    others = set(device.pids) - pids
+    shut_out = bool(device.members) and not pids & set(device.pids)
+    if not shut_out or not (mode == "prohibited" or (mode.startswith("exclusive") and others)):
+        return None
+    taken = f", taken by pid {min(others)}" if others else ""
+    words = f"compute mode {device.now('compute_mode')}{taken}"
+    return 1.0, device.state_with("compute_mode"), words

@@ -4,7 +4,48 @@ One rank stands in the loop of a server, and the others in a broadcast, scatter 
 they take what it hands them. So does every job that serves a model, between two requests.
 """
 
-from whyhang.analyzer.match import Kind, Signature, serves
+from collections.abc import Iterator
+
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    RankState,
+    Signature,
+    Status,
+    WaitKind,
+    evidence_of,
+    subject_fields,
+    waiters_for,
+)
+from whyhang.analyzer.stacks.kinds import REQUESTS
+from whyhang.analyzer.stacks.usercode import user_frame
+
+_FROM_ONE = {"broadcast", "scatter", "recv"}
+"""Operations in which the others only take what one rank gives."""
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit that blames nobody: there is nothing to do."""
+    servers = [s for s in case.states if _waits_for_requests(case, s)]
+    others = [s for s in case.states if s not in servers]
+    takes = all(
+        s.status is Status.WAITING and s.place is not None and s.place.op in _FROM_ONE
+        for s in others
+    )
+    if len(servers) != 1 or not others or not takes or case.graph.progress:
+        return
+    waiting = waiters_for(case)
+    yield Hit(
+        affected=waiting,
+        names_culprit=False,
+        evidence=tuple(
+            piece for s in (servers[0], others[0]) for piece in evidence_of(case, s)[:1]
+        ),
+        fields=subject_fields(case, servers, waiting),
+    )
+
 
 SIGNATURE = Signature(
     id="idle-server",
@@ -12,7 +53,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{who} {waits} for requests, and {others} for what it hands them: nothing to do",
-    when=serves(),
+    when=when,
     means=(
         "{who} {is} in the loop of a server{at} and {others} in {call}. So a server of several "
         "ranks stands between two requests."
@@ -26,3 +67,12 @@ SIGNATURE = Signature(
     # workers without a request wait so
     explains=("missing-rank-in-collective",),
 )
+
+
+def _waits_for_requests(case: Case, state: RankState) -> bool:
+    """Return whether a rank is in the loop of a server and no thread works on a request."""
+    place, dumps = state.place, case.member(state.member).dumps
+    if place is None or place.kind is not WaitKind.IDLE or place.op != REQUESTS or not dumps:
+        return False
+    main = main_thread(dumps[-1])
+    return not any(user_frame(t.frames) for t in dumps[-1].threads if t is not main)

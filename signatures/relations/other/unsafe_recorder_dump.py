@@ -6,7 +6,34 @@ since. whyhang does not unpickle: it refused the file and read the others. Tools
 pickle, torchfrtrace among them, would run what it asks for.
 """
 
-from whyhang.analyzer.match import Kind, Signature, asks_for_code
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import UnsafeDump
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
+
+MAX_QUOTES = 6
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all such dumps; nobody is blamed for them."""
+    dumps = case.job.of(UnsafeDump)
+    if not dumps:
+        return
+    members = {m.id for dump in dumps if (m := case.job.member_of(dump.who)) is not None}
+    ranks = sorted({dump.who.rank for dump in dumps if dump.who.rank is not None})
+    codes = dict.fromkeys(dump.code for dump in dumps)
+    yield Hit(
+        members=tuple(sorted(members)),
+        evidence=tuple(cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]),
+        names_culprit=False,
+        fields={
+            "who": ranks_in_words(ranks) if ranks else "a rank",
+            "files": ", ".join(dump.source.file for dump in dumps[:3])
+            + (f" and {len(dumps) - 3} more" if len(dumps) > 3 else ""),
+            "values": ", ".join(list(codes)[:3]),
+        },
+    )
+
 
 SIGNATURE = Signature(
     id="unsafe-recorder-dump",
@@ -14,7 +41,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="setup",
     title="A recorder dump of {who} asks to run code when it is read ({values}) and was refused",
-    when=asks_for_code(),
+    when=when,
     means=(
         "{files} asks for {values} when it is unpickled. No recorder of torch writes that. "
         "Nothing of it was run, and where {who} stands is not known from it. It is no reason "

@@ -6,7 +6,64 @@ init_process_group for ranks of their own start. With a static rendezvous (--nod
 that catches the error, or computes, or waits for something else, never comes.
 """
 
-from whyhang.analyzer.match import Kind, Signature, generations
+from collections.abc import Iterator
+
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    WaitKind,
+    cite_environ,
+    evidence_of,
+    has_initialized,
+    location_of,
+    subject_fields,
+)
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks of the old start; why the new one began is in their logs.
+
+    Ranks of the old start that are through init_process_group do not come to it again. Where they
+    wait in it, too, nobody is to blame, and it is less sure: some versions of torch give each start
+    keys of its own, 2.13 does not.
+    """
+    waits = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
+    counts = {
+        member.id: int(count)
+        for member in case.job.members
+        if member.processes
+        and (count := member.processes[-1].environ.get(RESTARTS, "")).isdecimal()
+    }
+    newest = max(counts.values(), default=0)
+    new = tuple(n for n, count in counts.items() if count == newest and n in waits)
+    older = [n for n, count in counts.items() if count < newest]
+    stuck = any(number in waits for number in older)
+    old = tuple(n for n in older if n in waits or has_initialized(case.member(n)))
+    if not new or not old:
+        return
+    states = [case.states[number] for number in old]
+    fields = subject_fields(case, states, new)
+    fields["new"] = str(newest)
+    fields["old"] = ", ".join(sorted({str(counts[number]) for number in old}))
+    shown = [case.member(number) for number in (*old[:3], *new[:2])]
+    yield Hit(
+        members=old,
+        affected=new,
+        strength=INCOMPLETE if stuck else CLEAR,
+        names_culprit=not stuck,
+        evidence=(
+            *(cite_environ(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
+            *evidence_of(case, states[0]),
+        ),
+        location=location_of(case, states[0]),
+        fields=fields,
+    )
+
 
 SIGNATURE = Signature(
     id="elastic-generation",
@@ -17,7 +74,7 @@ SIGNATURE = Signature(
         "{others} were restarted by torchrun (restart {new}) and wait for {who}, still of "
         "restart {old}: {does}{at}"
     ),
-    when=generations(),
+    when=when,
     means=(
         "TORCHELASTIC_RESTART_COUNT is {new} on {others} and {old} on {who}. {others} "
         "{wait} in init_process_group, {who} {is} {does}{at} and does not come there. Why the "

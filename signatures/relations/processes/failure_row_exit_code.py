@@ -4,8 +4,44 @@ Often only the table is kept of a log. A positive code means that the program en
 an exception or by calling exit; a row with a signal was ended by somebody, the launcher for most.
 """
 
-from whyhang.analyzer.match import Kind, Signature, failed_rows
-from whyhang.analyzer.match.log import log
+from collections.abc import Iterator
+
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite,
+    failures,
+    first_failures,
+    members_of,
+    ranks_in_words,
+)
+
+VETOES = (
+    r"failed \(exitcode: (?P<code>[1-9]\d*)\) local_rank: \d+ \(pid: (?P<pid>\d+)\) of",
+    r"torch\.distributed\.Dist\w+Error: ",
+)
+MAX_QUOTES = 6
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for those that failed first."""
+    ranks = first_failures(case)
+    if not ranks or case.job.lines_with(VETOES):
+        return
+    rows = failures(case)
+    members, unseen = members_of(case, ranks)
+    codes = sorted({rows[rank].exitcode or 0 for rank in ranks})
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        evidence=tuple(
+            cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
+        ),
+        fields={"who": ranks_in_words(ranks), "code": ", ".join(str(code) for code in codes)},
+    )
+
 
 SIGNATURE = Signature(
     id="failure-row-exit-code",
@@ -13,11 +49,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="summary",
     title="{who} failed first, with exit code {code}",
-    when=failed_rows(),
-    unless=log(
-        r"failed \(exitcode: (?P<code>[1-9]\d*)\) local_rank: \d+ \(pid: (?P<pid>\d+)\) of",
-        r"torch\.distributed\.Dist\w+Error: ",
-    ),
+    when=when,
+    vetoes=VETOES,
     means=(
         "By the launcher's table {who} ended with an error of the program. The reason stands in "
         "that process's own output: a Python exception, or a call of exit."

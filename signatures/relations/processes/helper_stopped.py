@@ -5,7 +5,44 @@ a write to a terminal from the background, a SIGSTOP that was meant for somebody
 waits as long as the process does not go on.
 """
 
-from whyhang.analyzer.match import Kind, Signature, helper_stopped
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.job.records import Child
+from whyhang.analyzer.queries import Case, Hit, Kind, RankState, Signature, WaitKind, cite, lagging
+from whyhang.analyzer.wording.describe import busy_worker
+
+_STOPPED = {"T", "t"}
+
+_ON_A_PROCESS = (
+    WaitKind.SUBPROCESS,
+    WaitKind.DATALOADER,
+    WaitKind.FUTURE,
+    WaitKind.QUEUE,
+    WaitKind.POLL,
+)
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for each place at which such ranks stand.
+
+    A DataLoader's worker that is stopped in the dataset is reported with the batch that it owes.
+    """
+    for hit in lagging(case, *_ON_A_PROCESS, alone=True):
+        state = case.states[hit.members[0]]
+        child = _stopped(case, state)
+        if child is None:
+            continue
+        process = child.processes[-1]
+        quote = f"pid {child.pid} State: {process.state}, {process.command}"
+        evidence = cite(process.source, quote, case.member(state.member).rank)
+        fields = {
+            **hit.fields,
+            "child": str(child.pid),
+            "runs": _short(process.command or "a process"),
+        }
+        yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
+
 
 SIGNATURE = Signature(
     id="helper-stopped",
@@ -13,7 +50,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="kill",
     title="{who} {waits} for process {child}, which is stopped by a signal{at}{waiting}",
-    when=helper_stopped(),
+    when=when,
     means=(
         "Process {child} ({runs}), which {who} started, does not run until it is let go on; {who} "
         "{waits} meanwhile{at}."
@@ -25,3 +62,18 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{child}/status  # T: stopped, t: traced",),
 )
+
+
+def _stopped(case: Case, state: RankState) -> Child | None:
+    worker = busy_worker(state)
+    if worker is not None and worker[1].stopped:
+        return None
+    member = case.member(state.member)
+    below = (*member.children, *member.helpers)
+    return next((c for c in below if c.processes and c.processes[-1].state in _STOPPED), None)
+
+
+def _short(command: str) -> str:
+    """Return a command line without the folders in it, and not all of a long one."""
+    short = " ".join(word.rpartition("/")[2] or word for word in command.split())
+    return short if len(short) <= 60 else f"{short[:59]}…"

@@ -7,9 +7,23 @@ deadlocked. Every CUDA call on that host may block the same way.
 It is a fault of the host; which rank suffers the line does not say.
 """
 
-from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.match import both, either
-from whyhang.analyzer.match.log import log
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged, merge, merged
+
+TASK = r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds"
+BLOCKED = (
+    r'"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message',
+    r"\btask:\S+\s+state:D stack:",
+)
+IN_DRIVER = r"\b(?P<task>\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_uvm|_drm)?\]"
+
+
+def when(case: Case) -> Iterable[Hit]:
+    blocked, in_driver = logged(case, *BLOCKED), logged(case, IN_DRIVER)
+    both = [merge(hit, other) for hit in blocked for other in in_driver]
+    return merged(logged(case, TASK), both)
+
 
 SIGNATURE = Signature(
     id="kernel-hung-task-nvidia",
@@ -17,18 +31,8 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="machine",
     title="The NVIDIA driver is stuck in the kernel ({task})",
-    when=either(
-        log(
-            r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds",
-        ),
-        both(
-            log(
-                r'"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message',
-                r"\btask:\S+\s+state:D stack:",
-            ),
-            log(r"\b(?P<task>\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_uvm|_drm)?\]"),
-        ),
-    ),
+    when=when,
+    patterns=(TASK, *BLOCKED, IN_DRIVER),
     means="The GPU driver of this host hangs, so processes that use its GPUs block with it.",
     confidence="likely",
     remedies=("Take the host out of the job and reboot it; such processes cannot be killed.",),

@@ -7,9 +7,19 @@ A later "OK" line for the server means that it came back.
 Ranks that read data or write checkpoints there stop, and the others wait for them.
 """
 
-from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.match.log import log
-from whyhang.analyzer.match.passed import passed
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged
+from whyhang.analyzer.rank_state.ends import EXCEPTION, LOST_PEER
+
+NOT_RESPONDING = r"nfs: server (?P<server>\S+) not responding"
+ANSWERS = r"nfs: server (?P<server>\S+) OK"
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return () if _is_over(case) else logged(case, NOT_RESPONDING)
+
 
 SIGNATURE = Signature(
     id="kernel-nfs-not-responding",
@@ -17,14 +27,9 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="machine",
     title="The NFS server {server} does not answer",
-    when=log(
-        r"nfs: server (?P<server>\S+) not responding",
-    ),
-    unless=passed(
-        r"nfs: server (?P<server>\S+) not responding",
-        r"nfs: server (?P<server>\S+) OK",
-        key="server",
-    ),
+    when=when,
+    patterns=(NOT_RESPONDING,),
+    vetoes=(ANSWERS,),
     means="File access to this server blocks, so the ranks that need it stand still.",
     confidence="likely",
     remedies=(
@@ -41,3 +46,35 @@ SIGNATURE = Signature(
     ),
     misses=("[ 8899.1] nfs: server filer01 OK",),
 )
+
+
+def _is_over(case: Case) -> bool:
+    """Return whether every line of trouble is followed by one that its server answers.
+
+    A job that was seen to stop may have been stopped by it all the same, so nothing is over where
+    anything else speaks of an end.
+    """
+    job = case.job
+    if job.exits or job.tracks or any(m.dumps or m.processes for m in job.members):
+        return False
+    if any(EXCEPTION in line.matched or LOST_PEER.search(line.text) for line in job.lines):
+        return False
+    trouble, ends = job.lines_with((NOT_RESPONDING,)), job.lines_with((ANSWERS,))
+    return bool(trouble) and not any(_lasts(line, trouble, ends) for line in trouble)
+
+
+def _lasts(line: LogLine, trouble: list[LogLine], ends: list[LogLine]) -> bool:
+    """Return whether nothing after a line, nor after those folded into others, ends it."""
+    begun = [_place(other) for other in trouble if _same(other, line, any_server=other.count > 1)]
+    over = [_place(end) for end in ends if _same(end, line)]
+    return not over or max(over) < max(begun)
+
+
+def _place(line: LogLine) -> int:
+    return line.source.line or 0
+
+
+def _same(a: LogLine, b: LogLine, *, any_server: bool = False) -> bool:
+    """Return whether two lines of one file speak of the same server, or of any."""
+    same = any_server or a.fields.get("server") == b.fields.get("server")
+    return same and a.source.file == b.source.file

@@ -5,7 +5,46 @@ have ended stay zombies, and nobody restarts or ends the rest. The store of a to
 in the agent, so that init_process_group and new_group get no answer either.
 """
 
-from whyhang.analyzer.match import Kind, Signature, launcher_stopped
+from collections.abc import Iterator
+
+from whyhang.analyzer.job.records import Child
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, WaitKind, cite, waiters_for
+from whyhang.analyzer.report import Evidence
+
+_STOPPED = {"T", "t"}
+
+_ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
+"""What needs the store, which lives in the agent of torchrun."""
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit that names no rank: none is to blame.
+
+    All ranks have ended and nobody collects them, or some ask the store, which torchrun's agent
+    keeps and which does not answer. Ranks in a collective need no launcher.
+    """
+    stopped = [one for one in case.job.launchers if _state(one) in _STOPPED]
+    if not stopped or case.graph.progress:
+        return
+    ended = tuple(s.member for s in case.states if s.status is Status.GONE)
+    waiting = {meeting.kind for meeting in case.graph.operations}
+    asks = bool(waiting & _ASKS_STORE) or any(
+        s.place is not None and s.place.kind in _ASKS_STORE for s in case.states
+    )
+    if not asks and len(ended) < len(case.states):
+        return  # who died alone is the better answer
+    have, are = ("have", "are") if len(ended) > 1 else ("has", "is")
+    affected = ended or waiters_for(case)
+    fields = {
+        "who": f"The launcher (pid {stopped[0].pid})",
+        "pid": str(stopped[0].pid),
+        "waiting": f"; {case.names(ended)} {have} ended and {are} not collected"
+        if ended
+        else "; the store in it does not answer",
+    }
+    evidence = tuple(_cite_state(one) for one in stopped)
+    yield Hit(affected=affected, evidence=evidence, names_culprit=False, fields=fields)
+
 
 SIGNATURE = Signature(
     id="launcher-stopped",
@@ -13,7 +52,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="kill",
     title="{who} is stopped by a signal{waiting}",
-    when=launcher_stopped(),
+    when=when,
     means=(
         "{who} does not run until it is let go on{waiting}. It is the launcher that collects ranks "
         "which have ended, reports how, and keeps the store where ranks meet."
@@ -25,3 +64,12 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
 )
+
+
+def _state(launcher: Child) -> str | None:
+    return launcher.processes[-1].state if launcher.processes else None
+
+
+def _cite_state(launcher: Child) -> Evidence:
+    process = launcher.processes[-1]
+    return cite(process.source, f"pid {launcher.pid} State: {process.state}, {process.command}")

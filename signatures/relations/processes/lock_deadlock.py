@@ -5,7 +5,24 @@ thread that holds the GIL inside a C call that never returns. The other ranks wa
 next collective and are healthy.
 """
 
-from whyhang.analyzer.match import Kind, Signature, waits_for_lock_of_its_own
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, is_shared_lock, lagging
+from whyhang.analyzer.stacks.kinds import FILE_LOCK
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
+    for hit in lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
+        place = case.states[hit.members[0]].place
+        if place is None or place.op == FILE_LOCK:
+            continue
+        if is_shared_lock(place) and len(hit.members) > 1:
+            continue
+        everyone = len(hit.members) == len(case.states) > 1  # then none differs from the others
+        yield replace(hit, names_culprit=hit.names_culprit and not everyone)
+
 
 SIGNATURE = Signature(
     id="lock-deadlock",
@@ -13,7 +30,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a lock of {its} own process at {where}{waiting}",
-    when=waits_for_lock_of_its_own(),
+    when=when,
     means=("{who} {is} {does}{at}{partner}. Nobody outside the process can release it."),
     confidence="strong",
     remedies=(

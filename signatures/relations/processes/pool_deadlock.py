@@ -5,7 +5,14 @@ holds one thread while it waits. When every thread is held so, the tasks stay in
 ever. It happens with few threads or many tasks at once, and goes well for a long time before.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(case, WaitKind.FUTURE, op="blocked-pool", alone=True)
+
 
 SIGNATURE = Signature(
     id="pool-deadlock",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="Every thread of a pool of {who} waits for a task of the same pool at {where}{waiting}",
-    when=late(WaitKind.FUTURE, op="blocked-pool", alone=True),
+    when=when,
     means=(
         "{who} {has} a pool whose threads all wait for the result of another task{at}. No thread "
         "is left that could run it."

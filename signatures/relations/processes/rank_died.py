@@ -5,7 +5,14 @@ Said only where the evidence covers the host it should be on: its siblings say h
 were started there, and it is not among the processes.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Status, absent, either, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, absent, lagging, merged
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(absent(case, starting=False), lagging(case, states=(Status.GONE,), alone=True))
+
 
 SIGNATURE = Signature(
     id="rank-died",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {has} no living process{waiting}",
-    when=either(absent(starting=False), late(states=(Status.GONE,), alone=True)),
+    when=when,
     means=(
         "{who} should run here and {do} not. Whoever waits in {call} will not notice before the "
         "timeout."

@@ -5,15 +5,31 @@ nor its callers do, while the ranks that wait did not run at all. A very long co
 looks the same; more looks tell them apart.
 """
 
-from whyhang.analyzer.match import (
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import (
     KNOWN_LOCAL_CAUSES,
+    Case,
+    Hit,
     Kind,
     Moved,
     Signature,
     Status,
     WaitKind,
-    late,
+    lagging,
 )
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(
+        case,
+        WaitKind.WORK,
+        WaitKind.BACKWARD,
+        besides=KNOWN_LOCAL_CAUSES,
+        states=(Status.RUNNING,),
+        moves=(Moved.IN_PLACE,),
+    )
+
 
 SIGNATURE = Signature(
     id="rank-spinning",
@@ -21,13 +37,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {runs} in a loop at {where} and {do} not come to {call}",
-    when=late(
-        WaitKind.WORK,
-        WaitKind.BACKWARD,
-        besides=KNOWN_LOCAL_CAUSES,
-        states=(Status.RUNNING,),
-        moves=(Moved.IN_PLACE,),
-    ),
+    when=when,
     means=(
         "{who} {use} the CPU and {stay} in the same function with the same callers from look to "
         "look, while {others} {wait} for it in {call}: an endless loop, or a very long computation."

@@ -5,7 +5,17 @@ breakpoint() or pdb.set_trace(), or input() on a terminal nobody looks at. The k
 process state says the first kind; the frames of pdb or the terminal read say the others.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Status, WaitKind, either, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, WaitKind, lagging, merged
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(
+        lagging(case, states=(Status.STOPPED,), alone=True),
+        lagging(case, WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
+    )
+
 
 SIGNATURE = Signature(
     id="rank-stopped",
@@ -13,10 +23,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="kill",
     title="{who} {is} {does}{at}{waiting}",
-    when=either(
-        late(states=(Status.STOPPED,), alone=True),
-        late(WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
-    ),
+    when=when,
     means=(
         "{who} does not run until a person or a signal lets it go on ({does}); "
         "the others are healthy and wait."

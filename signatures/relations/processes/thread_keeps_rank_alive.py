@@ -5,7 +5,14 @@ uploader whose queue never closes, a pool that was not shut down. The other rank
 wait for this one in their last call.
 """
 
-from whyhang.analyzer.match import Kind, Signature, blocked_in
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(case, op="exit", alone=True)
+
 
 SIGNATURE = Signature(
     id="thread-keeps-rank-alive",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} cannot end: {does}{at}",
-    when=blocked_in(op="exit"),
+    when=when,
     means=(
         "The main program of {who} is through; the interpreter waits for a thread that is not a "
         "daemon and does not end{at}."

@@ -5,7 +5,72 @@ RANK: the number that is claimed twice is missing elsewhere, and init_process_gr
 the missing one.
 """
 
-from whyhang.analyzer.match import Kind, Signature, same_rank
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import InitArguments
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite,
+    cite_environ,
+    ranks_in_words,
+    subject_fields,
+    waiters_for,
+)
+from whyhang.analyzer.report import Evidence
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all ranks that are claimed twice; the number is to blame."""
+    given = {
+        fact.who.pid: fact.rank for fact in case.job.of(InitArguments) if fact.rank is not None
+    }
+    claims: dict[int, list[Member]] = defaultdict(list)
+    for member in case.job.members:
+        rank = given.get(member.pid, member.rank)
+        if rank is not None and member.processes:
+            claims[rank].append(member)
+    twice = {rank: members for rank, members in sorted(claims.items()) if len(members) > 1}
+    if not twice:
+        return
+    members = [member for same in twice.values() for member in same]
+    listed = {r: " and ".join(str(m.pid) for m in same) for r, same in twice.items()}
+    pids = "; ".join(f"rank {r}: {pids}" for r, pids in listed.items())
+    fields = subject_fields(case, [case.states[m.id] for m in members], waiters_for(case))
+    fields["who"] = ranks_in_words(twice)
+    missing = [rank for rank in range(case.job.world_size or 0) if rank not in claims]
+    fields["pids"] = pids if len(twice) > 1 else f"pids {next(iter(listed.values()))}"
+    fields["is"] = "are" if len(twice) > 1 else "is"
+    fields["missing"] = f"; nobody is {ranks_in_words(missing)}" if missing else ""
+    fields["starts"] = (
+        " Several ranks are there twice, as if the job had been started twice on one port."
+        if len(twice) > 1
+        else ""
+    )
+    several_runs = all(_several_runs(same) for same in twice.values())
+    if several_runs:
+        fields["starts"] = (
+            " They did not live at one time: the evidence is of several runs. "
+            "Give whyhang what belongs to one run."
+        )
+    yield Hit(
+        members=tuple(member.id for member in members),
+        affected=tuple(n for n in waiters_for(case) if n not in {m.id for m in members}),
+        ranks=tuple(twice),
+        names_culprit=not several_runs,
+        evidence=tuple(
+            _joined(m, given[m.pid])
+            if m.pid in given and given[m.pid] != m.rank
+            else cite_environ(m.processes[-1], ("RANK", "WORLD_SIZE"))
+            for m in members
+        ),
+        fields=fields,
+    )
+
 
 SIGNATURE = Signature(
     id="init-duplicate-rank",
@@ -13,7 +78,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="setup",
     title="{who} {is} claimed by several processes ({pids}){missing}",
-    when=same_rank(),
+    when=when,
     means=(
         "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "
         "process.{starts}"
@@ -25,3 +90,16 @@ SIGNATURE = Signature(
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
 )
+
+
+def _several_runs(members: list[Member]) -> bool:
+    """Return whether one process was last seen before another began: two runs, not one job."""
+    last = [member.processes[-1] for member in members]
+    seen = [process.taken_at for process in last if process.taken_at is not None]
+    begun = [process.started_at for process in last if process.started_at is not None]
+    return bool(seen and begun) and min(seen) < max(begun)
+
+
+def _joined(member: Member, rank: int) -> Evidence:
+    words = f"pid {member.pid}: init_process_group(rank={rank})"
+    return cite(member.processes[-1].source, words, member.rank)

@@ -5,7 +5,31 @@ it died before, or it is late, still importing, sleeping, reading or downloading
 own call. The waiting ranks only show that they wait.
 """
 
-from whyhang.analyzer.match import Kind, Signature, Status, WaitKind, absent, either, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    Status,
+    WaitKind,
+    absent,
+    lagging,
+    merged,
+)
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(
+        absent(case, starting=True),
+        lagging(
+            case,
+            while_in=(WaitKind.INIT,),
+            states=(Status.BLOCKED, Status.RUNNING, Status.MOVING),
+        ),
+    )
+
 
 SIGNATURE = Signature(
     id="init-missing-rank",
@@ -13,13 +37,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not come to init_process_group: {does}{at}{since}",
-    when=either(
-        absent(starting=True),
-        late(
-            while_in=(WaitKind.INIT,),
-            states=(Status.BLOCKED, Status.RUNNING, Status.MOVING),
-        ),
-    ),
+    when=when,
     means=(
         "{others} {wait} in the rendezvous of init_process_group; {who} {has} not joined "
         "({does}{at}){since}."

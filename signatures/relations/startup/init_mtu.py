@@ -5,7 +5,34 @@ way carries, and the message that would say so is dropped. Connections are made,
 pass; the job hangs at the first long one. Only ``whyhang --probe`` sees it.
 """
 
-from whyhang.analyzer.match import Kind, Signature, large_lost
+from collections.abc import Iterator
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, subject_fields, view_fields
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all ranks of which that is so; it is the way, not the rank."""
+    lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
+    pids = {pid for view in lost for pid in view.asked_by}
+    members = [m.id for m in case.job.members if m.pid in pids]
+    if not members or case.graph.progress:
+        return
+    fields = subject_fields(case, [case.states[number] for number in members], ())
+    fields |= {**view_fields(lost[0]), "mtu": str(lost[0].mtu)}
+    yield Hit(
+        affected=tuple(members),
+        evidence=tuple(
+            cite(
+                view.source,
+                f"ping {view.host}, as pid {view.asked_by[0]}: 84 bytes answered, "
+                f"{view.mtu} bytes not",
+            )
+            for view in lost[:3]
+        ),
+        names_culprit=False,
+        fields=fields,
+    )
+
 
 SIGNATURE = Signature(
     id="init-mtu",
@@ -13,7 +40,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="setup",
     title="Packets of {mtu} bytes to {host} vanish for {who}, while small ones arrive",
-    when=large_lost(),
+    when=when,
     means=(
         "The network of {who} says that it carries packets of {mtu} bytes to {host}{as}; a ping of "
         "that size that may not be cut up gets no answer, a small one does. Every long message "

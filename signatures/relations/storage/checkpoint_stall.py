@@ -4,7 +4,16 @@ Rank 0 saves alone, to storage that does not take the data, and the others stand
 collective or barrier. A save that only takes long looks the same until it moves.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(
+        case, WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True
+    )
+
 
 SIGNATURE = Signature(
     id="checkpoint-stall",
@@ -12,7 +21,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {is} stuck in a checkpoint at {where}{waiting}",
-    when=late(WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True),
+    when=when,
     means="{who} {is} {does}{at} and {gets} to no end{waiting}.",
     confidence="strong",
     remedies=(

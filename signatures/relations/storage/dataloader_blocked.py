@@ -6,7 +6,14 @@ main process. Batches come in order: one stuck worker blocks its rank even when 
 data ready.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(case, WaitKind.DATALOADER, WaitKind.DATASET, alone=True)
+
 
 SIGNATURE = Signature(
     id="dataloader-blocked",
@@ -14,7 +21,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {gets} no batch: {does}{at}{waiting}",
-    when=late(WaitKind.DATALOADER, WaitKind.DATASET, alone=True),
+    when=when,
     means=(
         "{who} takes part in no collective until its next batch comes, and everyone else waits "
         "for it. Batches come in order, so one stuck worker is enough."

@@ -5,7 +5,27 @@ A lock that another thread held at that moment stays locked in the worker for ev
 a logger, OpenCV, OpenMP or a client library.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, either, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    RankState,
+    Signature,
+    WaitKind,
+    is_shared_lock,
+    lagging,
+    merged,
+)
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(
+        lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
+        lagging(case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True),
+    )
+
 
 SIGNATURE = Signature(
     id="fork-deadlock",
@@ -13,10 +33,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {gets} no {batch}: a {helper} waits for a lock copied by fork{at}{waiting}",
-    when=either(
-        late(WaitKind.DATALOADER, worker_in=(WaitKind.LOCK,), alone=True),
-        late(WaitKind.FUTURE, op="process-pool", worker_in=(WaitKind.LOCK,), alone=True),
-    ),
+    when=when,
     means=(
         "The worker of {who} waits for a lock{at}. The thread that holds it lived in the parent "
         "and was not copied by fork, so nobody in the worker can release it."
@@ -31,3 +48,11 @@ SIGNATURE = Signature(
     ),
     next_steps=("py-spy dump --native --pid {worker}  # of the worker: which lock?",),
 )
+
+
+def _worker_wants_lock(state: RankState) -> bool:
+    """Return whether a worker waits for a lock within its process: not one that processes share."""
+    return any(
+        place is not None and place.kind is WaitKind.LOCK and not is_shared_lock(place)
+        for place in state.children
+    )

@@ -4,7 +4,19 @@ A request without a timeout to a server that accepted and then said nothing bloc
 Often only rank 0 logs to a tracker or downloads, so one rank is late and the rest wait.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(
+        case,
+        WaitKind.NETWORK,
+        besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+        alone=True,
+    )
+
 
 SIGNATURE = Signature(
     id="network-io-blocked",
@@ -12,11 +24,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a network peer outside the job at {where}{waiting}",
-    when=late(
-        WaitKind.NETWORK,
-        besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-        alone=True,
-    ),
+    when=when,
     means="{who} {is} {does}{at}; the answer does not come{waiting}.",
     confidence="strong",
     remedies=(

@@ -5,7 +5,14 @@ process that was killed leaves the file behind (or another rank holds it for eve
 next one waits in acquire without a limit.
 """
 
-from whyhang.analyzer.match import Kind, Signature, WaitKind, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return lagging(case, WaitKind.LOCK, op="file-lock", alone=True)
+
 
 SIGNATURE = Signature(
     id="stale-lock-file",
@@ -13,7 +20,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a lock file at {where}{waiting}",
-    when=late(WaitKind.LOCK, op="file-lock", alone=True),
+    when=when,
     means="{who} {waits} to acquire a lock file ({where}) that its holder does not release.",
     confidence="strong",
     remedies=(

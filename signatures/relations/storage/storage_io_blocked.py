@@ -4,7 +4,40 @@ Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterrup
 (state D), where not even a debugger can look. A fifo without a writer does the same.
 """
 
-from whyhang.analyzer.match import Kind, Moved, Signature, Status, WaitKind, either, late
+from collections.abc import Iterable
+
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Moved,
+    Signature,
+    Status,
+    WaitKind,
+    lagging,
+    merged,
+)
+
+
+def when(case: Case) -> Iterable[Hit]:
+    return merged(
+        lagging(
+            case,
+            WaitKind.FILE,
+            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+            states=(Status.BLOCKED,),
+        ),
+        # Nobody waits for it: one that ran between the looks reads slowly, as at a cold start.
+        lagging(
+            case,
+            WaitKind.FILE,
+            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
+            states=(Status.BLOCKED,),
+            moves=(Moved.STILL, Moved.UNKNOWN),
+            alone=True,
+        ),
+    )
+
 
 SIGNATURE = Signature(
     id="storage-io-blocked",
@@ -12,21 +45,7 @@ SIGNATURE = Signature(
     kind=Kind.CAUSE,
     level="program",
     title="{who} {is} blocked {io} at {where}{waiting}",
-    when=either(
-        late(
-            WaitKind.FILE,
-            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-            states=(Status.BLOCKED,),
-        ),
-        # Nobody waits for it: one that ran between the looks reads slowly, as at a cold start.
-        late(
-            WaitKind.FILE,
-            besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
-            states=(Status.BLOCKED,),
-            moves=(Moved.STILL, Moved.UNKNOWN),
-            alone=True,
-        ),
-    ),
+    when=when,
     means=(
         "{who} {is} {does}{at} and {gets} no further. "
         "What it reads or writes, and not the program, holds the job."

@@ -1,0 +1,188 @@
+"""Queries: what a signature over relations may ask of the aligned job.
+
+A signature's ``when(case)`` reads the case itself (``case.states``, ``case.graph``,
+``case.graph.calls``, ``case.job``) and asks these, all of them functions without side effects. What
+three signatures need becomes a query; what one needs stands beside its words.
+
+Queries that answer with hits:
+
+- ``lagging``: ranks that others wait for, held by something of their own
+- ``absent``: ranks that should run and of which there is no process
+- ``stragglers``: few ranks that hold up a job which goes on
+- ``recorded``: what the ledger concluded from recorded calls, by its verdicts
+- ``recorded_hit``: the same for one finding of the ledger
+- ``logged``: log lines that match patterns, and whom they blame
+- ``ras_reported``: what NCCL's health network says of ranks
+- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom (``is_lost``, ``needs_reset``, ...)
+- ``merged``: the answers of several queries; those about the same members become one, surer;
+  ``merge``: two hits as one
+
+Queries about ranks:
+
+- ``waiters_for``: the members that wait for other ranks
+- ``kinds_of``: what a member waits for and the larger work it is in
+- ``is_shared_lock``: a place is the wait for a lock that processes share
+- ``is_starting``, ``has_initialized``: in init_process_group now, or through it
+- ``all_seen``: every member's place is known; ``all_recorded``: by records alone
+- ``count``: processes that members stand for
+- ``members_of``: members by rank, and the ranks of which nothing is known
+- ``failures``, ``first_failures``, ``raised_by``: ranks that ended by an error of their own
+- ``speakers``: the ranks of which log lines speak
+- ``has_no_ranks_to_blame``: an error is the program's, not a rank's
+- ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
+- ``distinct_views``: the places that they were given, each once
+- ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
+  ``waits_seen``, ``trust_in_load`` weigh it
+
+Evidence and words for a title (more of them in ``whyhang.analyzer.describe``):
+
+- ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
+- ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
+- ``subject_fields``: who, does, where, others, call, waiting
+- ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
+- ``view_fields``: the place where ranks meet
+- ``ranks_in_words``: "ranks 0-1,3"
+- ``ranks_in``, ``is_number``: ranks and counts as logs write them
+"""
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.failures import (
+    failures,
+    first_failures,
+    has_no_ranks_to_blame,
+    raised_by,
+    speakers,
+)
+from whyhang.analyzer.queries.gpu_load import (
+    Load,
+    is_undecided,
+    load_in_words,
+    load_of,
+    surely_spins,
+    trust_in_load,
+    waits_seen,
+)
+from whyhang.analyzer.queries.gpus import (
+    Symptom,
+    broken_gpus,
+    cite_gpu,
+    gpu_names,
+    gpus_with,
+    hit_on,
+)
+from whyhang.analyzer.queries.hits import merge, merged
+from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
+from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
+from whyhang.analyzer.queries.moving import stragglers
+from whyhang.analyzer.queries.ras import ras_reported
+from whyhang.analyzer.queries.recorded import recorded, recorded_hit
+from whyhang.analyzer.queries.states import (
+    OWN,
+    WAITERS,
+    all_recorded,
+    all_seen,
+    count,
+    has_initialized,
+    is_shared_lock,
+    is_starting,
+    kinds_of,
+    waiters_for,
+)
+from whyhang.analyzer.queries.store_place import (
+    OPEN,
+    SAYS,
+    StartingRank,
+    cite_view,
+    distinct_views,
+    starting_ranks,
+    state_of_rank_0,
+    states_of,
+    view_fields,
+)
+from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
+
+__all__ = [
+    "KNOWN_LOCAL_CAUSES",
+    "OPEN",
+    "OWN",
+    "RESTING",
+    "SAYS",
+    "WAITERS",
+    "Blames",
+    "Case",
+    "Hit",
+    "Kind",
+    "Load",
+    "Log",
+    "Moved",
+    "RankState",
+    "Signature",
+    "StartingRank",
+    "Status",
+    "Symptom",
+    "Verdict",
+    "WaitKind",
+    "absent",
+    "all_recorded",
+    "all_seen",
+    "broken_gpus",
+    "call_of",
+    "cite",
+    "cite_environ",
+    "cite_gpu",
+    "cite_line",
+    "cite_view",
+    "count",
+    "distinct_views",
+    "evidence_of",
+    "failures",
+    "first_failures",
+    "gpu_names",
+    "gpus_with",
+    "has_initialized",
+    "has_no_ranks_to_blame",
+    "hit_on",
+    "is_number",
+    "is_shared_lock",
+    "is_starting",
+    "is_undecided",
+    "kinds_of",
+    "lagging",
+    "load_in_words",
+    "load_of",
+    "location_of",
+    "logged",
+    "members_of",
+    "merge",
+    "merged",
+    "raised_by",
+    "ranks_in",
+    "ranks_in_words",
+    "ras_reported",
+    "recorded",
+    "recorded_hit",
+    "speakers",
+    "starting_ranks",
+    "state_of_rank_0",
+    "states_of",
+    "stragglers",
+    "subject_fields",
+    "surely_spins",
+    "trust_in_load",
+    "view_fields",
+    "waiters_for",
+    "waits_seen",
+]

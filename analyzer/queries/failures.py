@@ -1,0 +1,111 @@
+"""Failures: which ranks ended by an error of their own, where no line names them.
+
+Up to torch 2.1, and wherever output was not prefixed, a traceback does not say which rank raised
+it; the launcher's table of failures says which ranks ended by themselves. The two together do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Exit, LogLine, RootCause
+from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
+
+_OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
+SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
+CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
+
+
+def failures(case: Case) -> dict[int, Exit]:
+    """Return the ranks that ended by themselves with an error, not by a signal."""
+    return {
+        exit_.who.rank: exit_
+        for exit_ in case.job.exits
+        if exit_.exitcode and exit_.signal is None and exit_.who.rank is not None
+    }
+
+
+def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
+    """Return which ranks an error belongs to that these lines tell; empty where it cannot be told.
+
+    Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
+    the same error, as long as nothing says that one rank's end brought the others down.
+    """
+    spoken = {line.who.rank for line in lines if line.who.rank is not None}
+    ended = failures(case)
+    if spoken:
+        alike = _alike(case, spoken, ended)
+        return tuple(sorted(spoken | alike))
+    if len(ended) == 1:
+        return tuple(ended)
+    copies = sum(line.count for line in lines)
+    return tuple(sorted(ended)) if ended and copies >= len(ended) else ()
+
+
+def first_failures(case: Case) -> tuple[int, ...]:
+    """Return which ranks a launcher's table shows to have failed first, or all at once.
+
+    Nobody, where ranks brought each other down: then an exit code proves nothing.
+    """
+    ended = failures(case)
+    if not ended or _brought_down(case.job.lines):
+        return ()
+    times = [exit_.time for exit_ in ended.values()]
+    if len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times):
+        return tuple(sorted(ended))
+    roots = {rank for fact in case.job.of(RootCause) if (rank := fact.who.rank) in ended}
+    known = [time for rank in roots if (time := ended[rank].time) is not None]
+    if len(known) == len(roots) > 1:
+        # Each host's launcher names its own: the earliest failed first.
+        roots = {rank for rank in roots if (ended[rank].time or 0) <= min(known) + CLOCKS}
+    return tuple(sorted(roots))
+
+
+def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
+    """Return the ranks of a launcher's table that failed as these did, and with them."""
+    if not spoken <= ended.keys() or _brought_down(case.job.lines):
+        return set()
+    raised = {
+        line.who.rank for line in case.job.lines if "python-exception" in line.matched
+    } - spoken
+    codes = {ended[rank].exitcode for rank in spoken}
+    times = [ended[rank].time for rank in spoken]
+    return {
+        rank
+        for rank, exit_ in ended.items()
+        if exit_.exitcode in codes and rank not in raised and _same_moment(exit_.time, times)
+    } - spoken
+
+
+def _brought_down(lines: Iterable[LogLine]) -> bool:
+    patterns = (LOST_PEER, WAITED, _OF_COLLECTIVES)
+    return any(pattern.search(line.text) for line in lines for pattern in patterns)
+
+
+def _same_moment(time: float | None, others: Iterable[float | None]) -> bool:
+    return time is not None and any(
+        other is not None and abs(time - other) <= SAME_MOMENT for other in others
+    )
+
+
+def speakers(case: Case) -> set[int]:
+    """Return the ranks of which some log line speaks, as far as its prefix or file tells."""
+    return {line.who.rank for line in case.job.lines if line.who.rank is not None}
+
+
+def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
+    """Return whether an error is the program's: all ranks had it, or there is only one."""
+    everyone = speakers(case) | failures(case).keys()
+    return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
+
+
+def has_ranks(case: Case) -> bool:
+    """Return whether the job is known to have more than one rank."""
+    job = case.job
+    if any(LOST_PEER.search(line.text) for line in job.lines):
+        return True
+    named = any((member.rank or 0) > 0 for member in job.members)
+    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
+    return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended

@@ -1,0 +1,42 @@
+"""Hits about the same members become one: kinds of evidence that agree make it surer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.findings.signature import Hit
+
+
+def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Join the answers of several queries; hits about the same members become one, surer."""
+    by_members: dict[tuple[int, ...], Hit] = {}
+    for hits in answers:
+        for hit in hits:
+            known = by_members.get(hit.members)
+            by_members[hit.members] = merge(known, hit) if known else hit
+    return tuple(by_members.values())
+
+
+def merge(a: Hit, b: Hit) -> Hit:
+    """Join two hits about the same thing: the words of the first count, the evidence of both."""
+    return replace(
+        a,
+        affected=tuple(sorted({*a.affected, *b.affected})),
+        evidence=(*a.evidence, *(piece for piece in b.evidence if piece not in a.evidence)),
+        strength=1 - (1 - min(a.strength, 1)) * (1 - min(b.strength, 1) * 0.5),
+        collective=a.collective or b.collective,
+        location=a.location or b.location,
+        fields={**b.fields, **a.fields},
+        at=_earliest(a.at, b.at),
+        gpus=tuple(dict.fromkeys((*a.gpus, *b.gpus))),
+    )
+
+
+def _earliest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def about_same(a: Hit, b: Hit) -> bool:
+    """Return whether two hits may be about the same ranks; one without ranks is about all."""
+    return not a.members or not b.members or bool(set(a.members) & set(b.members))

@@ -1,0 +1,225 @@
+"""Log lines: what a line says, and whom it blames.
+
+The patterns stand in the signatures; the reader of logs looks for all of them in one pass and
+hands back the lines (``LogLine.matched`` holds the patterns). So a pattern's text is its name, and
+there is no registry.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import GpuAddress, LogLine, ProcessRank, Record, Who
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.queries.evidence import cite_line
+from whyhang.analyzer.queries.failures import raised_by
+from whyhang.analyzer.queries.hits import about_same
+from whyhang.analyzer.report import Collective
+
+MAX_QUOTES = 6
+MAX_DIGITS = 9
+
+
+class Blames(enum.Enum):
+    """Whom a line of a log points at."""
+
+    SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
+    NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    HOST = "host"  # all ranks on the host that the line names (group node)
+    ENDED = "ended"  # the one rank whose end the lines report; nobody where it is several
+    ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
+    ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
+    NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
+
+
+class Log(Record):
+    """What a signature in TOML asks: some line matches one of the patterns.
+
+    Patterns are ``regex`` syntax, searched anywhere in a line. Named groups become fields of
+    the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
+    ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so.
+    ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
+    whose line it is, and who failed alike. ``adds`` explains values: of the field "xid" with
+    value "79" the fields to add. A field ``pci`` names a GPU by its address, and so its ranks.
+    A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
+    """
+
+    patterns: tuple[str, ...]
+    blames: Blames = Blames.NOBODY
+    least: int = 1
+    ends_process: bool = False
+    adds: dict[str, dict[str, dict[str, str]]] = {}  # noqa: RUF012 - msgspec copies it
+    vetoes: tuple[str, ...] = ()
+    veto_same_rank: bool = False
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Fold all lines that match into one hit."""
+        lines = case.job.lines_with(self.patterns)
+        speakers = {line.who.rank for line in lines if line.who.rank is not None}
+        if not lines or (self.least > 1 and len(speakers) < self.least):
+            return ()
+        hit = self._hit(case, lines)
+        by = Blames.SPEAKER if self.veto_same_rank else Blames.NOBODY
+        vetoes = logged(case, *self.vetoes, blames=by)
+        return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
+
+    def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
+        blamed = [who for line in lines for who in self._blamed(case, line)]
+        if self.blames is Blames.HOST:
+            blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
+        if self.blames is Blames.ENDED:
+            blamed = _whose_end(case, lines)
+        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
+            blamed = [Who(rank=0)]
+        if self.ends_process and (ranks := raised_by(case, lines)):
+            blamed = [Who(rank=rank) for rank in ranks]
+        members = {who: case.job.member_of(who) for who in blamed}
+        first = min(lines, key=_when)
+        fields: dict[str, str] = {}
+        for line in [first, *lines]:
+            for key, value in line.fields.items():
+                fields.setdefault(key, value)
+        for key, words in self.adds.items():
+            fields = {**words.get(fields.get(key, ""), {}), **fields}
+        return Hit(
+            members=tuple(sorted({m.id for m in members.values() if m is not None})),
+            ranks=tuple(sorted(_strangers(members))),
+            names_culprit=bool(blamed),
+            evidence=tuple(cite_line(line) for line in _spread(lines)),
+            collective=_collective(fields),
+            fields={**fields, "times": str(sum(line.count for line in lines))},
+            at=first.time,
+        )
+
+    def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
+        if self.blames is Blames.NAMED and (using := using_gpu(case, line)):
+            yield from using
+        elif self.blames is Blames.SPEAKER or (
+            self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
+        ):
+            yield line.who
+        elif self.blames is Blames.NAMED:
+            for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
+                yield Who(rank=rank)
+            if (pid := line.fields.get("pid", "")) and is_number(pid):
+                yield Who(pid=int(pid), host=line.who.host)
+
+
+_ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
+
+
+def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
+    """Return the ranks on the GPU whose address a line names, where its pid names none of them.
+
+    Hosts of one make have the same addresses, so a line that names no host says nothing in a
+    job of several.
+    """
+    bus = _ADDRESS.search(line.fields.get("pci", ""))
+    pid = line.fields.get("pid", "")
+    named = case.job.member_of(Who(pid=int(pid), host=line.who.host)) if pid else None
+    if bus is None or named is not None:
+        return ()
+    address = ":".join(bus.groups()).lower()
+    devices = [
+        device
+        for device in case.job.gpus.devices
+        if device.now("bus") == address and same_host(device.host, line.who.host)
+    ]
+    numbers = {number for device in devices for number in device.members}
+    for fact in case.job.of(GpuAddress):
+        if fact.bus[-10:].lower() == address:
+            member = case.job.member_of(fact.who)
+            if member is not None and same_host(member.host, line.who.host):
+                numbers.add(member.id)
+    members = [case.member(number) for number in sorted(numbers)]
+    if line.who.host is None and len({member.host for member in members}) > 1:
+        return ()
+    return tuple(
+        Who(rank=member.rank, pid=member.pid, host=member.host)
+        for member in members
+        if member.rank is not None or member.pid is not None
+    )
+
+
+def _on_host(case: Case, host: str | None) -> Iterator[Who]:
+    """Return the ranks of which something says that they ran on a host."""
+    if host is None:
+        return
+    name = host.partition(".")[0]
+    for fact in case.job.of(ProcessRank):
+        if (fact.who.host or "").partition(".")[0] == name:
+            yield Who(rank=fact.rank)
+    for member in case.job.members:
+        if member.rank is not None and member.host and member.host.partition(".")[0] == name:
+            yield Who(rank=member.rank)
+
+
+def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+    """Return the rank whose end these lines report, if they report that of one only."""
+    places = {(line.source.file, line.source.line) for line in lines}
+    ended = {
+        exit_.who.rank: exit_.who
+        for exit_ in case.job.exits
+        if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
+    }
+    return list(ended.values()) if len(ended) == 1 else []
+
+
+def _names_root(lines: Iterable[LogLine]) -> bool:
+    """Return whether several ranks failed at one target, and none of them was rank 0 itself."""
+    lines = tuple(lines)
+    targets = {(line.fields.get("peer"), line.fields.get("port")) for line in lines}
+    speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
+    is_root = any(line.who.rank == 0 for line in lines)
+    return len(targets) == 1 and len(speakers) > 1 and not is_root
+
+
+def _strangers(members: Mapping[Who, Member | None]) -> set[int]:
+    """Ranks that a line names and of which there is no evidence at all: often the dead ones."""
+    return {who.rank for who, m in members.items() if m is None and who.rank is not None}
+
+
+def logged(case: Case, *patterns: str, blames: Blames = Blames.NOBODY) -> tuple[Hit, ...]:
+    """Return one hit for all log lines that match a pattern, if any do; see ``Log``."""
+    return Log(patterns=patterns, blames=blames)(case)
+
+
+def ranks_in(text: str) -> tuple[int, ...]:
+    """Read a list of ranks as logs write it: "1, 2, 5" or "4"."""
+    return tuple(int(word) for word in text.replace(",", " ").split() if is_number(word))
+
+
+def is_number(word: str) -> bool:
+    """Return whether a word is a rank or pid, and not only digits in a line that lies."""
+    return word.isascii() and word.isdigit() and len(word) < MAX_DIGITS
+
+
+def _when(line: LogLine) -> tuple[float, str, int]:
+    return (line.time or float("inf"), line.source.file, line.source.line or 0)
+
+
+def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Pick few lines to quote: the first of each rank before second ones."""
+    seen: set[object] = set()
+    first: list[LogLine] = []
+    rest: list[LogLine] = []
+    for line in sorted(lines, key=_when):
+        key = line.who.rank if line.who.rank is not None else (line.who.pid, line.text)
+        (rest if key in seen else first).append(line)
+        seen.add(key)
+    return (first + rest)[:MAX_QUOTES]
+
+
+def _collective(fields: dict[str, str]) -> Collective | None:
+    op = fields.get("op")
+    if not op:
+        return None
+    seq = fields.get("seq", "")
+    return Collective(
+        op=op.lower(), group=fields.get("group"), seq=int(seq) if seq.isdigit() else None
+    )

@@ -1,0 +1,166 @@
+"""Recorded calls: what the ledger concluded from recorder dumps, watchdog lines and counters."""
+
+from __future__ import annotations
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.collectives.book import COUNTERS
+from whyhang.analyzer.collectives.graph import CallRef
+from whyhang.analyzer.collectives.records import Finding
+from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
+from whyhang.analyzer.queries.evidence import cite, cite_line, members_of
+from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import pid_in_words, ranks_in_words, site_location
+
+MAX_SOURCES = 6
+
+MAX_CALLS = 3
+"""Calls that a title names where ranks hold up several."""
+
+SIZES = {"size": "shapes", "dtype": "dtypes"}
+"""What one operation can differ in, in the words of a report."""
+
+
+def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
+    """Return one hit for each of these verdicts on recorded calls that no other explains."""
+    return tuple(recorded_hit(case, finding) for finding in case.graph.calls.of(*verdicts))
+
+
+def recorded_hit(case: Case, finding: Finding) -> Hit:
+    """Turn one finding of the ledger into a hit, with the words of a title."""
+    members, unseen = members_of(case, finding.culprits)
+    affected, _ = members_of(case, finding.affected or finding.waiting)
+    call = _calls(finding)
+    fields = {
+        "who": _who(finding),
+        "pid": pid_in_words(case, sorted(members)),
+        "is": "are" if len(finding.culprits) > 1 else "is",
+        "has": "have" if len(finding.culprits or finding.waiting) > 1 else "has",
+        "call": call,
+        "others": ranks_in_words(finding.waiting)
+        if finding.waiting and (finding.culprits or finding.verdict is not Verdict.STALLED)
+        else "the others",
+        "wait": "waits" if len(finding.waiting) == 1 else "wait",
+        "waiting": f" while {ranks_in_words(finding.waiting)} "
+        f"wait{'s' if len(finding.waiting) == 1 else ''} in {call}"
+        if finding.waiting
+        else "",
+        "does": _last(finding),
+        "at": f" at {_site(finding.site)}" if finding.site else "",
+        "where": _site(finding.site)
+        if finding.site
+        else ("their last calls" if len(finding.culprits) > 1 else "its last call"),
+        "sides": _sides(finding),
+        "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
+        if finding.call and finding.call.op and finding.field in SIZES
+        else "are out of step"
+        if finding.verdict is Verdict.PARTED
+        else "call different collectives",
+        "did": "has" if len(finding.waiting) == 1 else "have",
+        "says": finding.says,
+    }
+    return Hit(
+        members=tuple(sorted(members)),
+        ranks=unseen,
+        affected=tuple(sorted(affected)),
+        evidence=(*_counted(case, finding), *_evidence(finding)),
+        strength=_strength(case, finding),
+        names_culprit=bool(finding.culprits) and not finding.tie,
+        collective=_collective(finding),
+        location=site_location(finding.site),
+        fields=fields,
+    )
+
+
+def _who(finding: Finding) -> str:
+    """Name the culprits; where a call is not finished and nobody is to blame, those inside."""
+    if finding.culprits:
+        return ranks_in_words(finding.culprits)
+    stalled = finding.verdict is Verdict.STALLED and finding.waiting
+    return ranks_in_words(finding.waiting) if stalled else "no single rank"
+
+
+def _calls(finding: Finding) -> str:
+    """Name the call; where several ranks hold up several calls, each with its ranks."""
+    if len(finding.parts) < 2:
+        return str(finding.call) if finding.call else "a collective"
+    named = [
+        f"{part.call} ({ranks_in_words(part.culprits)})" for part in finding.parts if part.call
+    ]
+    more = f" and {len(named) - MAX_CALLS} more" if len(named) > MAX_CALLS else ""
+    return " and ".join(named[:MAX_CALLS]) + more
+
+
+def _last(finding: Finding) -> str:
+    first = finding.parts[0].culprits if finding.parts else finding.culprits
+    alone = len(finding.culprits) == 1
+    if finding.missed is not None:
+        whose = "its" if alone or not first else f"rank {first[0]}'s"
+        return f"{whose} last call was {finding.missed}"
+    return f"{'it has' if alone else 'they have'} not enqueued the call"
+
+
+def _sides(finding: Finding) -> str:
+    if not finding.sides:
+        return finding.says
+    sites = {_site(side.site) for side in finding.sides if side.site}
+    one = len(sites) == 1 and all(side.site for side in finding.sides)
+    sides = " and ".join(
+        f"{ranks_in_words(side.ranks)} {side.says}"
+        + (f" ({_site(side.site)})" if side.site and not one else "")
+        for side in finding.sides
+    )
+    if one:
+        sides += f", at {sites.pop()}"
+    shift = finding.shift_says
+    return f"{shift[:1].lower()}{shift[1:]}; {sides}" if shift else sides
+
+
+def _site(frame: Frame | None) -> str:
+    if frame is None:
+        return "an unknown place"
+    line = f":{frame.line}" if frame.line is not None else ""
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
+def _collective(finding: Finding) -> Collective | None:
+    call: CallRef | None = finding.call
+    if call is None or call.op is None:
+        return None
+    others = None
+    if len(finding.sides) > 1:
+        others = "; ".join(f"{ranks_in_words(s.ranks)} {s.says}" for s in finding.sides)
+    return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
+
+
+def _strength(case: Case, finding: Finding) -> float:
+    """Return how sure it is: less for conclusions, and for launches that were counted once."""
+    kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
+    lagging = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
+    if lagging and kinds and kinds <= COUNTERS and snapshot(case.job):
+        return INDIRECT
+    if finding.unrecorded:
+        return CONTRADICTED
+    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
+    return INDIRECT if guessed else CLEAR
+
+
+def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
+    """Cite what NCCL's health network counted of the culprits."""
+    files = {source.file for source in finding.sources}
+    lines = [
+        line
+        for line in ras_lines(case.job, "behind")
+        if line.source.file in files and line.who.rank in finding.culprits
+    ]
+    return tuple(cite_line(line) for line in lines[:MAX_SOURCES])
+
+
+def _evidence(finding: Finding) -> tuple[Evidence, ...]:
+    """Cite the records that the finding rests on."""
+    return tuple(
+        cite(quote.source, quote.text, quote.rank) for quote in finding.quotes[:MAX_SOURCES]
+    )

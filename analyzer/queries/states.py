@@ -1,0 +1,63 @@
+"""Where the ranks stand: who waits for others, in what, and whether all were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import Place, WaitKind
+
+WAITERS = {Status.WAITING, Status.MAYBE}
+"""Waiting for other ranks, or perhaps."""
+
+OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
+"""At something of their own."""
+
+
+def waiters_for(case: Case) -> tuple[int, ...]:
+    """List the members that wait for other ranks; a "maybe" counts once there is a root."""
+    return tuple(sorted((*case.graph.waiting, *case.graph.maybe)))
+
+
+def kinds_of(state: RankState) -> set[WaitKind]:
+    """Return what a member waits for, and the larger work it is in (loading data, a checkpoint)."""
+    if state.place is None:
+        return set()
+    return {kind for kind in (state.place.kind, state.place.context) if kind is not None}
+
+
+def is_shared_lock(place: Place | None) -> bool:
+    """Return whether a place is the wait for a lock that processes share (multiprocessing's)."""
+    frame = place.frame if place is not None else None
+    return frame is not None and frame.file.endswith("multiprocessing/synchronize.py")
+
+
+def has_initialized(member: Member) -> bool:
+    """Return whether a process was in init_process_group: threads of a backend run in it."""
+    return any(
+        thread.name.startswith(("pt_gloo", "gloo_tcp", "pt_nccl"))
+        for process in member.processes[-1:]
+        for thread in process.threads
+    )
+
+
+def is_starting(case: Case) -> bool:
+    """Return whether some rank waits in init_process_group."""
+    return any(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
+
+
+def all_seen(case: Case) -> bool:
+    """Return whether every member's place is known, so that no root can hide."""
+    return all(state.status is not Status.UNSEEN for state in case.states)
+
+
+def all_recorded(case: Case) -> bool:
+    """Return whether no stack shows any rank: then the ledger knows more of how they meet."""
+    return all(state.spot is not None for state in case.states)
+
+
+def count(case: Case, members: Iterable[int]) -> int:
+    """Count processes: a record may stand for several that are alike."""
+    return sum(case.member(number).copies for number in members)

@@ -1,0 +1,119 @@
+"""The place where ranks meet at start-up: what each was given, and what is there.
+
+What a rank was given is read from the call that it is in, else from its environment. What is at
+that place was asked from the rank's own network (``StoreView``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.job.store_keys import clients, joined
+from whyhang.analyzer.queries.evidence import cite
+from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import ranks_in_words
+
+OPEN = {"answered", "not asked"}
+"""Outcomes of places that a rank can reach."""
+
+SAYS = {
+    "not asked": "the port takes connections",
+    "refused": "the connection is refused",
+    "unreachable": "no answer comes from there",
+    "unresolved": "the name has no address",
+    "stranger": "something that is no store answers",
+    "closed": "the connection is closed at once",
+    "silent": "the connection is taken and nothing is said",
+}
+"""The outcomes of asking at a place, in the words of a report."""
+
+
+class StartingRank(Record):
+    """One rank that starts, and the place that it was given."""
+
+    member: int
+    address: Address
+    view: StoreView | None
+
+
+def starting_ranks(case: Case) -> list[StartingRank]:
+    """List the ranks inside init_process_group, with the place that each was given."""
+    inside = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
+    given = {fact.who.pid: fact.address for fact in case.job.of(InitArguments) if fact.address}
+    views = {pid: view for view in case.job.stores for pid in view.asked_by}
+    starting = []
+    for number in sorted(inside):
+        member = case.member(number)
+        environ = member.processes[-1].environ if member.processes else {}
+        address = given.get(member.pid)
+        port = environ.get("MASTER_PORT", "")
+        if address is None and "MASTER_ADDR" in environ and port.isdecimal():
+            address = Address(host=environ["MASTER_ADDR"], port=int(port))
+        view = views.get(member.pid) if member.pid is not None else None
+        if address is not None:
+            starting.append(StartingRank(member=number, address=address, view=view))
+    return starting
+
+
+def state_of_rank_0(case: Case) -> RankState | None:
+    """Return where rank 0 stands, if it is inside its own start-up: its store is up, or failed."""
+    number = case.job.by_rank.get(0)
+    if number is None:
+        return None
+    inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.graph.operations)
+    return case.states[number] if inside else None
+
+
+def states_of(case: Case, here: Sequence[StartingRank]) -> list[RankState]:
+    """Return where these ranks stand."""
+    return [case.states[at.member] for at in here]
+
+
+def distinct_views(views: Iterable[StoreView | None]) -> list[StoreView]:
+    """List each place once."""
+    distinct: list[StoreView] = []
+    for view in views:
+        if view is not None and view not in distinct:
+            distinct.append(view)
+    return distinct
+
+
+def view_fields(view: StoreView | None) -> dict[str, str]:
+    """Return what titles say of a place: its address, what it resolves to, how it answered."""
+    if view is None:
+        return {}
+    resolved = ", ".join(view.resolved)
+    own = ""
+    if view.own_address and view.outcome == "refused":
+        own = "; that address belongs to its own host, and nobody listens there"
+    return {
+        "address": f"{view.host}:{view.port}",
+        "host": view.host,
+        "port": str(view.port),
+        "resolved": resolved or "?",
+        "as": f" ({resolved})" if resolved and resolved != view.host else "",
+        "why": f" ({view.why})" if view.why else "",
+        "own": own,
+        "says": SAYS.get(view.outcome, view.outcome),
+    }
+
+
+def cite_view(view: StoreView) -> Evidence:
+    """Return what was seen at a place, in one line."""
+    named = (
+        f" = {', '.join(view.resolved)}" if view.resolved and view.resolved != (view.host,) else ""
+    )
+    says = SAYS.get(view.outcome, view.outcome)
+    if view.outcome == "answered":
+        counted = clients(view)
+        groups = joined(view)
+        says = "a store answers" + (f"; {counted} clients counted" if counted is not None else "")
+        if groups and groups[0].default:
+            says += f"; addresses of {ranks_in_words(groups[0].ranks)} in it"
+    why = f" ({view.why})" if view.why else ""
+    asked = ", ".join(str(pid) for pid in view.asked_by[:4])
+    return cite(view.source, f"{view.host}:{view.port}{named}, asked as pid {asked}: {says}{why}")

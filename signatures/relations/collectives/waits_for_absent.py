@@ -1,0 +1,119 @@
+"""Ranks wait in a collective for others of which there is no record."""
+
+from collections.abc import Iterator
+
+from whyhang.analyzer.collectives.book import OVERTAKEN
+from whyhang.analyzer.collectives.moments import RECORDER
+from whyhang.analyzer.collectives.records import Finding
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    Verdict,
+    ranks_in_words,
+    recorded_hit,
+)
+
+FEW = 4
+"""Absent ranks are few if no more than one in four is absent."""
+
+ALL_BUT = 8
+
+FEWEST = 3
+"""With fewer dumps than these, one that is missing tells nothing."""
+
+
+def silent_in_log(case: Case) -> Iterator[Hit]:
+    """Yield one hit per call that waits for few silent ranks of a shared log.
+
+    Where every rank writes to one log and all but few of them speak in it, the silent ones
+    are the ones to look at; with logs of single ranks, silence is only a missing file. Where
+    nothing tells the world size, a single hole in the ranks that speak is as much as is said.
+    """
+    if any(track.kind in {RECORDER, OVERTAKEN} for track in case.job.tracks):
+        return  # every rank has a file of its own
+    files = {track.source.file for track in case.job.tracks}
+    for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
+        size = case.job.world_size
+        few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
+        if few and finding.absent and len(files) == 1:
+            hit = recorded_hit(case, replace(finding, culprits=finding.absent))
+            strength = hit.strength * (CLEAR if size else INDIRECT)
+            yield replace(_with_absent(hit, finding), strength=strength)
+
+
+def unrecorded(case: Case) -> Iterator[Hit]:
+    """Yield one hit per call in which ranks wait for such as left no dump, or an old one.
+
+    Where all but very few ranks left a dump, those few are a possibility: a rank that died or
+    was stopped writes none. Not so where a dump is there and cannot be read.
+    """
+    recorders = {t.source.file for t in case.job.tracks if t.kind == RECORDER}
+    findings = case.graph.calls.of(Verdict.WAITS_FOR_ABSENT)
+    few = _very_few(case, {rank for finding in findings for rank in finding.absent})
+    for finding in findings:
+        if any(source.file in recorders for source in finding.sources):
+            blamed = replace(finding, culprits=finding.absent) if few else finding
+            yield _with_absent(recorded_hit(case, blamed), finding)
+
+
+SILENT = Signature(
+    id="waits-for-silent-rank",
+    story="""\
+Ranks wait in a collective for others of which there is no record and no word.
+
+All that spoke have reached the call. Whoever is left has not, is dead, or simply was not
+collected. Only where all ranks share one log, and all but few of them speak in it, is the
+silence itself a hint.
+""",
+    category="missing-rank-in-collective",
+    kind=Kind.CAUSE,
+    level="wait",
+    title="{others} {wait} in {call} for {absent}, of which there is no word of that call",
+    when=silent_in_log,
+    means=(
+        "Every rank that left a record has reached {call}. {absent} did not say anything: not "
+        "there yet, dead, or not collected."
+    ),
+    confidence="possible",
+    remedies=("Look at {absent} first: its stack if it lives, the end of its log if not.",),
+    next_steps=("whyhang PID  # on the host of {absent}",),
+)
+
+UNRECORDED = Signature(
+    id="waits-for-unrecorded",
+    story="""\
+Ranks wait in a collective for members of its group whose recorder dumps are not at hand.
+
+All dumps there are show ranks that have reached a call; who is missing in it left no dump, or
+one from before. Nothing can be said of those: they may be late, dead, or in that call as well.
+Where all but very few ranks left a dump, those few are the possibility to look at first.
+""",
+    category="unknown",
+    kind=Kind.CAUSE,
+    level="fallback",
+    title="{says}",
+    when=unrecorded,
+    means="{says}. Whether {absent} came to {call} is what decides.",
+    confidence="hint",
+    remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
+    next_steps=("whyhang PID  # on the hosts of {absent}",),
+)
+
+SIGNATURES = (SILENT, UNRECORDED)
+
+
+def _very_few(case: Case, absent: set[int]) -> bool:
+    """Return whether these are almost the only ranks of which there is no dump."""
+    ranks = {track.who.rank for track in case.job.tracks if track.kind in {RECORDER, OVERTAKEN}}
+    known = ranks | {gap.who.rank for gap in case.job.gaps}
+    few = 0 < len(absent) <= max(1, len(ranks) // ALL_BUT)
+    return few and len(ranks) >= FEWEST and not known & absent
+
+
+def _with_absent(hit: Hit, finding: Finding) -> Hit:
+    words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
+    return replace(hit, fields={**hit.fields, "absent": words})

@@ -1,0 +1,143 @@
+"""NVLinks of a GPU are down, or count new errors."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.facts import Gpu
+from whyhang.analyzer.findings.signature import INDIRECT
+from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Symptom, broken_gpus, gpus_with
+
+
+def links_down(case: Case) -> Iterable[Hit]:
+    """Return one hit for GPUs with fewer active NVLinks than those beside them.
+
+    A link that no GPU of its kind on the host has is no fault: boards leave some unused.
+    """
+    kinds: dict[tuple[str, str | None], list[Device]] = defaultdict(list)
+    for device in case.job.gpus.devices:
+        kinds[device.place, device.now("name")].append(device)
+    return broken_gpus(case, [each for devices in kinds.values() for each in _fewer_links(devices)])
+
+
+def errors_grow(case: Case) -> Iterable[Hit]:
+    return gpus_with(case, _link_errors)
+
+
+DOWN = Signature(
+    id="gpu-nvlink-down",
+    story="""\
+A GPU has fewer NVLinks up than the GPUs beside it.
+
+Of equal GPUs on one host one has inactive links, or the topology joins it to the others by fewer
+of them. Collectives over the missing links hang, fail or crawl (Xid 74). Links that no GPU of the
+host has are no fault.
+""",
+    category="nvlink-error",
+    kind=Kind.CAUSE,
+    level="machine",
+    title="{gpus} has NVLinks that are down{used}",
+    when=links_down,
+    means="{gpus}: {says}. Collectives over these links hang or crawl.",
+    confidence="likely",
+    remedies=(
+        "Take {hosts} out of the job and restart from the last checkpoint.",
+        "Reset the GPUs of {hosts} together; have the board looked at.",
+    ),
+    next_steps=(
+        "nvidia-smi nvlink -s; nvidia-smi nvlink -e  # on {hosts}",
+        "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
+    ),
+    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
+)
+
+ERRORS = Signature(
+    id="gpu-nvlink-errors",
+    story="""\
+The NVLinks of a GPU count new errors.
+
+Counters of replays, recoveries or CRC errors grew between two looks: the link is bad now. What a
+counter held before the first look may be years old and does not count.
+""",
+    category="nvlink-error",
+    kind=Kind.CAUSE,
+    level="machine",
+    title="NVLink errors grow on {gpus}{used}",
+    when=errors_grow,
+    means="{gpus}: {says}. Collectives over a bad link hang, fail or crawl.",
+    confidence="likely",
+    remedies=(
+        "Take {hosts} out of the job and restart from the last checkpoint.",
+        "Reset the GPUs of {hosts} together; have the board looked at.",
+    ),
+    next_steps=(
+        "nvidia-smi nvlink -e  # on {hosts}, twice",
+        "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
+    ),
+    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
+)
+
+SIGNATURES = (DOWN, ERRORS)
+
+
+def _link_errors(device: Device) -> Symptom | None:
+    first: dict[int, int] = {}
+    grown: dict[int, tuple[int, int]] = {}
+    last: Gpu | None = None
+    for state in device.states:
+        for link in state.links or ():
+            if link.errors is None:
+                continue
+            before = first.setdefault(link.number, link.errors)
+            if link.errors > before:
+                grown[link.number] = before, link.errors
+                last = state
+    if last is None:
+        return None
+    words = ", ".join(f"link {n}: {a} to {b}" for n, (a, b) in sorted(grown.items())[:4])
+    return 1.0, last, f"NVLink errors grew ({words})"
+
+
+def _active(device: Device) -> int | None:
+    """Count the links that are up, as the last state has it."""
+    for state in reversed(device.states):
+        active = [link.active for link in state.links or () if link.active is not None]
+        if active:
+            return sum(active)
+    return None
+
+
+def _fewer_links(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
+    """Compare GPUs of one kind on one host: their links, and how the matrix joins them."""
+    counts = {device.number: n for device in devices if (n := _active(device)) is not None}
+    broken: list[tuple[Device, Symptom]] = []
+    usual, often = Counter(counts.values()).most_common(1)[0] if counts else (0, 0)
+    for device in devices:
+        count = counts.get(device.number)
+        if count is not None and count < usual and often > len(counts) / 2:
+            state = next(s for s in reversed(device.states) if s.links)
+            words = f"{count} NVLinks are active, the GPUs beside it have {usual}"
+            broken.append((device, (1.0, state, words)))
+    return broken or _odd_rows(devices)
+
+
+def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
+    """Return the GPU that a full mesh joins to all others by fewer links."""
+    rows = {device.number: device.now("peers") for device in devices}
+    cells = [[c for c in row if c != "X"] for row in rows.values() if row]
+    if len(cells) < 3 or not all(cell.startswith("NV") for row in cells for cell in row):
+        return []
+    usual = Counter(cell for row in cells for cell in row).most_common(1)[0][0]
+    odd = [
+        device
+        for device in devices
+        if (row := rows[device.number]) and all(c in ("X", *_fewer(usual)) for c in row)
+    ]
+    if len(odd) != 1:
+        return []
+    words = f"all its connections have fewer links than {usual}"
+    return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
+
+
+def _fewer(usual: str) -> list[str]:
+    return [f"NV{number}" for number in range(1, int(usual[2:]))]

@@ -1,1 +1,0 @@
-"""MPI programs."""

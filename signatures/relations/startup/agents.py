@@ -1,0 +1,319 @@
+"""torchrun's agents meet before any rank exists: some wait for others, or were sent elsewhere."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.facts import Agent, replace
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
+from whyhang.analyzer.job.hosts import other_hosts
+from whyhang.analyzer.job.store_keys import Round, round_of
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.stacks.usercode import short
+
+MAX_QUOTES = 4
+
+
+def differ(case: Case) -> Iterator[Hit]:
+    """Yield one hit for agents that were given different places, names or sizes of their meeting.
+
+    The ones that differ from the most are named, a tie names nobody.
+    """
+    meeting = [a for a in case.agents if a.meeting and a.backend and a.endpoint]
+    given = {id(a): (a.backend, a.endpoint, a.run_id, a.min_nodes, a.max_nodes) for a in meeting}
+    counts = Counter(given.values()).most_common()
+    if len(counts) < 2:
+        return
+    usual, most = counts[0]
+    tie = counts[1][1] == most
+    odd = [agent for agent in meeting if given[id(agent)] != usual]
+    even = [agent for agent in meeting if given[id(agent)] == usual]
+    names = ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "least nodes", "most nodes")
+    differing = [
+        (name, mine, its)
+        for name, mine, its in zip(names, given[id(odd[0])], usual, strict=True)
+        if mine != its
+    ]
+    yield Hit(
+        evidence=(*_quotes(odd), *_quotes(even), *_stacks(case, odd[:1])),
+        names_culprit=False,
+        fields={
+            "who": _names(odd),
+            "waits": "waits" if len(odd) == 1 else "wait",
+            "others": _names(even),
+            "theirs": ", ".join(f"{name} {mine}" for name, mine, _ in differing),
+            "usual": ", ".join(f"{name} {its}" for name, _, its in differing),
+            "tie": "" if not tie else " Which of them is right cannot be seen.",
+        },
+    )
+
+
+WAIT_FOR_NODES = Signature(
+    id="agent-waits-for-nodes",
+    story="""\
+torchrun waits in its own rendezvous for the agents of other nodes; no rank was started.
+
+Each node runs one agent. The ranks are started when as many agents have met as --nnodes asks
+for: with "2:4" when two are there (and nobody more has come for a while), with "2" when both
+are. An agent that was never started, that was sent to another endpoint or another --rdzv-id,
+or that ended, keeps the others waiting. There is no stack of any rank to look at.
+""",
+    category="init-missing-rank",
+    kind=Kind.CAUSE,
+    level="wait",
+    title=(
+        "{who} {waits} in the rendezvous{at}{id}: {wanted} are needed and {come}, "
+        "so no rank was started{missing}"
+    ),
+    when=lambda case: _waiting(case, reached=True),
+    means=(
+        "The agents meet ({kind} rendezvous{at}{id}) before they start any rank. --nnodes asks for "
+        "{wanted}; {come}{missing}.{restarts}"
+    ),
+    confidence="strong",
+    remedies=(
+        (
+            "Start torchrun on the missing nodes, with the same --rdzv-endpoint, --rdzv-id and "
+            "--nnodes (static: the same --master-addr and --master-port, each its own "
+            "--node-rank)."
+        ),
+        "If there are no more nodes, start with a smaller --nnodes.",
+    ),
+    next_steps=(
+        "pgrep -af 'torchrun|torch.distributed.run'  # on every node: does it run, with what?",
+        "LOGLEVEL=INFO torchrun …  # each agent says what it was told and when the nodes have met",
+    ),
+    links=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
+)
+
+NOT_CONNECTED = Signature(
+    id="agent-not-connected",
+    story="""\
+torchrun of a later node knocks at the first node's door, and nobody opens.
+
+The agent of node 0 (static rendezvous) or of the host that --rdzv-endpoint names (c10d) holds the
+store where all meet. The others try to connect to it, again and again: it was not started, listens
+on another port or address, or a firewall stands between them.
+""",
+    category="init-master-unreachable",
+    kind=Kind.CAUSE,
+    level="wait",
+    title="{who} {reaches} not reach the meeting place of the nodes{at}; no rank was started",
+    when=lambda case: _waiting(case, reached=False),
+    means=(
+        "The agent of node 0 should hold the store{at}; {who} has no connection to it.{restarts}"
+    ),
+    confidence="strong",
+    remedies=(
+        (
+            "Start torchrun on the host that --master-addr (static, --node-rank 0) or "
+            "--rdzv-endpoint (c10d) names."
+        ),
+        "If it runs there, compare address and port of all nodes, then host names and firewall.",
+    ),
+    next_steps=("nc -vz $(echo {endpoint} | tr : ' ')  # from this host: does anyone listen?",),
+)
+
+DIFFER = Signature(
+    id="agents-differ",
+    story="""\
+Agents of one job were sent to different meetings: each waits for the others where they are not.
+
+Another --rdzv-endpoint, another --rdzv-id (a date or a job number made on each node), another
+--nnodes: nothing fails, every agent waits until its rendezvous times out.
+""",
+    category="init-missing-rank",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="{who} {waits} at another meeting ({theirs}) than {others} ({usual})",
+    when=differ,
+    means=(
+        "torchrun's agents find each other by endpoint and --rdzv-id, and need one --nnodes. {who} "
+        "was told {theirs}, {others} {usual}; they wait for each other and no rank is started."
+        "{tie}"
+    ),
+    confidence="certain",
+    remedies=(
+        (
+            "Give every node the same --rdzv-endpoint, --rdzv-id and --nnodes; make an id once, "
+            "not on each node."
+        ),
+    ),
+    next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
+)
+
+SIGNATURES = (WAIT_FOR_NODES, NOT_CONNECTED, DIFFER)
+
+
+def _waiting(case: Case, *, reached: bool) -> Iterator[Hit]:
+    """Yield one hit per meeting of agents that wait for other nodes, while no rank was started.
+
+    It names ranks only where node numbers tell which. ``reached``: only where the meeting place is
+    reached, or only where it is not.
+    """
+    if any(member.processes for member in case.job.members):
+        return
+    meetings: dict[tuple[object, ...], list[Agent]] = {}
+    for agent in case.agents:
+        if agent.meeting and (agent.reached is not False) is reached:
+            key = (agent.endpoint, agent.run_id, agent.max_nodes)
+            meetings.setdefault(key, []).append(agent)
+    for agents in meetings.values():
+        yield _hit(case, agents, reached=reached)
+
+
+def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
+    first = agents[0]
+    state = _round(case, first)
+    here = max([len({(a.who.host, a.who.pid) for a in agents}), *(a.joined or 0 for a in agents)])
+    if state is not None:
+        here = len(state.nodes)
+    missing = _missing_nodes(agents)
+    ranks = tuple(
+        node * first.per_node + local
+        for node in missing
+        for local in range(first.per_node or 0)
+        if first.per_node is not None
+    )
+    there = state.hosts if state is not None else ()
+    hosts = other_hosts(
+        [*(a.who.host for a in agents), *there, *(name.partition(".")[0] for name in there)],
+        _launchers_environ(case),
+    )
+    least, most = first.min_nodes, first.max_nodes
+    wanted = "?" if least is None else str(least) if least == most else f"{least} to {most}"
+    at = f" at {first.endpoint}" if first.endpoint else ""
+    fields = {
+        "who": _names(agents),
+        "waits": "waits" if len(agents) == 1 else "wait",
+        "reaches": "does" if len(agents) == 1 else "do",
+        "pid": str(first.who.pid) if first.who.pid is not None else "PID",
+        "come": _come(here, agents, state),
+        "wanted": f"{wanted} node{'' if wanted == '1' else 's'}",
+        "at": at,
+        "id": f" (rdzv-id {first.run_id})" if first.run_id not in {None, "none"} else "",
+        "kind": first.backend or "torchrun",
+        "missing": _missing_words(missing, ranks, hosts),
+        "restarts": _restarts(agents),
+        "endpoint": first.endpoint or "the endpoint",
+    }
+    too_few = least is not None and here < least
+    return Hit(
+        ranks=ranks if reached else (),
+        evidence=(*_quotes(agents), *_round_quote(case, first), *_stacks(case, agents)),
+        names_culprit=reached and bool(ranks),
+        # a rank that died before its agent came back to the rendezvous is the better answer
+        strength=(CLEAR if too_few else INDIRECT) * (GUESSED if case.job.exits else CLEAR),
+        fields=fields,
+    )
+
+
+def _come(here: int, agents: list[Agent], state: Round | None) -> str:
+    """Return how many nodes have come; where only this host was seen, that these are all."""
+    has = "has" if here == 1 else "have"
+    if state is not None:
+        nodes = ", ".join(state.nodes[:4]) + (", …" if here > 4 else "")
+        too_late = ", ".join(state.waiting[:4])
+        words = f"{here} {has} come ({nodes})" if nodes else "none has come"
+        words += " and that round is complete" if state.complete else ""
+        return words + (f"; {too_late} came too late for it" if too_late else "")
+    if any(agent.joined is not None for agent in agents):
+        return f"{here} {has} come"
+    return f"fewer have come ({here} {'is' if here == 1 else 'are'} seen here)"
+
+
+def _round(case: Case, agent: Agent) -> Round | None:
+    """Return what the store of a c10d rendezvous says of the meeting that an agent was sent to."""
+    port = (agent.endpoint or "").rpartition(":")[2]
+    for view in case.job.stores:
+        if agent.backend == "c10d" and str(view.port) == port:
+            state = round_of(view, agent.run_id or "none")
+            if state is not None:
+                return state
+    return None
+
+
+def _round_quote(case: Case, agent: Agent) -> list[Evidence]:
+    state = _round(case, agent)
+    if state is None:
+        return []
+    words = f"round {state.round}, complete: {state.complete}, nodes: {', '.join(state.nodes)}"
+    source = next(view.source for view in case.job.stores)
+    return [cite(source, f"torch.rendezvous.{agent.run_id or 'none'}: {words}")]
+
+
+def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:
+    """List the node numbers that are not there; only a static rendezvous gives numbers.
+
+    Only its first node knows who is connected, and that by number only where all who are
+    connected were looked at: of a node whose log is not at hand it is not known.
+    """
+    first = agents[0]
+    numbers = {agent.node_rank for agent in agents if agent.node_rank is not None}
+    joined = max((agent.joined for agent in agents if agent.joined is not None), default=None)
+    if first.backend != "static" or first.max_nodes is None or joined is None:
+        return ()
+    if joined > len(numbers):
+        return ()
+    return tuple(node for node in range(first.max_nodes) if node not in numbers)
+
+
+def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    words = ""
+    if nodes:
+        words = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+        words += f" ({ranks_in_words(ranks)})" if ranks else ""
+        words = f"; {words} {'have' if len(nodes) > 1 else 'has'} not come"
+    if hosts:
+        words += f"; the job also has {', '.join(hosts)}, which was not looked at"
+    return words
+
+
+def _restarts(agents: Iterable[Agent]) -> str:
+    count = max((agent.restarts or 0 for agent in agents), default=0)
+    return f" It has restarted its ranks {count} time{'s' if count > 1 else ''}." if count else ""
+
+
+def _names(agents: list[Agent]) -> str:
+    """Name up to three agents: by node, or by host with their pids."""
+    more = ["…"] if len(agents) > 3 else []
+    shown = agents[:3]
+    if all(agent.node_rank is not None for agent in shown):
+        names = [f"of node {agent.node_rank} ({_pid(agent)}{_on(agent)})" for agent in shown]
+        return "torchrun " + ", ".join([*names, *more])
+    hosts: dict[str, list[str]] = {}
+    for agent in shown:
+        hosts.setdefault(_on(agent), []).append(_pid(agent))
+    names = [f"{', '.join(pids)}{host}" for host, pids in hosts.items()]
+    return f"torchrun ({'; '.join([*names, *more])})"
+
+
+def _pid(agent: Agent) -> str:
+    return f"pid {agent.who.pid}" if agent.who.pid is not None else agent.source.file
+
+
+def _on(agent: Agent) -> str:
+    return f" on {agent.who.host}" if agent.who.host else ""
+
+
+def _quotes(agents: list[Agent]) -> list[Evidence]:
+    return [cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
+
+
+def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
+    """Cite the frame in which each agent stands, where stacks were taken."""
+    pids = {agent.who.pid for agent in agents}
+    evidence = []
+    for launcher in case.job.launchers:
+        if launcher.pid not in pids or not launcher.dumps:
+            continue
+        dump = launcher.dumps[-1]
+        frames = [f for t in dump.threads for f in t.frames if "rendezvous" in f.file]
+        if frames:
+            quote = str(replace(frames[-1], file=short(frames[-1].file)))
+            evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
+    return evidence[:MAX_QUOTES]
+
+
+def _launchers_environ(case: Case) -> list[dict[str, str]]:
+    return [launcher.processes[-1].environ for launcher in case.job.launchers if launcher.processes]

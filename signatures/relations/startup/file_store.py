@@ -1,0 +1,213 @@
+"""Ranks meet through a file (``file://``) that is missing, not shared or left over."""
+
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import FileView, replace
+from whyhang.analyzer.findings.signature import INDIRECT
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite,
+    evidence_of,
+    is_starting,
+    location_of,
+    subject_fields,
+    waiters_for,
+)
+from whyhang.analyzer.report import Evidence
+
+
+def missing(case: Case) -> Iterator[Hit]:
+    """Yield one hit for ranks whose file or folder is missing; nobody is blamed if all lack it."""
+    absent = [view for view in case.job.files if not view.exists]
+    others = [view for view in case.job.files if view.exists]
+    members = _members(case, absent)
+    if not absent or not members or case.graph.progress:
+        return
+    what = "the file" if absent[0].folder_exists else "the folder of the file"
+    yield _hit(case, absent, others, {"what": what}, blame=bool(others))
+
+
+def not_shared(case: Case) -> Iterator[Hit]:
+    """Yield one hit where one path leads to different files.
+
+    The fewest are shown, and blamed if they are fewer than the rest.
+    """
+    by_path: dict[str, list[FileView]] = {}
+    for view in case.job.files:
+        if view.inode is not None:
+            by_path.setdefault(view.path, []).append(view)
+    for views in by_path.values():
+        files = {(view.device, view.inode) for view in views}
+        if len(files) < 2 or case.graph.progress:
+            continue
+        sizes = {file: [v for v in views if (v.device, v.inode) == file] for file in sorted(files)}
+        counts = {file: len(_members(case, same)) for file, same in sizes.items()}
+        usual = max(counts, key=lambda file: counts[file])
+        odd = [view for view in views if (view.device, view.inode) != usual]
+        members = _members(case, odd)
+        fewer = len(members) < counts[usual]
+        if members:
+            yield _hit(case, odd, sizes[usual], {}, blame=fewer)
+            return
+    return
+
+
+def stale(case: Case) -> Iterator[Hit]:
+    """Yield one hit that blames nobody, if the file is left over from an earlier run.
+
+    It holds more processes than ranks, or keys twice.
+
+    Ranks may get through their start-up with it, and wait in their first collective for a process
+    of the earlier run. A program that starts its groups twice through one file looks alike, so
+    that it counts then only where nobody else holds the ranks up.
+    """
+    size = case.job.world_size
+    starting = is_starting(case)
+    if not starting and (case.graph.lagging or not case.graph.operations):
+        return  # past the start-up, with somebody whom the others wait for
+    for view in case.job.files:
+        addresses = [key for key in view.repeated if "//cpu//" in key or "//cuda//" in key]
+        over = size is not None and view.processes is not None and view.processes > size
+        sure = over and addresses
+        if not (over or addresses) or case.graph.progress or not (starting or sure):
+            continue
+        counted = f"{view.processes} processes for {size} ranks" if over else ""
+        twice = f"{addresses[0]} set more than once" if addresses else ""
+        fields = {"counted": " and ".join(text for text in (counted, twice) if text)}
+        if waiting := waiters_for(case):
+            hit = _hit(case, [view], [], fields, blame=False, members=waiting)
+            yield hit if starting else replace(hit, strength=INDIRECT)
+            return
+
+
+MISSING = Signature(
+    id="init-file-missing",
+    story="""\
+The ranks are to meet through a file in a folder that does not exist.
+
+torch tries to open it again and again, for as long as its timeout, and says nothing: it takes a
+missing folder for a file that another rank has yet to make.
+""",
+    category="init-file-store",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="{path}, where the ranks are to meet: {what} does not exist for {who}{instead}",
+    when=missing,
+    means=(
+        "In init_process_group torch opens {path} again and again until its timeout; {what} does "
+        "not exist for {who}{instead}."
+    ),
+    confidence="certain",
+    remedies=(
+        (
+            "Make the folder on a file system that every host shares, before the start; or use "
+            "tcp:// or env://."
+        ),
+    ),
+    next_steps=("ls -la $(dirname {path})  # on every host, inside the container",),
+)
+
+NOT_SHARED = Signature(
+    id="init-file-not-shared",
+    story="""\
+One path leads to different files on different hosts, so that the ranks never meet.
+
+A local disk, /tmp, a container's own file system: each host makes a file of its own there, and
+its ranks wait in it for the others.
+""",
+    category="init-file-store",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="{path}, where the ranks are to meet, is another file for {who} than for {others}",
+    when=not_shared,
+    means=(
+        "{who} and {others} open {path} and find different files (device and inode differ): the "
+        "path is not on a file system that both share. Each side waits alone."
+    ),
+    confidence="certain",
+    remedies=(
+        "Use a path on a file system that every host and container mounts, or tcp:// or env://.",
+    ),
+    next_steps=("stat -c '%d %i' {path}; df {path}  # on every host, inside the container",),
+)
+
+STALE = Signature(
+    id="init-file-stale",
+    story="""\
+The file that the ranks meet through still holds what an earlier run put there.
+
+A run that is killed does not remove it. New ranks read the addresses of processes that are gone,
+or that still live; some fail at once, others wait for ever.
+""",
+    category="init-file-store",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="{path}, where the ranks meet, is left over from an earlier run ({counted})",
+    when=stale,
+    means=(
+        "The file holds the entries of an earlier start ({counted}). The ranks of this one find "
+        "addresses of processes that are gone or not theirs, and wait for them."
+    ),
+    confidence="certain",
+    remedies=(
+        "Remove {path} and start again, after every process of the earlier run has ended.",
+        "Give each run a file of its own: a new name, or a fresh folder.",
+    ),
+    next_steps=("ls -la {path}; fuser -v {path}; ps -eo pid,lstart,args | grep python",),
+)
+
+SIGNATURES = (MISSING, NOT_SHARED, STALE)
+
+
+def _members(case: Case, views: Sequence[FileView]) -> tuple[int, ...]:
+    pids = {pid for view in views for pid in view.asked_by}
+    return tuple(member.id for member in case.job.members if member.pid in pids)
+
+
+def _hit(
+    case: Case,
+    views: Sequence[FileView],
+    others: Sequence[FileView],
+    fields: dict[str, str],
+    *,
+    blame: bool,
+    members: tuple[int, ...] = (),
+) -> Hit:
+    members = members or _members(case, views)
+    rest = _members(case, others)
+    words = subject_fields(case, [case.states[number] for number in members], rest)
+    words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
+    words["instead"] = f", where {case.names(rest)} {_have(rest)} it" if rest else ""
+    return Hit(
+        members=members if blame else (),
+        affected=rest if blame else tuple(sorted({*members, *rest})),
+        evidence=(
+            *(_cite_file(view) for view in (*views[:3], *others[:2])),
+            *evidence_of(case, case.states[members[0]])[:1],
+        ),
+        names_culprit=blame,
+        location=location_of(case, case.states[members[0]]),
+        fields=words,
+    )
+
+
+def _have(members: Sequence[int]) -> str:
+    return "has" if len(members) == 1 else "have"
+
+
+def _cite_file(view: FileView) -> Evidence:
+    asked = ", ".join(str(pid) for pid in view.asked_by[:4])
+    if not view.exists:
+        says = "no such file" if view.folder_exists else "no such folder"
+    elif view.why:
+        says = view.why
+    else:
+        says = f"device {view.device} inode {view.inode}, {view.size} bytes"
+        if view.processes is not None:
+            says += f", {view.processes} processes counted"
+        if view.repeated:
+            says += f", set more than once: {', '.join(view.repeated[:3])}"
+    return cite(view.source, f"{view.path} for pid {asked}: {says}")

@@ -1,0 +1,193 @@
+"""Another process holds the port of the store: a stranger, or the last run of the job."""
+
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import Listener, StoreView
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.job.store_keys import clients
+from whyhang.analyzer.queries import (
+    Case,
+    Hit,
+    Kind,
+    Signature,
+    cite,
+    cite_view,
+    distinct_views,
+    evidence_of,
+    starting_ranks,
+    subject_fields,
+    view_fields,
+)
+from whyhang.analyzer.report import Evidence
+
+LATER = 2.0
+"""Seconds between the start of an old process and of the first new one."""
+
+
+def by_stranger(case: Case) -> Iterator[Hit]:
+    """Yield one hit if a process that is no rank of this start listens where ranks are to meet."""
+    here = starting_ranks(case)
+    if case.graph.progress or not here:
+        return
+    for view in distinct_views(at.view for at in here):
+        strangers = [one for one in view.listeners if not one.ours and not one.same_script]
+        if not strangers or view.own_address is False:
+            continue
+        waiting = tuple(at.member for at in here if at.view == view)
+        yield _held(case, view, strangers[0], None, waiting)
+        return
+    return
+
+
+def by_leftover(case: Case) -> Iterator[Hit]:
+    """Yield one hit for a rank of an earlier run of the script that holds the new ranks' store.
+
+    It began before all of them, and either it is past the start-up that they are in, or the store
+    has counted more clients than the job has ranks. It is to blame where it is taken for a rank.
+    """
+    if case.graph.progress:
+        return
+    inside = {at.member for at in starting_ranks(case)}
+    for view in case.job.stores:
+        for one in view.listeners:
+            if not one.same_script or one.started_at is None or view.own_address is False:
+                continue
+            own = next((m for m in case.job.members if m.pid == one.pid), None)
+            young = tuple(m.id for m in case.job.members if m is not own and _began(m) is not None)
+            if not young or any(
+                (_began(case.member(n)) or 0) < one.started_at + LATER for n in young
+            ):
+                continue
+            past = set(young) <= inside and (own is None or own.id not in inside)
+            if past or _overfull(case, view, young):
+                yield _held(case, view, one, own, young)
+                return
+    return
+
+
+BY_STRANGER = Signature(
+    id="init-port-held",
+    story="""\
+Another program listens on the port of the store.
+
+Rank 0 cannot open it and ends or tries again; the other ranks connect to a stranger and wait for
+an answer that it never gives.
+""",
+    category="init-port-in-use",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="Port {port} of the store is held by {holder}{command}, which is no rank of this job",
+    when=by_stranger,
+    means=(
+        "The ranks are to meet at {address}, and {holder}{command}{age} listens there: {says}. "
+        "Rank 0 cannot open its store, and the others wait for a stranger."
+    ),
+    confidence="certain",
+    remedies=(
+        (
+            "Give the job another MASTER_PORT (--master-port), or end {holder} if it should not be "
+            "there."
+        ),
+    ),
+    next_steps=("ss -ltnp | grep :{port}",),
+)
+
+BY_LEFTOVER = Signature(
+    id="init-port-held-by-leftover",
+    story="""\
+A process of an earlier run of the same script still holds the port of the store.
+
+It hung, or its launcher was killed and it was not. The new rank 0 cannot open the port; the other
+new ranks join the old store and find what the old ranks left in it.
+""",
+    category="init-port-in-use",
+    kind=Kind.CAUSE,
+    level="setup",
+    title="Port {port} of the store is held by {holder}, left over from an earlier run{of_rank}",
+    when=by_leftover,
+    means=(
+        "{holder}{command} runs the same script{age} and listens at {address}. It is not of this "
+        "start; the new rank 0 cannot open its store, and the others talk to the old one."
+    ),
+    confidence="certain",
+    remedies=(
+        "End the leftover and whatever belongs to it: kill {holder_pid}. Then start again.",
+        "Let launch scripts kill the whole process group, and give each run a port of its own.",
+    ),
+    next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
+    # says who holds it
+    explains=("init-port-held",),
+)
+
+SIGNATURES = (BY_STRANGER, BY_LEFTOVER)
+
+
+def _began(member: Member) -> float | None:
+    return member.processes[-1].started_at if member.processes else None
+
+
+def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
+    """Return whether more clients have come than there are ranks; torchrun's agents count too."""
+    counted = clients(view)
+    elastic = any(
+        "TORCHELASTIC_RUN_ID" in case.member(number).processes[-1].environ for number in young
+    )
+    return counted is not None and counted > (case.job.world_size or counted) and not elastic
+
+
+def _held(
+    case: Case, view: StoreView, holder: Listener, own: Member | None, waiting: tuple[int, ...]
+) -> Hit:
+    fields = subject_fields(case, [case.states[n] for n in waiting], ())
+    fields |= {**view_fields(view), **_holder_fields(case, view, holder, waiting)}
+    return Hit(
+        members=() if own is None else (own.id,),
+        affected=waiting,
+        evidence=(
+            _cite_holder(view, holder),
+            cite_view(view),
+            *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
+            *evidence_of(case, case.states[waiting[0]])[:1],
+        ),
+        names_culprit=own is not None,
+        fields=fields,
+    )
+
+
+def _time(seconds: float) -> str:
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}s"
+    return f"{seconds:.0f} s"
+
+
+def _holder_fields(
+    case: Case, view: StoreView, holder: Listener, waiting: Sequence[int]
+) -> dict[str, str]:
+    """Return what titles say of who holds a port, and how much older it is than those who wait."""
+    begun = [
+        process.started_at
+        for number in waiting
+        for process in case.member(number).processes[-1:]
+        if process.started_at is not None
+    ]
+    age = ""
+    if holder.started_at is not None and begun:
+        seconds = min(begun) - holder.started_at
+        age = f", started {_time(seconds)} before them" if seconds > 0 else ", started after them"
+    rank = f" (its rank {holder.rank})" if holder.rank is not None else ""
+    owner = f"process {holder.pid}" if holder.pid is not None else "a process of another user"
+    return {
+        "holder": owner,
+        "holder_pid": str(holder.pid) if holder.pid is not None else "PID",
+        "command": f" ({holder.command})" if holder.command else "",
+        "age": age,
+        "of_rank": rank,
+        "port": str(view.port),
+    }
+
+
+def _cite_holder(view: StoreView, holder: Listener) -> Evidence:
+    owner = f"pid {holder.pid}" if holder.pid is not None else "a process of another user"
+    words = f"{holder.address} listen: {owner} {holder.command}".rstrip()
+    return cite(view.source, words)

@@ -34,7 +34,7 @@ Queries about ranks:
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
 
-Evidence and words for a title (more of them in ``whyhang.analyzer.describe``):
+Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective

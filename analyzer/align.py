@@ -18,7 +18,7 @@ from whyhang.analyzer.rank_state.from_stacks import (
     with_store_waits,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.other_threads import place_backstage
+from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.recent import since_it_stands, since_the_last_death
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
@@ -61,7 +61,7 @@ def _states_from_stacks(
     placed = [m for m in job.members if last.get(m.id) is not None]
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
-    states = place_backstage(job, states, rules, line_text)
+    states = place_by_working_threads(job, states, rules, line_text)
     return job, with_store_waits(without_bystanders(job, states))
 
 

@@ -27,8 +27,8 @@ class Case(Record):
 
     def ranks(self, members: Iterable[int]) -> tuple[int, ...]:
         """Give the rank numbers of members, leaving out those that are not known."""
-        found = {self.job.members[number].rank for number in members}
-        return tuple(sorted(rank for rank in found if rank is not None))
+        ranks = {self.job.members[number].rank for number in members}
+        return tuple(sorted(rank for rank in ranks if rank is not None))
 
     def names(self, members: Iterable[int]) -> str:
         """Name members in words: "rank 2", "ranks 0-1,3", "pid 7 on node1"."""

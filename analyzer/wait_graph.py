@@ -57,7 +57,7 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: LedgerReport) -> Wa
     return WaitGraph(
         waiting=waiting,
         maybe=maybe,
-        lagging=not_waiting if waiting or maybe or job.gone else (),
+        lagging=not_waiting if waiting or maybe or job.missing else (),
         not_waiting=not_waiting,
         operations=pending_operations(states),
         calls=calls,

@@ -227,13 +227,13 @@ def run(scenario: Scenario, backend: str, ranks: int, out: Path) -> bool:
     assert isinstance(findings, list)
     causes = [finding for finding in findings if finding.get("caused_by") is None]
     first = causes[0] if causes else {}
-    said, culprits = first.get("category", "nothing"), first.get("culprit_ranks")
-    right = scenario.right([said], culprits)
+    category, culprits = first.get("category", "nothing"), first.get("culprit_ranks")
+    right = scenario.right([category], culprits)
     truth = f"{'/'.join(scenario.categories)} {named(scenario.culprits)}"
     seconds = report["seconds"]
     print(f"{scenario.name:<10} {'right' if right else 'WRONG':<6} {seconds:5.1f} s")
     print(f"{'':<10} truth {truth}")
-    print(f"{'':<10} said  {said} {named(culprits)}: {report.get('headline', '')}")
+    print(f"{'':<10} said  {category} {named(culprits)}: {report.get('headline', '')}")
     sys.stdout.flush()
     return right
 
@@ -254,17 +254,17 @@ def versions(backend: str) -> dict[str, object]:
     """Say with what the scenarios ran."""
     import torch  # noqa: PLC0415 - it may not be there
 
-    told: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
+    used: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
     if backend == "nccl":
-        told |= {
+        used |= {
             "nccl": ".".join(map(str, torch.cuda.nccl.version())),
             "cuda": torch.version.cuda,
             "gpu": torch.cuda.get_device_name(0),
         }
     driver = Path("/proc/driver/nvidia/version")
     if driver.exists():
-        told["driver"] = driver.read_text().splitlines()[0]
-    return told
+        used["driver"] = driver.read_text().splitlines()[0]
+    return used
 
 
 def why_not(backend: str) -> str | None:
@@ -298,9 +298,9 @@ def main() -> int:
         parser.error(f"no such scenario: {', '.join(unknown)}" if unknown else "4 ranks or more")
     out = options.out or Path(tempfile.mkdtemp(prefix="whyhang-gpu-"))
     out.mkdir(parents=True, exist_ok=True)
-    told = versions(options.backend)
-    (out / "versions.json").write_text(json.dumps(told, indent=2) + "\n")
-    print(", ".join(f"{name} {value}" for name, value in told.items()))
+    used = versions(options.backend)
+    (out / "versions.json").write_text(json.dumps(used, indent=2) + "\n")
+    print(", ".join(f"{name} {value}" for name, value in used.items()))
     chosen = [
         scenario
         for scenario in SCENARIOS

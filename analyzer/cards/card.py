@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from whyhang.analyzer.cards.places import Path, places
+from whyhang.analyzer.cards.toml_lines import Path, line_numbers
 from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
@@ -114,8 +114,8 @@ def _read_card(
         blames_named=values.get(("blames",)) == Blames.NAMED.value,
     )
     mistakes += [
-        Mistake(text=found.text, line=_line(lines, found.path), spoils=found.spoils)
-        for found in trial.findings(thorough=thorough)
+        Mistake(text=problem.text, line=_line(lines, problem.path), spoils=problem.spoils)
+        for problem in trial.findings(thorough=thorough)
     ]
     mistakes.sort(key=lambda mistake: mistake.line or 0)
     usable = not any(mistake.spoils for mistake in mistakes)
@@ -146,7 +146,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         line = data.count(b"\n", 0, error.start) + 1
         raise _UnreadableError("it is not UTF-8", line) from None
     try:
-        table, lines = tomllib.loads(text), places(text)
+        table, lines = tomllib.loads(text), line_numbers(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _AT_LINE.search(message)

@@ -18,10 +18,10 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
     builtin = {signature.id: signature for signature in shipped}
     every = builtin.keys() | {card.signature.id for card in cards if card.signature is not None}
     owner: dict[str, str] = {}
-    found = []
+    checked = []
     for card in cards:
         if card.signature is None:
-            found.append(card)
+            checked.append(card)
             continue
         more = [
             *_clash(card, card.signature, owner, builtin),
@@ -30,14 +30,14 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
             owner[card.signature.id] = card.file
-        found.append(
+        checked.append(
             replace(
                 card,
                 signature=None if spoilt else card.signature,
                 mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
             )
         )
-    return tuple(found)
+    return tuple(checked)
 
 
 def _clash(

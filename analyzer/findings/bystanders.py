@@ -44,7 +44,7 @@ def _complete(case: Case) -> bool:
     job = case.job
     alive = all(state.status is not Status.GONE for state in case.states)
     processes = all(member.processes for member in job.members)
-    return bool(case.states) and alive and processes and not job.gone and not job.absent
+    return bool(case.states) and alive and processes and not job.missing and not job.absent
 
 
 def _own(case: Case) -> set[int]:

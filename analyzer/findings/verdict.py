@@ -120,7 +120,7 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
         )
     if not findings:
-        return f"The evidence does not say what the job waits for{_standing_words(case)}."
+        return f"The evidence does not say what the job waits for{_state_words(case)}."
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
     unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
@@ -129,7 +129,7 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
     return text
 
 
-def _standing_words(case: Case) -> str:
+def _state_words(case: Case) -> str:
     """Say where everybody stands, where few words do, and who has no process."""
     places: dict[str, list[RankState]] = {}
     for state in case.states:
@@ -142,7 +142,7 @@ def _standing_words(case: Case) -> str:
     unseen = [s.member for s in case.states if s.status is Status.UNSEEN]
     if unseen:
         words.append(f"{case.names(unseen)} could not be looked at")
-    lost = [gone.rank for gone in case.job.gone]
+    lost = [missing.rank for missing in case.job.missing]
     if lost:
         words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")
     return ": " + "; ".join(words)

@@ -57,8 +57,8 @@ class Plan(Record):
 
     def node_rank(self) -> int | None:
         """Give the node's number; a static rendezvous goes by it, and 0 is its default."""
-        told = self.number("node_rank")
-        return 0 if told is None and self.backend() == "static" else told
+        rank = self.number("node_rank")
+        return 0 if rank is None and self.backend() == "static" else rank
 
     def backend(self) -> str:
         """Name the kind of rendezvous; torchrun's default is static."""
@@ -68,15 +68,15 @@ class Plan(Record):
 
     def endpoint(self) -> str | None:
         """Give where the agents meet."""
-        backend, told = self.backend(), self.options.get("rdzv_endpoint", "")
-        if backend == "static" and not told:
+        backend, endpoint = self.backend(), self.options.get("rdzv_endpoint", "")
+        if backend == "static" and not endpoint:
             host = self.options.get("master_addr", "127.0.0.1")
             return f"{host}:{self.options.get('master_port', DEFAULT_PORTS['static'])}"
-        if not told:
+        if not endpoint:
             return None
-        has_port = re.search(r":\d+$", told) is not None
+        has_port = re.search(r":\d+$", endpoint) is not None
         port = DEFAULT_PORTS.get(backend)
-        return told if has_port or port is None else f"{told}:{port}"
+        return endpoint if has_port or port is None else f"{endpoint}:{port}"
 
 
 def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
@@ -114,14 +114,14 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     start = next(i for i, word in enumerate(words) if _runs_agent(word)) + 1
     rest = iter(words[start:])
     for word in rest:
-        found = _OPTION.fullmatch(word)
-        if found is None:
+        match = _OPTION.fullmatch(word)
+        if match is None:
             if word == "launch":  # of ``accelerate launch``
                 continue
             return
-        name = found.group(1).replace("-", "_")
+        name = match.group(1).replace("-", "_")
         name = _SAME.get(name, name)
-        value = found.group(2)
+        value = match.group(2)
         if value is None:
             value = "" if name in _FLAGS else next(rest, "")
         yield name, value

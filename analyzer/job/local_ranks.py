@@ -57,13 +57,13 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     if len(pairs.keys() - {None}) == 1 and len(set(offsets.values())) == 1:
         offsets.setdefault(None, next(iter(offsets.values())))  # no other host is spoken of
     # A file of one local rank is one process's; one of several may be of several nodes.
-    by_file = _settled({file: found for file, found in files.items() if len(alone[file]) == 1})
+    by_file = _settled({file: values for file, values in files.items() if len(alone[file]) == 1})
     return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
 
 
-def _settled(found: Mapping[T, set[int]]) -> dict[T, int]:
+def _settled(candidates: Mapping[T, set[int]]) -> dict[T, int]:
     """Keep what all facts agree on."""
-    return {key: next(iter(values)) for key, values in found.items() if len(values) == 1}
+    return {key: next(iter(values)) for key, values in candidates.items() if len(values) == 1}
 
 
 def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], highest: int) -> bool:

@@ -69,7 +69,7 @@ class Member(Record):
         return f"{self.label or 'a process'}{where}"
 
 
-class Gone(Record):
+class MissingRank(Record):
     """A rank that should run on a host that was looked at, and has no living process there.
 
     ``beyond``: no host runs it, for the launcher has started fewer ranks than the job counts.
@@ -90,7 +90,7 @@ class Job(Record):
     world_size: int | None = None
     world_size_how: str = ""
     absent: tuple[int, ...] = ()  # expected ranks of which there is no evidence at all
-    gone: tuple[Gone, ...] = ()
+    missing: tuple[MissingRank, ...] = ()
     tracks: tuple[Track, ...] = ()
     groups: tuple[Group, ...] = ()
     lines: tuple[LogLine, ...] = ()
@@ -118,8 +118,8 @@ class Job(Record):
     def member_of(self, who: Who) -> Member | None:
         """Find the member that a fact is about, or None where it cannot be told."""
         if who.rank is not None:
-            found = self.by_rank.get(who.rank)
-            return self.members[found] if found is not None else None
+            index = self.by_rank.get(who.rank)
+            return self.members[index] if index is not None else None
         if who.pid is None:
             return None
         for number in self.by_pid.get(who.pid, ()):

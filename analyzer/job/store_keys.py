@@ -34,14 +34,14 @@ class Joined(Record):
 
 def joined(view: StoreView) -> tuple[Joined, ...]:
     """List the gloo groups that ranks have begun to build, the default group first."""
-    found: dict[str, set[int]] = {}
+    ranks_of: dict[str, set[int]] = {}
     for key in view.keys or ():
         match = _ADDRESS.match(key)
         if match is not None:
-            found.setdefault(match["path"], set()).add(int(match["rank"]))
+            ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
     groups = [
         Joined(group=path.split("/")[-1], default=_is_default(path), ranks=tuple(sorted(ranks)))
-        for path, ranks in sorted(found.items())
+        for path, ranks in sorted(ranks_of.items())
     ]
     return tuple(sorted(groups, key=lambda group: not group.default))
 
@@ -63,13 +63,13 @@ def clients(view: StoreView) -> int | None:
 
 def barriers(view: StoreView) -> dict[int, int]:
     """Give how many ranks have come to each store-based barrier, by its number."""
-    found = {}
+    counts = {}
     for key in view.values:
         match = _BARRIER.search(key)
         count = _count(view, key)
         if match is not None and count is not None:
-            found[int(match["number"])] = count
-    return found
+            counts[int(match["number"])] = count
+    return counts
 
 
 class Round(Record):

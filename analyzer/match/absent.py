@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.records import Gone
+from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.match.states import OWN, kinds_of, waiters_for
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
@@ -32,7 +32,7 @@ class Absent(Record):
         """Give one hit for all ranks that are gone."""
         starting = any(m.kind is WaitKind.INIT for m in case.graph.operations)
         # a size that is too large says nothing of a job whose ranks have met nevertheless
-        gone = tuple(lost for lost in case.job.gone if starting or not lost.beyond)
+        gone = tuple(lost for lost in case.job.missing if starting or not lost.beyond)
         if not gone or (self.starting is not None and self.starting is not starting):
             return ()
         stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
@@ -73,7 +73,7 @@ def _on_its_own(state: RankState) -> bool:
     )
 
 
-def _where_from(gone: Iterable[Gone]) -> str:
+def _where_from(gone: Iterable[MissingRank]) -> str:
     """Name the hosts that should run the missing ranks, and what says so."""
     gone = tuple(gone)
     hosts = sorted({lost.host for lost in gone if lost.host})

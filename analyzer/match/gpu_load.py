@@ -138,7 +138,7 @@ def _surely_spins(device: Device) -> bool:
 
 def _undecided(case: Case) -> bool:
     """Tell whether stacks and ledger leave open who holds the others up."""
-    if case.graph.progress or case.graph.lagging or case.job.gone:
+    if case.graph.progress or case.graph.lagging or case.job.missing:
         return False
     return not any(finding.culprits for finding in case.graph.calls.findings)
 

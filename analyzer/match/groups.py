@@ -38,7 +38,7 @@ class DifferentGroups(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody, if the line of every rank tells its group."""
         graph = case.graph
-        if graph.lagging or graph.progress or case.job.gone or case.job.absent:
+        if graph.lagging or graph.progress or case.job.missing or case.job.absent:
             return ()
         if not all_seen(case) or any(m.kind is not self.kind for m in graph.operations):
             return ()

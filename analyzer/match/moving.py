@@ -62,7 +62,7 @@ class AtEase(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit that blames nobody."""
-        if not case.graph.progress or not case.states or case.job.gone:
+        if not case.graph.progress or not case.states or case.job.missing:
             return ()
         moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
         return (

@@ -157,7 +157,7 @@ class AllArrived(Record):
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
         graph = case.graph
-        if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.gone:
+        if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.missing:
             return ()
         if all_recorded(case):
             return ()
@@ -236,7 +236,7 @@ class Unpaired(Record):
         graph = case.graph
         paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
         rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-        if graph.lagging or graph.progress or not all_seen(case) or case.job.gone:
+        if graph.lagging or graph.progress or not all_seen(case) or case.job.missing:
             return ()
         if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
             return ()

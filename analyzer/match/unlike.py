@@ -5,7 +5,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CallState, Record
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.fingerprints import Difference, difference, leading, told_of
+from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
 from whyhang.analyzer.report import Evidence
 
 SHOWN = 3
@@ -26,7 +26,7 @@ class Unlike(Record):
         if not _stands(case):
             return ()
         same = leading(self.numbers) if self.numbers else str
-        told = [difference(case, key, same) for key in told_of(case, self.keys)]
+        told = [difference(case, key, same) for key in known_keys(case, self.keys)]
         return tuple(
             _hit(case, each) for each in told if each is not None and not _talked(case, each)
         )

@@ -31,7 +31,7 @@ class _Actor(Record):
     moved: bool
 
 
-def place_backstage(
+def place_by_working_threads(
     job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
 ) -> list[RankState]:
     """Give the ranks the places of their working threads, where that is how the job is made."""
@@ -42,8 +42,8 @@ def place_backstage(
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
     waiting = Counter(
         entry
-        for found in actors.values()
-        for entry in {a.entry for a in found if a.place.scope is Scope.RANKS and a.place.certain}
+        for threads in actors.values()
+        for entry in {a.entry for a in threads if a.place.scope is Scope.RANKS and a.place.certain}
     )
     if not waiting:
         return states
@@ -68,13 +68,13 @@ def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) ->
     process = next((p for p in reversed(member.processes) if p.look == last.look), None)
     main = main_thread(last)
     before = {t.tid: t for t in member.dumps[0].threads} if len(member.dumps) > 1 else {}
-    found = []
+    actors = []
     for thread, place in zip(last.threads, places_of(last, process, rules, line_text), strict=True):
         entry = _entry(thread.frames)
         if thread is not main and entry is not None:
             moved = _moved(before.get(thread.tid), thread, member.processes)
-            found.append(_Actor(entry=entry, place=place, moved=moved))
-    return found
+            actors.append(_Actor(entry=entry, place=place, moved=moved))
+    return actors
 
 
 def _entry(frames: tuple[Frame, ...]) -> _Entry | None:

@@ -26,9 +26,9 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
     }
     members = []
     for member in job.members:
-        found = [h for h in holders if h.host == member.host and h.id not in polling]
-        if member.id in polling and len(found) == 1:
-            members.append(_tied(member, found[0]))
+        on_host = [h for h in holders if h.host == member.host and h.id not in polling]
+        if member.id in polling and len(on_host) == 1:
+            members.append(_tied(member, on_host[0]))
         else:
             members.append(member)
     return replace(job, members=tuple(members))

@@ -124,9 +124,9 @@ def records_of(
     that call. One that stands elsewhere, or ended by itself, has no call open at all.
     """
     recorded = {t.who.rank for t in tracks if t.who.rank is not None and t.kind != "stack"}
-    told = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
-    groups = {id(track.group): track.group for track in told}
-    open_calls = _open_calls(told)
+    torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
+    groups = {id(track.group): track.group for track in torch_tracks}
+    open_calls = _open_calls(torch_tracks)
     given_up = any(end.signal == signal.SIGABRT for end in ends.values())
     for state in states:
         rank = job.members[state.member].rank

@@ -44,12 +44,12 @@ def _load(device: Device) -> str:
 
 
 def _trouble(device: Device) -> str:
-    told = [found[2] for find in FAULTS.values() if (found := find(device)) is not None]
-    return "; ".join(dict.fromkeys(told))
+    faults = [fault[2] for find in FAULTS.values() if (fault := find(device)) is not None]
+    return "; ".join(dict.fromkeys(faults))
 
 
-def _range(told: list[float], unit: str) -> str:
-    if not told:
+def _range(values: list[float], unit: str) -> str:
+    if not values:
         return ""
-    low, high = round(min(told)), round(max(told))
+    low, high = round(min(values)), round(max(values))
     return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"

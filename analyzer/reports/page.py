@@ -116,9 +116,9 @@ def _finding(
         if headline.rstrip(".") == finding.title
         else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=known)]
     )
-    told = finding.explanation.removeprefix(f"{finding.title}.").strip()
-    if told:
-        blocks.append(Para(text=told))
+    explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
+    if explanation:
+        blocks.append(Para(text=explanation))
     if finding.collective is not None:
         blocks.append(Para(text="Collective: " + _collective(finding.collective)))
     if finding.location is not None:
@@ -253,8 +253,8 @@ def _by_activity(
     fewer: dict[tuple[str, str, str], list[RankRow]] = {}
     for (state, activity, where), members in folded.items():
         count = len(places[state, activity])
-        said = where if count <= MAX_PLACES else f"{count} places"
-        fewer.setdefault((state, activity, said), []).extend(members)
+        shown = where if count <= MAX_PLACES else f"{count} places"
+        fewer.setdefault((state, activity, shown), []).extend(members)
     return fewer
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.stacks.behind import look_behind
+from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
@@ -38,7 +38,7 @@ from whyhang.analyzer.stacks.kinds import (
     phrase,
     scope_of,
 )
-from whyhang.analyzer.stacks.reading import place, read
+from whyhang.analyzer.stacks.reading import place_from, read
 from whyhang.analyzer.stacks.threads import LineText, source_lines, thread_place
 
 __all__ = [
@@ -68,7 +68,7 @@ __all__ = [
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
     """Say what a stack alone tells: the place of a thread of which nothing else is known."""
-    return place(read(tuple(frames), index_of(rules)), None, "")
+    return place_from(read(tuple(frames), index_of(rules)), None, "")
 
 
 def place_of(
@@ -85,11 +85,11 @@ def place_of(
     """
     index = index_of(rules)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
-    found = thread_place(main, dump, process, index, line_text)
-    found = look_behind(found, main, dump, process, index, line_text)
+    place = thread_place(main, dump, process, index, line_text)
+    place = follow_wait(place, main, dump, process, index, line_text)
     if process is not None and process.state in {"T", "t"}:
-        found = replace(found, stopped=True)
-    return found
+        place = replace(place, stopped=True)
+    return place
 
 
 def places_of(
@@ -103,8 +103,8 @@ def places_of(
     return tuple(thread_place(t, dump, process, index, line_text) for t in dump.threads)
 
 
-def undecided(found: Place) -> bool:
+def undecided(place: Place) -> bool:
     """Say whether a native stack could tell more about this place."""
-    if found.native:
+    if place.native:
         return False
-    return not found.certain or found.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
+    return not place.certain or place.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}

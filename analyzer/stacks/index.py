@@ -46,20 +46,20 @@ class FrameIndex:
         return self._by_file(name if name in self._python else "", frame.file)
 
     def _find_python(self, name: str, file: str) -> tuple[WaitRule, ...]:
-        found = self._python.get(name, []) + self._anywhere
+        rules = self._python.get(name, []) + self._anywhere
         users = origin_of_file(file) is Origin.USER
         return tuple(
             rule
-            for rule in found
+            for rule in rules
             # A user's folder may be called "requests" as well.
             if _in_file(file, rule.file) and not (users and "*" in rule.functions)
         )
 
     def _find_native(self, function: str, file: str) -> tuple[WaitRule, ...]:
         name = symbol(function)
-        found = list(self._exact.get(name, ()))
-        found += [rule for prefix, rule in self._prefixes if name.startswith(prefix)]
-        return tuple(rule for rule in found if rule.file in file)
+        rules = list(self._exact.get(name, ()))
+        rules += [rule for prefix, rule in self._prefixes if name.startswith(prefix)]
+        return tuple(rule for rule in rules if rule.file in file)
 
 
 _INDEXES: dict[int, FrameIndex] = {}

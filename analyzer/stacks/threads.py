@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, r
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.reading import Reading, place, read
+from whyhang.analyzer.stacks.reading import Reading, place_from, read
 
 LineText = Callable[[Frame], str | None]
 
@@ -28,12 +28,12 @@ def thread_place(
         guess = _guess(reading, running, wchan, process, line_text)
     if running == "R" and thread.holds_gil is False:
         running = "N"
-    found = place(reading, guess, running)
-    if found.kind is WaitKind.FILE and running == "R":
+    place = place_from(reading, guess, running)
+    if place.kind is WaitKind.FILE and running == "R":
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
-        found = replace(found, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
-    return replace(found, thread=thread.name, tid=thread.tid)
+        place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    return replace(place, thread=thread.name, tid=thread.tid)
 
 
 def _kernel_state(

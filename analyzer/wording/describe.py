@@ -149,24 +149,24 @@ def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
 def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     """Cite what places a member: its deciding frame, its process state, its busy worker."""
     member = case.member(state.member)
-    found: list[Evidence] = []
+    evidence: list[Evidence] = []
     if state.status in {Status.STOPPED, Status.GONE} and member.processes:
-        found.append(_state(member.processes[-1], member.rank))
+        evidence.append(_state(member.processes[-1], member.rank))
     if state.status is Status.GONE and state.end is not None:
         end = state.end
-        found.append(
+        evidence.append(
             Evidence(
                 source=end.source.file, line=end.source.line, rank=member.rank, quote=end.quote
             )
         )
     if state.place is not None and member.dumps:
-        found.append(_frames(member.dumps[-1], state.place, member.rank))
+        evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
-        found.append(_counters(member.processes, member.rank))
+        evidence.append(_counters(member.processes, member.rank))
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
-        found.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
-    return found
+        evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
+    return evidence
 
 
 def _state(process: Process, rank: int | None) -> Evidence:

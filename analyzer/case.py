@@ -22,11 +22,11 @@ class Case(Record):
     agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:
-        """Give a member by its number."""
+        """Return a member by its number."""
         return self.job.members[number]
 
     def ranks(self, members: Iterable[int]) -> tuple[int, ...]:
-        """Give the rank numbers of members, leaving out those that are not known."""
+        """Return the rank numbers of members, leaving out those that are not known."""
         ranks = {self.job.members[number].rank for number in members}
         return tuple(sorted(rank for rank in ranks if rank is not None))
 

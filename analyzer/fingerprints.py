@@ -1,6 +1,6 @@
 """What must be the same on all ranks, compared in one place: versions, libraries, settings.
 
-Values come from settings, libraries and variables that collectors tell of (in live processes,
+Values come from settings, libraries and variables that collectors report (in live processes,
 lines of NCCL's log, recorder dumps), and from the environment of processes, whose variables are
 keys as well.
 """
@@ -22,7 +22,7 @@ FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
 MOST_SETTINGS = 8
 
 QUIET = ("driver", "cuda", "torch", "nccl")
-"""Keys whose differences are told in a note where no signature speaks of them."""
+"""Keys whose differences go into a note where no signature is about them."""
 
 
 class Value(Record):
@@ -48,14 +48,14 @@ class Difference(Record):
 
 
 def known_keys(case: Case, keys: Iterable[str]) -> list[str]:
-    """Give those of ``keys`` that some member may tell: most jobs tell few."""
+    """Return those of ``keys`` that some member may have: most jobs have few."""
     names = {fact.name for fact in _stated(case)}
     live = any(member.processes for member in case.job.members)
     return [key for key in keys if key in names or (live and key.isupper())]
 
 
 def values(case: Case, key: str) -> list[Value]:
-    """Give what each member has under a key, as far as it is known."""
+    """Return what each member has under a key, as far as it is known."""
     by_member: dict[int, Value] = {}
     for fact in _stated(case):
         member = case.job.member_of(fact.who) if fact.name == key else None
@@ -89,7 +89,7 @@ def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
 def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
-    """Compare all members that tell; ``same`` maps values that count as equal to one."""
+    """Compare all members that have the key; ``same`` maps values that count as equal to one."""
     by_value: dict[str, list[Value]] = defaultdict(list)
     for value in values(case, key):
         by_value[same(value.build or value.text)].append(value)
@@ -117,7 +117,7 @@ def leading(parts: int) -> Callable[[str], str]:
 
 
 def notes(case: Case, shown: str = "") -> tuple[str, ...]:
-    """Say in one line in what ranks differ that seldom matters, and that no finding speaks of."""
+    """Return a line on differences that seldom matter and are not in ``shown``, the findings."""
     keys = {fact.name for fact in _stated(case)}
     differences = [
         diff

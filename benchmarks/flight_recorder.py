@@ -3,8 +3,8 @@
 ``python benchmarks/flight_recorder.py speed --ranks 256 1024 --entries 2000`` writes one folder
 of dumps per size and runs both programs on it, each in a fresh process: wall time, peak memory,
 guilty ranks found, innocent ranks named. Time is the best of ``--rounds`` that go in turn; the
-memory of a program of several processes is looked at in a further run, which takes longer for
-being looked at. ``... matrix`` does the same for every kind of fault in
+memory of a program of several processes is sampled in a further run, which takes longer for
+being sampled. ``... matrix`` does the same for every kind of fault in
 a small job. torchfrtrace comes with torch; it executes what a pickle says, so run it on dumps you
 made yourself only. It needs ``tabulate`` for some verdicts and crashes without it, and one thread
 only, so on a busy machine compare the seconds of CPU.
@@ -179,16 +179,16 @@ def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
 
 
 def _with_memory(outcome: Outcome, folder: Path) -> Outcome:
-    """Put in the peak memory of all processes together, from a run in which it is looked at."""
-    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), look=True)
+    """Put in the peak memory of all processes together, from a run in which it is sampled."""
+    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), sample_memory=True)
     return replace(outcome, cost=replace(outcome.cost, megabytes=seen.megabytes))
 
 
-def _timed(command: Sequence[str], *, look: bool = False) -> tuple[Cost, str, str]:
-    """Run a command; give what it cost, its output and its errors.
+def _timed(command: Sequence[str], *, sample_memory: bool = False) -> tuple[Cost, str, str]:
+    """Run a command; return what it cost, its output and its errors.
 
-    ``look``: at the memory of it and its children, a hundred times a second; the kernel knows
-    the peak of each for itself only.
+    ``sample_memory``: add up its memory and its children's, a hundred times a second; the kernel
+    knows the peak of each for itself only.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         # As pip installs it, a program finds its bytecode.
@@ -197,7 +197,7 @@ def _timed(command: Sequence[str], *, look: bool = False) -> tuple[Cost, str, st
         process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
         peak = 0.0
         while True:
-            ended, _, usage = os.wait4(process.pid, os.WNOHANG if look else 0)
+            ended, _, usage = os.wait4(process.pid, os.WNOHANG if sample_memory else 0)
             if ended:
                 break
             peak = max(peak, _proportional(process.pid))

@@ -1,4 +1,4 @@
-"""Hangs of real NCCL jobs on one GPU, each looked at with whyhang: truth against what was said.
+"""Hangs of real NCCL jobs on one GPU, each looked at with whyhang: truth against its verdict.
 
     python benchmarks/gpu_scenarios.py [NAME...] [--out FOLDER] [--ranks 4]
     python benchmarks/gpu_scenarios.py --backend gloo      # a dry run without a GPU
@@ -65,7 +65,7 @@ class Scenario:
     backends: tuple[str, ...] = ("nccl", "gloo")
 
     def right(self, categories: list[str], culprits: list[int] | None) -> bool:
-        """Tell whether the first finding is what happened."""
+        """Return whether the first finding is what happened."""
         named = None if culprits is None else tuple(culprits)
         return bool(categories) and categories[0] in self.categories and named == self.culprits
 
@@ -125,7 +125,7 @@ class Job:
                 )
 
     def wait(self) -> str | None:
-        """Wait until all ranks stand before their hang; say why if they do not come there."""
+        """Wait until all ranks are about to hang; return why if they do not get there."""
         until = time.monotonic() + START
         while time.monotonic() < until:
             if len(list(self.folder.glob("ready.*"))) == self.ranks:
@@ -251,7 +251,7 @@ def keep(path: Path, *command: str) -> None:
 
 
 def versions(backend: str) -> dict[str, object]:
-    """Say with what the scenarios ran."""
+    """Return the versions that the scenarios ran with."""
     import torch  # noqa: PLC0415 - it may not be there
 
     used: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
@@ -268,7 +268,7 @@ def versions(backend: str) -> dict[str, object]:
 
 
 def why_not(backend: str) -> str | None:
-    """Say why the scenarios cannot run here."""
+    """Return why the scenarios cannot run here."""
     try:
         import torch  # noqa: PLC0415
         import torch.distributed as dist  # noqa: PLC0415

@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def cut(log: Path, folder: Path, count: int) -> Path:
-    """Write the lines of a log into so many files, as of so many ranks; give their folder."""
+    """Write the lines of a log into so many files, as of so many ranks; return their folder."""
     folder.mkdir()
     size = log.stat().st_size // count
     with log.open("rb") as stream:
@@ -109,7 +109,7 @@ def measure(commands: dict[str, list[str]], log: Path, size: int, rounds: int) -
 
 
 def memory(command: list[str]) -> str:
-    """Give the peak memory of a command, as GNU time tells it."""
+    """Return the peak memory of a command, as GNU time tells it."""
     timer = shutil.which("time", path="/usr/bin:/bin")
     if timer is None:
         return "?"
@@ -123,7 +123,7 @@ def memory(command: list[str]) -> str:
 
 
 def write_patterns(path: Path) -> tuple[int, int]:
-    """Write the log patterns of all signatures for ripgrep; give how many, and how many not."""
+    """Write the log patterns of all signatures for ripgrep; return how many, and how many not."""
     patterns = {
         pattern
         for signature in signatures.load()
@@ -145,7 +145,7 @@ def for_ripgrep(pattern: str) -> str | None:
 
 
 def takes(pattern: str) -> bool:
-    """Tell whether ripgrep takes a pattern."""
+    """Return whether ripgrep takes a pattern."""
     return subprocess.run(["rg", "-e", pattern, os.devnull], capture_output=True).returncode != 2
 
 
@@ -162,7 +162,7 @@ def write_log(path: Path, size: int, *, coll: bool) -> None:
 
 
 def pieces(*, coll: bool) -> Iterator[bytes]:
-    """Give the log piece by piece, without end; deterministic."""
+    """Yield the log piece by piece, without end; deterministic."""
     rng = random.Random(7)
     yield "".join(setup()).encode()
     templates = ["".join(iteration(rng, number, coll=coll)) for number in range(PERIOD)]
@@ -174,7 +174,7 @@ def pieces(*, coll: bool) -> Iterator[bytes]:
 
 
 def setup() -> Iterator[str]:
-    """Give what NCCL says when it starts."""
+    """Yield what NCCL says when it starts."""
     for rank in range(RANKS):
         head = f"node1:{4711 + rank}:{4711 + rank} [{rank}] NCCL INFO "
         comm = (
@@ -186,7 +186,7 @@ def setup() -> Iterator[str]:
 
 
 def iteration(rng: random.Random, number: int, *, coll: bool) -> Iterator[str]:
-    """Give what the ranks write in one iteration."""
+    """Yield what the ranks write in one iteration."""
     for rank in range(RANKS):
         head = f"node1:{4711 + rank}:{4800 + rank} [{rank}] NCCL INFO "
         if coll:
@@ -216,7 +216,7 @@ def iteration(rng: random.Random, number: int, *, coll: bool) -> Iterator[str]:
 
 
 def ending() -> str:
-    """Give the lines of a watchdog timeout on all ranks but one."""
+    """Return the lines of a watchdog timeout on all ranks but one."""
     return "".join(
         f"[rank{rank}]:[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
         "caught collective operation timeout: WorkNCCL(SeqNum=20585, OpType=ALLREDUCE, NumelIn=64, "

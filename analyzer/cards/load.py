@@ -75,7 +75,7 @@ def _read(
 
 
 def _files(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
-    """Give each card file once, with the name to show for it."""
+    """Yield each card file once, with the name to show for it."""
     seen: set[Path] = set()
     for shown, path in _everywhere(folders, gaps):
         real = path.resolve()
@@ -129,7 +129,7 @@ def cards_in(path: Path) -> list[Path]:
 
 
 def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
-    """Give the folders that installed packages name, without importing the packages."""
+    """Yield the folders that installed packages name, without importing the packages."""
     for point in metadata.entry_points(group=GROUP):
         top, *inner = point.module.split(".")
         try:

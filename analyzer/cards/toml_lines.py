@@ -55,7 +55,7 @@ class _Walker:
                 self.pair(table)
 
     def skip(self) -> bool:
-        """Go over blanks, line breaks and comments; tell whether anything follows."""
+        """Go over blanks, line breaks and comments; return whether anything follows."""
         blank = _BLANK.match(self.text, self.at)
         assert blank is not None
         self.at = blank.end()

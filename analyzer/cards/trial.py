@@ -47,7 +47,7 @@ class Trial(Record):
     blames_named: bool = False
 
     def findings(self, *, thorough: bool) -> Iterator[Problem]:
-        """Say everything that is wrong."""
+        """Yield everything that is wrong."""
         compiled: dict[Path, regex.Pattern[str]] = {}
         for path, pattern in {**self.patterns, **self.unless}.items():
             problem = _wrong_pattern(pattern, path)
@@ -184,7 +184,7 @@ def _texts_of(line: str) -> tuple[str, ...]:
 
 
 def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
-    """Say why a pattern cannot be searched for."""
+    """Return why a pattern cannot be searched for."""
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:

@@ -25,7 +25,7 @@ from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.match.exit import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
-from whyhang.analyzer.reports.stacks import parting, stack_groups
+from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
@@ -142,7 +142,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         names = case.names(hit.members) if hit.members else ""
         words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
     explanation = sentence(fill(signature.means, words))
-    where = parting(case, hit.members, hit.affected) if hit.members else None
+    where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         explanation += f" The paths part in {where}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
@@ -168,7 +168,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
 
 
 def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    """Give what to run next; of a rank without a process, nothing that needs its pid."""
+    """Return what to run next; of a rank without a process, nothing that needs its pid."""
     without_process = {missing.rank for missing in case.job.missing}
     if not ranks or not without_process.issuperset(ranks):
         return signature.next_steps

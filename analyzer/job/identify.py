@@ -86,7 +86,7 @@ class _Registry:
         self._pid_ranks = pid_ranks
 
     def entity(self, who: Who, *, alone: object = None) -> _Entity:
-        """Give the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
+        """Return the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
         who = self._with_claimed_rank(who)
         entity = self._find(who)
         if entity is None and who.rank is None and who.pid is None:
@@ -105,7 +105,7 @@ class _Registry:
         return entity
 
     def known(self, who: Who) -> _Entity | None:
-        """Give the entity with this pid, if there is one."""
+        """Return the entity with this pid, if there is one."""
         return self._find(Who(host=who.host, pid=who.pid)) if who.pid is not None else None
 
     def mention(self, who: Who) -> None:
@@ -148,7 +148,7 @@ class _Registry:
 
 
 def _compatible(entity: _Entity, who: Who) -> bool:
-    """Tell whether a fact of this pid can be about this entity (pids repeat over hosts)."""
+    """Return whether a fact of this pid can be about this entity (pids repeat over hosts)."""
     if who.rank is None or entity.rank is None or who.rank == entity.rank:
         return True
     return who.trust != entity.trust  # the more trusted number will win
@@ -260,7 +260,7 @@ def _place_dump(
 
 
 def _is_new_pid(registry: _Registry, who: Who) -> bool:
-    """Tell whether no process record already says what this pid is."""
+    """Return whether no process record already says what this pid is."""
     entity = registry.known(who)
     return entity is None or not entity.processes
 
@@ -317,7 +317,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
 
 
 def _uses_gpus(facts: _Sorted) -> bool:
-    """Tell whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
+    """Return whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
     if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
         return True
     opened = (text for process in facts.processes for text in process.descriptors)
@@ -335,8 +335,8 @@ def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
 
 
-def _said_copies(label: str | None) -> int:
-    """Tell that a file named "slaves" stands for more than one process."""
+def _least_copies(label: str | None) -> int:
+    """Return how many processes a label stands for at least: "slaves" is more than one."""
     return 2 if label is not None and label.lower() in PLURALS else 1
 
 
@@ -382,5 +382,5 @@ def _member(
         dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
-        copies=max((*(dump.copies for dump in entity.dumps), _said_copies(entity.label))),
+        copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),
     )

@@ -32,14 +32,14 @@ class Child(Record):
 
     role: Role
     pid: int | None
-    processes: tuple[Process, ...] = ()  # one per look
-    dumps: tuple[StackDump, ...] = ()  # one per look
+    processes: tuple[Process, ...] = ()  # one per snapshot
+    dumps: tuple[StackDump, ...] = ()  # one per snapshot
 
 
 class Member(Record):
     """One rank of the job, or a process that is one though its number is not known.
 
-    ``processes`` and ``dumps`` hold one record per look, in order; either may be empty when
+    ``processes`` and ``dumps`` hold one record per snapshot, in order; either may be empty when
     only logs or recorder dumps speak of the rank. ``children`` work for it as workers do,
     ``helpers`` are other programs that it started. ``copies`` is how many processes the
     evidence says it stands for.
@@ -70,7 +70,7 @@ class Member(Record):
 
 
 class MissingRank(Record):
-    """A rank that should run on a host that was looked at, and has no living process there.
+    """A rank that should run on a host whose processes were read, and has no living process there.
 
     ``beyond``: no host runs it, for the launcher has started fewer ranks than the job counts.
     """
@@ -111,12 +111,12 @@ class Job(Record):
         return tuple(fact for fact in self.statements if isinstance(fact, kind))
 
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
-        """Give the log lines that any of these patterns found, in the order they came."""
+        """Return the log lines that any of these patterns found, in the order they came."""
         numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
         return [self.lines[number] for number in sorted(numbers)]
 
     def member_of(self, who: Who) -> Member | None:
-        """Find the member that a fact is about, or None where it cannot be told."""
+        """Find the member that a fact is about, or None where that is not known."""
         if who.rank is not None:
             index = self.by_rank.get(who.rank)
             return self.members[index] if index is not None else None

@@ -57,12 +57,12 @@ def nccl_ids(view: StoreView) -> tuple[str, ...]:
 
 
 def clients(view: StoreView) -> int | None:
-    """Give how many clients the store's owner has counted; under torchrun the agents as well."""
+    """Return how many clients the store's owner has counted; under torchrun the agents as well."""
     return _count(view, "init/")
 
 
 def barriers(view: StoreView) -> dict[int, int]:
-    """Give how many ranks have come to each store-based barrier, by its number."""
+    """Return how many ranks have come to each store-based barrier, by its number."""
     counts = {}
     for key in view.values:
         match = _BARRIER.search(key)
@@ -92,7 +92,7 @@ class Round(Record):
 
 
 def round_of(view: StoreView, run_id: str) -> Round | None:
-    """Give the state of the rendezvous of this name, or None where the store holds none."""
+    """Return the state of the rendezvous of this name, or None where the store holds none."""
     value = view.values.get(f"torch.rendezvous.{run_id}")
     try:
         return msgspec.json.decode(value, type=Round) if value else None

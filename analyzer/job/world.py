@@ -27,7 +27,7 @@ LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 def world_size(
     sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
-    """Give the number of ranks and how it is known; the processes' own word goes first."""
+    """Return the number of ranks and how it is known; the processes' own word goes first."""
     size, how = _stated_size(sizes, processes, groups)
     return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
 
@@ -112,7 +112,7 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
 
 
 def _numbered_by_slurm(process: Process) -> bool:
-    """Tell whether a process is the rank that Slurm numbered, and no other launcher's."""
+    """Return whether a process is the rank that Slurm numbered, and no other launcher's."""
     task = process.environ.get("SLURM_PROCID", "")
     return task.isdecimal() and process.who.rank == int(task)
 

@@ -66,8 +66,8 @@ class End(Record):
     user: Frame | None = None
 
 
-class Told(Protocol):
-    """The part of a job that tells of ends."""
+class EndSources(Protocol):
+    """The part of a job that reports how ranks ended."""
 
     @property
     def lines(self) -> tuple[LogLine, ...]:
@@ -78,8 +78,8 @@ class Told(Protocol):
         """The ends that launchers, schedulers and kernels report."""
 
 
-def ends_of(job: Told) -> dict[int, End]:
-    """Give the end of each rank of which one is told: the surest account of each."""
+def ends_of(job: EndSources) -> dict[int, End]:
+    """Return the end of each rank for which one is reported: the surest account of each."""
     ends: dict[int, End] = {}
     for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
         for rank, end in account.items():
@@ -100,7 +100,7 @@ def is_own_exception(fields: Mapping[str, str]) -> bool:
 
 
 def is_about_others(fields: Mapping[str, str]) -> bool:
-    """Tell what a collective raises because of other ranks from a mistake in calling it."""
+    """Return whether an exception of a collective is due to other ranks, and no misuse of it."""
     kind = fields.get("type", "").rpartition(".")[2]
     return kind in OF_OTHERS or _ABOUT_OTHERS.search(fields.get("message", "")) is not None
 
@@ -154,7 +154,7 @@ def _crashed(lines: Iterable[LogLine]) -> dict[int, End]:
     return ends
 
 
-def _exited(job: Told) -> dict[int, End]:
+def _exited(job: EndSources) -> dict[int, End]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's

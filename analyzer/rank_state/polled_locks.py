@@ -1,4 +1,4 @@
-"""Locks on files that are asked for again and again: who holds them is told by elimination.
+"""Locks on files that are asked for again and again: who holds them is found by elimination.
 
 ``filelock`` and its like try, nap, and try anew: the kernel knows of no wait. It knows who holds
 a lock, however. If one rank alone has locked a lock file while others of its host poll for one,

@@ -14,7 +14,7 @@ MOST = 64
 
 
 def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
-    """Give a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
+    """Return a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
     devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
     alike: dict[tuple[str, str], list[Device]] = {}
     for device in devices:

@@ -95,7 +95,7 @@ def _line(frame: Frame) -> str:
     return f"{frame.function} ({short(frame.file)}{line})"
 
 
-def parting(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
+def divergence(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
     """Name the innermost frame that culprits and waiting ranks share, or None.
 
     Read from the outside in: the program is the same up to there, and then it is not.

@@ -63,7 +63,7 @@ def _most_common(settings: Iterable[Setting], name: SettingName) -> str | None:
 
 
 def rank_rows(case: Case) -> tuple[RankRow, ...]:
-    """Give one row per member, and one per rank that is expected and was not seen."""
+    """Return one row per member, and one per rank that is expected and was not seen."""
     rows = [_row(case, state) for state in case.states]
     missing = {lost.rank: lost for lost in case.job.missing}
     for rank in case.job.absent:
@@ -132,7 +132,7 @@ def gap_lines(case: Case) -> tuple[str, ...]:
 
 
 def _disagreements(case: Case) -> list[str]:
-    """Say what sources of one rank say differently, the same of several ranks once."""
+    """Return on what sources of one rank disagree, the same of several ranks once."""
     alike: dict[tuple[str, str], list[Disagreement]] = {}
     for disagreement in case.graph.calls.disagreements:
         alike.setdefault((disagreement.group, disagreement.what), []).append(disagreement)
@@ -145,7 +145,7 @@ def _disagreements(case: Case) -> list[str]:
 
 
 def _overwritten(case: Case) -> list[str]:
-    """Say how many records the recorders' rings have lost."""
+    """Return how many records the recorders' rings have lost."""
     lost: dict[int, int] = {}
     for track in case.job.tracks:
         if track.lost and track.who.rank is not None:
@@ -164,7 +164,7 @@ def _overwritten(case: Case) -> list[str]:
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
-    """Say equal gaps of several ranks once."""
+    """Fold equal gaps of several ranks into one."""
     groups: dict[tuple[str, str, str], list[Gap]] = {}
     for gap in gaps:
         groups.setdefault((gap.why, gap.cost, gap.remedy), []).append(gap)

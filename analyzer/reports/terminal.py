@@ -45,7 +45,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def _has_blank_between(previous: Block, block: Block) -> bool:
-    """Tell whether a blank line stands between two blocks."""
+    """Return whether a blank line stands between two blocks."""
     if isinstance(previous, Section):
         return False
     if isinstance(block, Section):

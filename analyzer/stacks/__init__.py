@@ -1,7 +1,7 @@
 """What a thread waits for, read off its stack with a table of frames.
 
 The table itself is knowledge and lives in ``signatures/frames``; it is handed in. Three
-layers are told apart, because a stack says several things at once:
+layers are kept separate, because a stack says several things at once:
 
 * a *purpose* is what the wait is for ("in all_reduce", "waits for its DataLoader");
 * a *context* is the larger piece of work around it ("inside the dataset", "saving a
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
-    """Say what a stack alone tells: the place of a thread of which nothing else is known."""
+    """Return the place of a thread of which nothing but its stack is known."""
     return place_from(read(tuple(frames), index_of(rules)), None, "")
 
 
@@ -77,10 +77,10 @@ def place_of(
     rules: tuple[WaitRule, ...],
     line_text: LineText | None = None,
 ) -> Place:
-    """Say where a process stands: its main thread, or the thread that this one waits for.
+    """Return the place of a process: of its main thread, or of the thread that this one waits for.
 
-    ``process`` is what /proc said at the same look, ``line_text`` gives a line of source where
-    it was kept. Both only speak where no frame tells. Never fails: a dump without threads gives
+    ``process`` is what /proc held in the same snapshot, ``line_text`` gives a line of source where
+    it was kept. Both only count where no frame decides. Never fails: a dump without threads gives
     an uncertain place.
     """
     index = index_of(rules)
@@ -98,13 +98,13 @@ def places_of(
     rules: tuple[WaitRule, ...],
     line_text: LineText | None = None,
 ) -> tuple[Place, ...]:
-    """Say where each thread of a process stands, in the order of the dump."""
+    """Return the place of each thread of a process, in the order of the dump."""
     index = index_of(rules)
     return tuple(thread_place(t, dump, process, index, line_text) for t in dump.threads)
 
 
 def undecided(place: Place) -> bool:
-    """Say whether a native stack could tell more about this place."""
+    """Return whether a native stack could say more about this place."""
     if place.native:
         return False
     return not place.certain or place.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}

@@ -1,4 +1,4 @@
-"""The thread behind the main thread: what the main thread waits for within its process."""
+"""The thread that the main thread waits for, within its process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.threads import LineText, thread_place
 
-# Kinds of wait that another thread of the process may be behind.
+# Kinds of wait that another thread of the process may have to end.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
 # A thread in one of these waits itself: it is not what holds the main thread up.
 _AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
@@ -44,7 +44,7 @@ def follow_wait(
     index: FrameIndex,
     line_text: LineText | None,
 ) -> Place:
-    """Go on from the place of the main thread to that of the thread which it waits for.
+    """Follow the main thread's wait to the place of the thread which it waits for.
 
     Or to one that other ranks wait for: the thread that serves their calls.
     """
@@ -58,7 +58,7 @@ def follow_wait(
 
 
 def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
-    """Say who holds the GIL, if the main thread waits for it or may do so.
+    """Add who holds the GIL, if the main thread waits for it or may do so.
 
     A thread that holds the GIL and yet sleeps lets no other thread run any Python.
     """
@@ -89,7 +89,7 @@ def _follow(
     index: FrameIndex,
     line_text: LineText | None,
 ) -> Place:
-    """Go on to the thread that the main thread waits for, if one can be told."""
+    """Go on to the thread that the main thread waits for, if it is known which one."""
     threads = [t for t in dump.threads if t is not main and _may_be_awaited(place, t)]
     if place.kind is WaitKind.FUTURE:
         threads = [t for t in threads if _runs_in_pool(t)] or threads
@@ -115,7 +115,7 @@ def _follow(
 
 
 def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
-    """Tell whether no thread waits for other ranks; which of several sets an event is open."""
+    """Return whether no thread waits for other ranks; which of several sets an event is open."""
     return max(score for score, _ in scored) < WAITS_FOR_RANKS
 
 
@@ -150,7 +150,7 @@ def _runs_in_pool(thread: Thread) -> bool:
 
 
 def _runs_processes(thread: Thread) -> bool:
-    """Tell a thread that looks after a pool of processes, which end futures as well."""
+    """Return whether a thread manages a pool of processes, which end futures as well."""
     return any(f.file.endswith(_PROCESS_POOLS) for f in thread.frames)
 
 
@@ -191,7 +191,7 @@ def _served(
 
 
 def _score(place: Place, other: Place) -> int:
-    """Say how likely a thread is what the main thread waits for; 0: it is not."""
+    """Return how likely a thread is what the main thread waits for; 0: it is not."""
     if other.scope is Scope.RANKS and other.certain:
         return WAITS_FOR_RANKS
     if place.kind is WaitKind.LOCK and (

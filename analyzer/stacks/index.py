@@ -39,7 +39,7 @@ class FrameIndex:
         self._by_file = functools.lru_cache(maxsize=65536)(self._find_python)
 
     def find(self, frame: Frame) -> tuple[WaitRule, ...]:
-        """Give the rules that speak of this frame: purposes, then contexts, then mechanisms."""
+        """Return the rules that speak of this frame: purposes, then contexts, then mechanisms."""
         if frame.native:
             return self._native(frame.function, frame.file)
         name = last_name(frame)
@@ -66,7 +66,7 @@ _INDEXES: dict[int, FrameIndex] = {}
 
 
 def index_of(rules: tuple[WaitRule, ...]) -> FrameIndex:
-    """Give the index of a table. Tables are told apart by identity: hashing one is slow."""
+    """Return the index of a table. Tables are compared by identity: hashing one is slow."""
     index = _INDEXES.get(id(rules))
     if index is None or index.rules is not rules:
         index = _INDEXES[id(rules)] = FrameIndex(rules)

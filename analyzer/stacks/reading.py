@@ -272,7 +272,7 @@ def _spokesman(same: list[Match]) -> Match:
 
 
 def _is_firm(mechanism: Match) -> bool:
-    """Tell whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
+    """Return whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
     return mechanism.rule.scope is not Scope.MAYBE
 
 

@@ -1,4 +1,4 @@
-"""Where one thread of a process stands: its stack, the kernel's word, the line of source."""
+"""Where one thread of a process is: its stack, the kernel's word, the line of source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def thread_place(
 def _kernel_state(
     thread: Thread, dump: StackDump, process: Process | None
 ) -> tuple[str, str | None]:
-    """Give the thread's state letter and the kernel function it sleeps in, where known."""
+    """Return the thread's state letter and the kernel function it sleeps in, where known."""
     guess = {None: "", True: "R", False: "S"}[thread.active]
     letter, wchan = "", None
     if process is not None:
@@ -85,7 +85,7 @@ def _guess(
 
 
 def _reads_terminal(reading: Reading, process: Process | None) -> bool:
-    """Tell a read of the terminal from one of a socket: the kernel calls both wait_woken."""
+    """Return whether a read is of the terminal: the kernel's wait_woken may be of a socket, too."""
     if reading.native:
         deepest = reading.mechanism
         return deepest is not None and deepest.frame.function.endswith("read")

@@ -25,7 +25,7 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
             continue
         more = [
             *_clash(card, card.signature, owner, builtin),
-            *_strangers(card, card.signature, every),
+            *_unknown_ids(card, card.signature, every),
         ]
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
@@ -64,7 +64,7 @@ def _clash(
         )
 
 
-def _strangers(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
+def _unknown_ids(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
     """Name the ids in ``explains`` (``outranks`` in older cards) that are nobody's."""
     fields = [path for path in card.lines if len(path) == 2 and path[0] in {"explains", "outranks"}]
     for name, path in zip(signature.explains, sorted(fields), strict=False):

@@ -166,7 +166,7 @@ def _exited(job: EndSources) -> dict[int, End]:
         if LOST_PEER.search(line.text) or WAITED.search(line.text)
     }
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
-    told_apart = not affected or (None not in affected and len(with_code) == 1)
+    one_code = not affected or (None not in affected and len(with_code) == 1)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
@@ -176,7 +176,7 @@ def _exited(job: EndSources) -> dict[int, End]:
             own = row.signal not in BROUGHT_DOWN
             how = _name_of(row.signal)
         else:
-            own, how = told_apart and rank not in affected, f"exit code {row.exitcode}"
+            own, how = one_code and rank not in affected, f"exit code {row.exitcode}"
         ends.setdefault(
             rank,
             End(

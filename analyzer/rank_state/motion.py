@@ -119,10 +119,10 @@ def _sleeps(processes: tuple[Process, ...]) -> int | None:
     return sum(counted) if counted else None
 
 
-MUCH = 1 << 16
+MIN_BYTES = 1 << 16
 """Bytes between two snapshots from which a file is being read or written, and not only added to."""
 
-_PRINTED = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
+_LOG_SUFFIXES = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
 """Files that a loop which gets nowhere may fill as well."""
 
 
@@ -132,9 +132,9 @@ def _went_on(processes: tuple[Process, ...]) -> str:
         return ""
     first, last = processes[0].positions, processes[-1].positions
     steps = [(last[name] - at, name) for name, at in first.items() if name in last]
-    steps = [(step, name) for step, name in steps if not name.lower().endswith(_PRINTED)]
+    steps = [(step, name) for step, name in steps if not name.lower().endswith(_LOG_SUFFIXES)]
     step, name = max(steps, default=(0, ""))
-    return f"{step / 1e6:.1f} MB further in {name}" if step >= MUCH else ""
+    return f"{step / 1e6:.1f} MB further in {name}" if step >= MIN_BYTES else ""
 
 
 def _cpu(processes: tuple[Process, ...]) -> float | None:

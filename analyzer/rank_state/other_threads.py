@@ -104,8 +104,8 @@ def _moved_to(state: RankState, actors: list[_Actor]) -> RankState:
     if len(actors) != 1:
         return state
     place = actors[0].place
-    looking = state.place.says if state.place is not None else "waiting"
-    through = f'on thread "{place.thread or place.tid}" while the main thread is {looking}'
+    doing = state.place.says if state.place is not None else "waiting"
+    through = f'on thread "{place.thread or place.tid}" while the main thread is {doing}'
     moved = Moved.ON if actors[0].moved else Moved.UNKNOWN
     now = status_by_place(place)
     return replace(

@@ -21,10 +21,10 @@ _CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timed
 INNERMOST = 4
 """Native frames from the innermost among which the sleep is."""
 
-FED = 4
-"""Times in a second that a thread goes to sleep which is given batches by its workers."""
+SLEEPS_PER_SECOND = 4
+"""How often a thread that gets batches from its workers sleeps per second, at least."""
 
-STEPS = 1
+MIN_SLEEPS = 1
 """Times that a thread must have gone to sleep between two snapshots to be seen to come and go.
 
 One is enough where it used a CPU as well: a wait that has no end does either, not both."""
@@ -94,7 +94,7 @@ def _answered(state: RankState, member: Member) -> bool:
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
     last = places[-1] if places else ""
-    comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
+    comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)
     return comes_and_goes or _sleeps_now(member)
 
 
@@ -107,7 +107,7 @@ def _is_fed(state: RankState, member: Member) -> bool:
     place, times = state.place, [p.taken_at for p in member.processes if p.taken_at is not None]
     if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
         return False
-    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * FED
+    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * SLEEPS_PER_SECOND
 
 
 def _sleeps_now(member: Member) -> bool:

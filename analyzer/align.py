@@ -18,9 +18,9 @@ from whyhang.analyzer.rank_state.from_stacks import (
     with_store_waits,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.other_threads import place_backstage
+from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
-from whyhang.analyzer.rank_state.recent import since_it_stands, since_the_last_death
+from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, source_lines
@@ -28,13 +28,13 @@ from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
 
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
-    """Give the state of every rank from all evidence, and the wait graph."""
+    """Return the state of every rank from all evidence, and the wait graph."""
     job = since_the_last_death(job)
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
     if not job.absent and all(state.status is Status.WAITING for state in states):
-        now = since_it_stands(job)  # nobody is left who could end the wait of the others
+        now = since_all_at_rest(job)  # nobody is left who could end the wait of the others
         if now is not None:
             return align(now, rules)
     ends = ends_of(job)
@@ -43,12 +43,12 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     waits = waits_of_stacks(job, states, tracks)
     calls = judge(tracks, job.groups, job.world_size, waits=waits)
     states = completed(job, states, calls.spots, ends)
-    meeting = [_in_rendezvous(child_place(one, rules, line_text)) for one in job.launchers]
+    in_rendezvous = [_in_rendezvous(child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,
         states=states,
         graph=wait_graph(job, states, calls),
-        agents=(*job.agents, *agents_of(job.launchers, meeting)),
+        agents=(*job.agents, *agents_of(job.launchers, in_rendezvous)),
     )
 
 
@@ -61,10 +61,10 @@ def _states_from_stacks(
     placed = [m for m in job.members if last.get(m.id) is not None]
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
-    states = place_backstage(job, states, rules, line_text)
+    states = place_by_working_threads(job, states, rules, line_text)
     return job, with_store_waits(without_bystanders(job, states))
 
 
 def _in_rendezvous(place: Place | None) -> bool | None:
-    """Tell whether a launcher still waits for the launchers of other hosts; None if not seen."""
+    """Return whether a launcher still waits for the launchers of other hosts; None if not seen."""
     return None if place is None else place.kind is WaitKind.INIT

@@ -22,13 +22,13 @@ class Case(Record):
     agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:
-        """Give a member by its number."""
+        """Return a member by its number."""
         return self.job.members[number]
 
     def ranks(self, members: Iterable[int]) -> tuple[int, ...]:
-        """Give the rank numbers of members, leaving out those that are not known."""
-        found = {self.job.members[number].rank for number in members}
-        return tuple(sorted(rank for rank in found if rank is not None))
+        """Return the rank numbers of members, leaving out those that are not known."""
+        ranks = {self.job.members[number].rank for number in members}
+        return tuple(sorted(rank for rank in ranks if rank is not None))
 
     def names(self, members: Iterable[int]) -> str:
         """Name members in words: "rank 2", "ranks 0-1,3", "pid 7 on node1"."""

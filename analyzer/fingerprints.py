@@ -1,6 +1,6 @@
 """What must be the same on all ranks, compared in one place: versions, libraries, settings.
 
-Values come from settings, libraries and variables that collectors tell of (in live processes,
+Values come from settings, libraries and variables that collectors report (in live processes,
 lines of NCCL's log, recorder dumps), and from the environment of processes, whose variables are
 keys as well.
 """
@@ -22,7 +22,7 @@ FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
 MOST_SETTINGS = 8
 
 QUIET = ("driver", "cuda", "torch", "nccl")
-"""Keys whose differences are told in a note where no signature speaks of them."""
+"""Keys whose differences go into a note where no signature is about them."""
 
 
 class Value(Record):
@@ -47,35 +47,37 @@ class Difference(Record):
     tie: bool
 
 
-def told_of(case: Case, keys: Iterable[str]) -> list[str]:
-    """Give those of ``keys`` that some member may tell: most jobs tell few."""
-    told = {fact.name for fact in _stated(case)}
+def known_keys(case: Case, keys: Iterable[str]) -> list[str]:
+    """Return those of ``keys`` that some member may have: most jobs have few."""
+    names = {fact.name for fact in _stated(case)}
     live = any(member.processes for member in case.job.members)
-    return [key for key in keys if key in told or (live and key.isupper())]
+    return [key for key in keys if key in names or (live and key.isupper())]
 
 
 def values(case: Case, key: str) -> list[Value]:
-    """Give what each member has under a key, as far as it is known."""
-    found: dict[int, Value] = {}
+    """Return what each member has under a key, as far as it is known."""
+    by_member: dict[int, Value] = {}
     for fact in _stated(case):
         member = case.job.member_of(fact.who) if fact.name == key else None
         if member is None:
             continue
         text, build = (str(fact), fact.build) if isinstance(fact, Library) else (fact.value, None)
-        found[member.id] = Value(member=member.id, text=text, source=fact.source, build=build)
-    if key.startswith("NCCL_") and found:
+        by_member[member.id] = Value(member=member.id, text=text, source=fact.source, build=build)
+    if key.startswith("NCCL_") and by_member:
         # Whoever logged the start of a communicator would have logged this setting as well.
         for gpu in case.job.of(GpuAddress):
             member = case.job.member_of(gpu.who)
             if member is not None:
-                found.setdefault(member.id, Value(member=member.id, text="", source=gpu.source))
+                by_member.setdefault(member.id, Value(member=member.id, text="", source=gpu.source))
     if key.isupper():
         for member in case.job.members:
             if member.processes and member.processes[-1].environ:
                 last = member.processes[-1]
                 text = last.environ.get(key, "")
-                found.setdefault(member.id, Value(member=member.id, text=text, source=last.source))
-    return [found[number] for number in sorted(found)]
+                by_member.setdefault(
+                    member.id, Value(member=member.id, text=text, source=last.source)
+                )
+    return [by_member[number] for number in sorted(by_member)]
 
 
 def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
@@ -87,19 +89,19 @@ def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
 def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
-    """Compare all members that tell; ``same`` maps values that count as equal to one."""
-    told: dict[str, list[Value]] = defaultdict(list)
+    """Compare all members that have the key; ``same`` maps values that count as equal to one."""
+    by_value: dict[str, list[Value]] = defaultdict(list)
     for value in values(case, key):
-        told[same(value.build or value.text)].append(value)
-    if len(told) < 2:
+        by_value[same(value.build or value.text)].append(value)
+    if len(by_value) < 2:
         return None
-    counts = Counter({text: len(own) for text, own in told.items()}).most_common()
+    counts = Counter({text: len(own) for text, own in by_value.items()}).most_common()
     usual = counts[0][0]
     return Difference(
         key=key,
         usual=usual,
-        odd=tuple(value for text, own in told.items() if text != usual for value in own),
-        most=tuple(told[usual]),
+        odd=tuple(value for text, own in by_value.items() if text != usual for value in own),
+        most=tuple(by_value[usual]),
         tie=counts[1][1] == counts[0][1],
     )
 
@@ -114,18 +116,18 @@ def leading(parts: int) -> Callable[[str], str]:
     return shorten
 
 
-def notes(case: Case, told_already: str = "") -> tuple[str, ...]:
-    """Say in one line in what ranks differ that seldom matters, and that no finding speaks of."""
+def notes(case: Case, shown: str = "") -> tuple[str, ...]:
+    """Return a line on differences that seldom matter and are not in ``shown``, the findings."""
     keys = {fact.name for fact in _stated(case)}
-    found = [
-        told
+    differences = [
+        diff
         for key in sorted(keys & {*QUIET, "libnccl.so", "librccl.so", "libtorch_cuda.so"})
-        if (told := difference(case, key)) is not None
+        if (diff := difference(case, key)) is not None
     ]
-    found += [each for each in _settings(case) if each.key not in told_already][:MOST_SETTINGS]
-    if not found:
+    differences += [diff for diff in _settings(case) if diff.key not in shown][:MOST_SETTINGS]
+    if not differences:
         return ()
-    return (f"Ranks differ in: {'; '.join(_words(case, each) for each in found)}.",)
+    return (f"Ranks differ in: {'; '.join(_words(case, diff) for diff in differences)}.",)
 
 
 def _settings(case: Case) -> list[Difference]:
@@ -137,17 +139,17 @@ def _settings(case: Case) -> list[Difference]:
         for key in process.environ
         if key.startswith(FAMILIES)
     }
-    told = [each for key in sorted(keys) if (each := difference(case, key)) is not None]
-    return [each for each in told if len(each.most) > 1 or len(each.odd) == 1]
+    differences = [diff for key in sorted(keys) if (diff := difference(case, key)) is not None]
+    return [diff for diff in differences if len(diff.most) > 1 or len(diff.odd) == 1]
 
 
-def _words(case: Case, told: Difference) -> str:
+def _words(case: Case, diff: Difference) -> str:
     by_value: dict[str, list[int]] = defaultdict(list)
-    for value in (*told.odd, *told.most):
+    for value in (*diff.odd, *diff.most):
         by_value[value.text].append(value.member)
     parts = []
     for text, members in list(by_value.items())[:_FEW]:
         ranks = case.ranks(members)
         parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {few(ranks)}")
     more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
-    return f"{told.key} ({', '.join(parts)}{more})"
+    return f"{diff.key} ({', '.join(parts)}{more})"

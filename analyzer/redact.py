@@ -14,7 +14,7 @@ source excerpts and the output of tools, values are blanked that look like
   tokens, private keys in PEM, and the 40 hexadecimal digits of a Weights & Biases key where
   the text around it speaks of wandb or a key.
 
-What cannot be known by its looks is not found: a secret that is a bare word in a positional
+What has no recognisable form is not found: a secret that is a bare word in a positional
 argument stays. Nothing else is altered, so that quotes from evidence stay verbatim.
 """
 
@@ -72,7 +72,7 @@ _SECRET_NAME = re.compile(
 
 
 def allowed(name: str) -> bool:
-    """Tell whether the value of this environment variable may be kept."""
+    """Return whether the value of this environment variable may be kept."""
     listed = name in ENVIRONMENT_NAMES or name.startswith(ENVIRONMENT_PREFIXES)
     return listed and _SECRET_NAME.search(name) is None
 
@@ -83,7 +83,7 @@ def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Pattern(Record):
-    """One look of a secret: the group ``secret`` is blanked, the rest stays.
+    """One form of secret: the group ``secret`` is blanked, the rest stays.
 
     ``marks`` are lower-case texts of which one must be there; they are looked for first,
     because a plain search is many times faster than the expression.

@@ -34,8 +34,8 @@ class WaitGraph(Record):
     """The waits of all ranks.
 
     ``lagging`` are members that wait for no rank while others wait; ``not_waiting`` the same
-    whether or not anyone is seen waiting. ``calls`` is what records tell of the calls that ranks
-    meet in. ``progress``: the job as a whole moves (None: cannot be told). ``snapshots`` is how
+    whether or not anyone is seen waiting. ``calls`` is what records show of the calls that ranks
+    share. ``progress``: the job as a whole moves (None: not known). ``snapshots`` is how
     often the job was looked at.
     """
 
@@ -57,7 +57,7 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: LedgerReport) -> Wa
     return WaitGraph(
         waiting=waiting,
         maybe=maybe,
-        lagging=not_waiting if waiting or maybe or job.gone else (),
+        lagging=not_waiting if waiting or maybe or job.missing else (),
         not_waiting=not_waiting,
         operations=pending_operations(states),
         calls=calls,
@@ -93,7 +93,7 @@ def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, .
 def waits_of_stacks(
     job: Job, states: Sequence[RankState], tracks: Iterable[Track]
 ) -> tuple[Wait, ...]:
-    """Draw the waits of ranks that stand in a collective while others send and receive.
+    """Draw the waits of ranks that are in a collective while others send and receive.
 
     Which group it is on, a stack does not tell; but who waits in it waits for somebody who is
     not there. Where no stack tells the peers of a send or receive, this adds nothing.
@@ -126,7 +126,7 @@ def waits_of_stacks(
 
 
 def _purpose(place: Place) -> str:
-    """Tell apart collectives of one operation that can never meet, for their callers differ.
+    """Distinguish collectives of one operation that can never match, for their callers differ.
 
     DDP's gradient all_reduce in backward is not the all_reduce of a loss after it.
     """

@@ -61,7 +61,7 @@ class Score:
     """How one case went. ``culprits`` is None where the truth names none."""
 
     case: Case
-    said: str
+    answer: str
     category: bool
     culprits: bool | None
     named: frozenset[int]
@@ -102,8 +102,8 @@ def score(case: Case) -> Score:
         seconds = time.perf_counter() - begun
     findings = report["findings"]
     first = findings[0] if findings else None
-    said = first["category"] if first else "healthy" if report["verdict"] == "healthy" else "-"
-    right = said in case.categories or (
+    answer = first["category"] if first else "healthy" if report["verdict"] == "healthy" else "-"
+    right = answer in case.categories or (
         "healthy" in case.categories and (not findings or report["verdict"] == "healthy")
     )
     if "unknown" in case.categories and not findings:
@@ -118,7 +118,7 @@ def score(case: Case) -> Score:
     guilty = case.culprits
     return Score(
         case=case,
-        said=said,
+        answer=answer,
         category=right,
         culprits=None if not guilty else named == guilty,
         named=named,
@@ -156,7 +156,7 @@ def line(score: Score) -> str:
         culprits += f" {sorted(score.named)} not {sorted(score.case.culprits or ())}"
     innocent = str(sorted(score.innocent)) if score.innocent else ""
     return (
-        f"{score.case.name[:44]:44} {truth[:30]:30} {score.said[:30]:30} "
+        f"{score.case.name[:44]:44} {truth[:30]:30} {score.answer[:30]:30} "
         f"{mark(good=score.category):8} {culprits:8} {innocent:8} {score.seconds:5.1f}"
     )
 
@@ -170,18 +170,18 @@ def totals(scores: list[Score]) -> str:
     """Sum up all cases."""
     right = sum(score.category for score in scores)
     with_culprits = [score for score in scores if score.culprits is not None]
-    found = sum(bool(score.culprits) for score in with_culprits)
+    named_right = sum(bool(score.culprits) for score in with_culprits)
     innocent = [score for score in scores if score.innocent]
     wrong = Counter(
-        f"{min(score.case.categories)} called {score.said}"
+        f"{min(score.case.categories)} called {score.answer}"
         for score in scores
         if not score.category
     )
     lines = [
         "",
         f"category right   {right:3} of {len(scores):3}  {100 * right / len(scores):.0f} %",
-        f"culprits right   {found:3} of {len(with_culprits):3}"
-        + (f"  {100 * found / len(with_culprits):.0f} %" if with_culprits else ""),
+        f"culprits right   {named_right:3} of {len(with_culprits):3}"
+        + (f"  {100 * named_right / len(with_culprits):.0f} %" if with_culprits else ""),
         f"innocent named   {len(innocent):3}",
         *(f"  {count}: {what}" for what, count in wrong.most_common()),
     ]

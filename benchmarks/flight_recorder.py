@@ -3,8 +3,8 @@
 ``python benchmarks/flight_recorder.py speed --ranks 256 1024 --entries 2000`` writes one folder
 of dumps per size and runs both programs on it, each in a fresh process: wall time, peak memory,
 guilty ranks found, innocent ranks named. Time is the best of ``--rounds`` that go in turn; the
-memory of a program of several processes is looked at in a further run, which takes longer for
-being looked at. ``... matrix`` does the same for every kind of fault in
+memory of a program of several processes is sampled in a further run, which takes longer for
+being sampled. ``... matrix`` does the same for every kind of fault in
 a small job. torchfrtrace comes with torch; it executes what a pickle says, so run it on dumps you
 made yourself only. It needs ``tabulate`` for some verdicts and crashes without it, and one thread
 only, so on a busy machine compare the seconds of CPU.
@@ -47,11 +47,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one program took, and whom it named; ``said`` is its verdict in a word or two."""
+    """What one program took, and whom it named; ``verdict`` is what it says in a word or two."""
 
     cost: Cost
     named: frozenset[int]
-    said: str
+    verdict: str
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _read(options.folder)
     programs = {
         "whyhang": _run_whyhang,
-        "ledger only": _run_reader,
+        "reader only": _run_reader,
         **({} if options.without_torch else {"torchfrtrace": _run_torch}),
     }
     if options.what == "speed":
@@ -140,11 +140,11 @@ def _matrix(programs: dict[str, Callable[[Path], Outcome]], entries: int) -> int
                 outcomes = {name: run(folder) for name, run in programs.items()}
             shown = ",".join(map(str, sorted(job.guilty))) or "none"
             for name, outcome in outcomes.items():
-                found = len(outcome.named & job.guilty)
+                hits = len(outcome.named & job.guilty)
                 innocent = sorted(outcome.named - job.guilty)
                 print(
-                    f"{fault:16} {shown:8} {name:13} {found} of {len(job.guilty)} "
-                    f"{len(innocent):4}      {outcome.said}"
+                    f"{fault:16} {shown:8} {name:13} {hits} of {len(job.guilty)} "
+                    f"{len(innocent):4}      {outcome.verdict}"
                 )
             missed += outcomes["whyhang"].named != job.guilty
     print(f"whyhang missed {missed}")
@@ -174,21 +174,21 @@ def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
         f"  {name:13} {outcome.cost.seconds:7.2f} s {outcome.cost.cpu:7.2f} s of CPU "
         f"{outcome.cost.megabytes:7.0f} MB   "
         f"found {len(outcome.named & guilty)} of {len(guilty)}, {innocent} innocent   "
-        f"{outcome.said}"
+        f"{outcome.verdict}"
     )
 
 
 def _with_memory(outcome: Outcome, folder: Path) -> Outcome:
-    """Put in the peak memory of all processes together, from a run in which it is looked at."""
-    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), look=True)
+    """Put in the peak memory of all processes together, from a run in which it is sampled."""
+    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), sample_memory=True)
     return replace(outcome, cost=replace(outcome.cost, megabytes=seen.megabytes))
 
 
-def _timed(command: Sequence[str], *, look: bool = False) -> tuple[Cost, str, str]:
-    """Run a command; give what it cost, its output and its errors.
+def _timed(command: Sequence[str], *, sample_memory: bool = False) -> tuple[Cost, str, str]:
+    """Run a command; return what it cost, its output and its errors.
 
-    ``look``: at the memory of it and its children, a hundred times a second; the kernel knows
-    the peak of each for itself only.
+    ``sample_memory``: add up its memory and its children's, a hundred times a second; the kernel
+    knows the peak of each for itself only.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         # As pip installs it, a program finds its bytecode.
@@ -197,7 +197,7 @@ def _timed(command: Sequence[str], *, look: bool = False) -> tuple[Cost, str, st
         process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
         peak = 0.0
         while True:
-            ended, _, usage = os.wait4(process.pid, os.WNOHANG if look else 0)
+            ended, _, usage = os.wait4(process.pid, os.WNOHANG if sample_memory else 0)
             if ended:
                 break
             peak = max(peak, _proportional(process.pid))
@@ -221,8 +221,8 @@ def _proportional(pid: int) -> float:
         rollups = [Path(f"/proc/{p}/smaps_rollup").read_text() for p in (pid, *children)]
     except OSError:  # one has just ended, or this is no Linux
         return 0.0
-    found = [re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE) for rollup in rollups]
-    return sum(int(match[1]) for match in found if match) / 1024
+    matches = [re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE) for rollup in rollups]
+    return sum(int(match[1]) for match in matches if match) / 1024
 
 
 def _run_torch(folder: Path) -> Outcome:
@@ -232,8 +232,8 @@ def _run_torch(folder: Path) -> Outcome:
     for culprit, missing in NAMED.findall(out + err):
         named |= {int(rank) for rank in (culprit or missing).replace(" ", "").split(",") if rank}
     last = err.strip().splitlines()[-1:] if "Traceback" in err else []
-    said = f"crashed: {last[0][:60]}" if last else f"{len((out + err).splitlines())} lines"
-    return Outcome(cost, frozenset(named), said)
+    verdict = f"crashed: {last[0][:60]}" if last else f"{len((out + err).splitlines())} lines"
+    return Outcome(cost, frozenset(named), verdict)
 
 
 def _run_whyhang(folder: Path) -> Outcome:
@@ -244,17 +244,18 @@ def _run_whyhang(folder: Path) -> Outcome:
         return Outcome(cost, frozenset(), f"crashed: {err[-80:]}")
     causes = [finding for finding in report["findings"] if finding.get("caused_by") is None]
     named = {rank for finding in causes for rank in finding["culprit_ranks"] or ()}
-    said = ", ".join(dict.fromkeys(finding["category"] for finding in causes)) or report["verdict"]
-    return Outcome(cost, frozenset(named), said)
+    categories = dict.fromkeys(finding["category"] for finding in causes)
+    verdict = ", ".join(categories) or report["verdict"]
+    return Outcome(cost, frozenset(named), verdict)
 
 
 def _run_reader(folder: Path) -> Outcome:
     cost, out, err = _timed((*READER, str(folder)))
     try:
-        found = json.loads(out)
+        result = json.loads(out)
     except json.JSONDecodeError:
         return Outcome(cost, frozenset(), f"crashed: {err[-80:]}")
-    return Outcome(cost, frozenset(found["culprits"]), found["verdicts"])
+    return Outcome(cost, frozenset(result["culprits"]), result["verdicts"])
 
 
 def _read(folder: str) -> int:

@@ -222,15 +222,15 @@ class Where:
 
     def of(self, rank: Rank, *sites: str) -> int:
         """Choose a call of one of these kinds."""
-        found = [
+        positions = [
             n
             for n, call in enumerate(rank.program)
             if call.site in sites and len(call.group.ranks) > 1
         ]
         if self.random is None:
-            return found[-1]
+            return positions[-1]
         # Not in the last step: behind it the job ends, and who has ended waits for nobody.
-        return self.random.choice([n for n in found if n < len(rank.step) * (STEPS - 1)])
+        return self.random.choice([n for n in positions if n < len(rank.step) * (STEPS - 1)])
 
 
 Fault = Callable[[Job, Sequence[int], Where], None]

@@ -60,8 +60,8 @@ def main() -> int:
         print(f"{options.hosts:,} hosts x {options.gpus} GPUs, {size / 1e6:,.0f} MB of XML")
         gpus, taken, memory = map(float, _run(PEER, folder).split())
         print(f"  ElementTree.parse   {taken:7.1f} s  {memory:7.0f} MB  {gpus:,.0f} GPUs")
-        found, read, whole, headline, ours = json.loads(_run(OURS, folder))
-        print(f"  whyhang, reading    {read:7.1f} s              {found:,} facts")
+        facts, read, whole, headline, ours = json.loads(_run(OURS, folder))
+        print(f"  whyhang, reading    {read:7.1f} s              {facts:,} facts")
         print(f"  whyhang, diagnosis  {whole:7.1f} s  {ours:7.0f} MB  {headline}")
         print(f"  {read / taken:.2f} of ElementTree's time")
     bars = {"60 s": whole < 60, "500 MB": ours < 500, "the GPU": "GPU 3 of node1007" in headline}

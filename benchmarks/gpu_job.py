@@ -24,7 +24,7 @@ FOREVER = 100_000
 
 
 def ready() -> None:
-    """Tell the one who watches that the hang comes next."""
+    """Tell the parent process that the hang comes next."""
     (FOLDER / f"ready.{RANK}").touch()
 
 

@@ -1,4 +1,4 @@
-"""Hangs of real NCCL jobs on one GPU, each looked at with whyhang: truth against what was said.
+"""Hangs of real NCCL jobs on one GPU, each looked at with whyhang: truth against its verdict.
 
     python benchmarks/gpu_scenarios.py [NAME...] [--out FOLDER] [--ranks 4]
     python benchmarks/gpu_scenarios.py --backend gloo      # a dry run without a GPU
@@ -65,7 +65,7 @@ class Scenario:
     backends: tuple[str, ...] = ("nccl", "gloo")
 
     def right(self, categories: list[str], culprits: list[int] | None) -> bool:
-        """Tell whether the first finding is what happened."""
+        """Return whether the first finding is what happened."""
         named = None if culprits is None else tuple(culprits)
         return bool(categories) and categories[0] in self.categories and named == self.culprits
 
@@ -125,7 +125,7 @@ class Job:
                 )
 
     def wait(self) -> str | None:
-        """Wait until all ranks stand before their hang; say why if they do not come there."""
+        """Wait until all ranks are about to hang; return why if they do not get there."""
         until = time.monotonic() + START
         while time.monotonic() < until:
             if len(list(self.folder.glob("ready.*"))) == self.ranks:
@@ -227,13 +227,13 @@ def run(scenario: Scenario, backend: str, ranks: int, out: Path) -> bool:
     assert isinstance(findings, list)
     causes = [finding for finding in findings if finding.get("caused_by") is None]
     first = causes[0] if causes else {}
-    said, culprits = first.get("category", "nothing"), first.get("culprit_ranks")
-    right = scenario.right([said], culprits)
+    category, culprits = first.get("category", "nothing"), first.get("culprit_ranks")
+    right = scenario.right([category], culprits)
     truth = f"{'/'.join(scenario.categories)} {named(scenario.culprits)}"
     seconds = report["seconds"]
     print(f"{scenario.name:<10} {'right' if right else 'WRONG':<6} {seconds:5.1f} s")
     print(f"{'':<10} truth {truth}")
-    print(f"{'':<10} said  {said} {named(culprits)}: {report.get('headline', '')}")
+    print(f"{'':<10} said  {category} {named(culprits)}: {report.get('headline', '')}")
     sys.stdout.flush()
     return right
 
@@ -251,24 +251,24 @@ def keep(path: Path, *command: str) -> None:
 
 
 def versions(backend: str) -> dict[str, object]:
-    """Say with what the scenarios ran."""
+    """Return the versions that the scenarios ran with."""
     import torch  # noqa: PLC0415 - it may not be there
 
-    told: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
+    used: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
     if backend == "nccl":
-        told |= {
+        used |= {
             "nccl": ".".join(map(str, torch.cuda.nccl.version())),
             "cuda": torch.version.cuda,
             "gpu": torch.cuda.get_device_name(0),
         }
     driver = Path("/proc/driver/nvidia/version")
     if driver.exists():
-        told["driver"] = driver.read_text().splitlines()[0]
-    return told
+        used["driver"] = driver.read_text().splitlines()[0]
+    return used
 
 
 def why_not(backend: str) -> str | None:
-    """Say why the scenarios cannot run here."""
+    """Return why the scenarios cannot run here."""
     try:
         import torch  # noqa: PLC0415
         import torch.distributed as dist  # noqa: PLC0415
@@ -298,9 +298,9 @@ def main() -> int:
         parser.error(f"no such scenario: {', '.join(unknown)}" if unknown else "4 ranks or more")
     out = options.out or Path(tempfile.mkdtemp(prefix="whyhang-gpu-"))
     out.mkdir(parents=True, exist_ok=True)
-    told = versions(options.backend)
-    (out / "versions.json").write_text(json.dumps(told, indent=2) + "\n")
-    print(", ".join(f"{name} {value}" for name, value in told.items()))
+    used = versions(options.backend)
+    (out / "versions.json").write_text(json.dumps(used, indent=2) + "\n")
+    print(", ".join(f"{name} {value}" for name, value in used.items()))
     chosen = [
         scenario
         for scenario in SCENARIOS

@@ -161,7 +161,7 @@ def verdict(name: str, seconds: float) -> str:
 
 
 def processor_seconds() -> float:
-    """Give the processor time of this process and of those it has waited for."""
+    """Return the processor time of this process and of those it has waited for."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
@@ -188,7 +188,7 @@ def command(arguments: list[str]) -> None:
 
 
 def try_once(arguments: list[str]) -> str:
-    """Run the command for the first time; give the last thing it said if it failed."""
+    """Run the command for the first time; return the last thing it said if it failed."""
     done = subprocess.run(arguments, capture_output=True, check=False, text=True)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no word"])[-1]
 

@@ -66,13 +66,13 @@ def main() -> int:
         best = measure(commands, log, size, args.rounds)
     ratio = best["whyhang"] / best["rg"]
     bar = BARS[args.coll]
-    told = f", bar {bar} {'met' if ratio <= bar else 'MISSED'}" if args.files == 1 else ""
-    print(f"ratio {ratio:.2f}{told}")
+    against_bar = f", bar {bar} {'met' if ratio <= bar else 'MISSED'}" if args.files == 1 else ""
+    print(f"ratio {ratio:.2f}{against_bar}")
     return 0
 
 
 def cut(log: Path, folder: Path, count: int) -> Path:
-    """Write the lines of a log into so many files, as of so many ranks; give their folder."""
+    """Write the lines of a log into so many files, as of so many ranks; return their folder."""
     folder.mkdir()
     size = log.stat().st_size // count
     with log.open("rb") as stream:
@@ -104,11 +104,11 @@ def measure(commands: dict[str, list[str]], log: Path, size: int, rounds: int) -
         print(
             f"{name:8} {took:6.2f} s  {rate:5.2f} GB/s  {cpu:6.2f} s of CPU  {memory(command)} MB"
         )
-    return {name: min(found)[0] for name, found in times.items()}
+    return {name: min(runs)[0] for name, runs in times.items()}
 
 
 def memory(command: list[str]) -> str:
-    """Give the peak memory of a command, as GNU time tells it."""
+    """Return the peak memory of a command, as GNU time tells it."""
     timer = shutil.which("time", path="/usr/bin:/bin")
     if timer is None:
         return "?"
@@ -123,11 +123,11 @@ def memory(command: list[str]) -> str:
 
 def write_patterns(path: Path) -> tuple[int, int]:
     """Write the log patterns of all signatures for ripgrep; give how many, and how many not."""
-    found = {pattern for signature in signatures.load() for pattern in signature.searched}
-    translated = [for_ripgrep(pattern) for pattern in sorted(found)]
+    patterns = {pattern for signature in signatures.load() for pattern in signature.searched}
+    translated = [for_ripgrep(pattern) for pattern in sorted(patterns)]
     kept = [pattern for pattern in translated if pattern is not None and takes(pattern)]
     path.write_text("\n".join(kept) + "\n")
-    return len(kept), len(found) - len(kept)
+    return len(kept), len(patterns) - len(kept)
 
 
 def for_ripgrep(pattern: str) -> str | None:
@@ -139,7 +139,7 @@ def for_ripgrep(pattern: str) -> str | None:
 
 
 def takes(pattern: str) -> bool:
-    """Tell whether ripgrep takes a pattern."""
+    """Return whether ripgrep takes a pattern."""
     return subprocess.run(["rg", "-e", pattern, os.devnull], capture_output=True).returncode != 2
 
 
@@ -156,7 +156,7 @@ def write_log(path: Path, size: int, *, coll: bool) -> None:
 
 
 def pieces(*, coll: bool) -> Iterator[bytes]:
-    """Give the log piece by piece, without end; deterministic."""
+    """Yield the log piece by piece, without end; deterministic."""
     rng = random.Random(7)
     yield "".join(setup()).encode()
     templates = ["".join(iteration(rng, number, coll=coll)) for number in range(PERIOD)]
@@ -168,7 +168,7 @@ def pieces(*, coll: bool) -> Iterator[bytes]:
 
 
 def setup() -> Iterator[str]:
-    """Give what NCCL says when it starts."""
+    """Yield what NCCL says when it starts."""
     for rank in range(RANKS):
         head = f"node1:{4711 + rank}:{4711 + rank} [{rank}] NCCL INFO "
         comm = (
@@ -180,7 +180,7 @@ def setup() -> Iterator[str]:
 
 
 def iteration(rng: random.Random, number: int, *, coll: bool) -> Iterator[str]:
-    """Give what the ranks write in one iteration."""
+    """Yield what the ranks write in one iteration."""
     for rank in range(RANKS):
         head = f"node1:{4711 + rank}:{4800 + rank} [{rank}] NCCL INFO "
         if coll:
@@ -210,7 +210,7 @@ def iteration(rng: random.Random, number: int, *, coll: bool) -> Iterator[str]:
 
 
 def ending() -> str:
-    """Give the lines of a watchdog timeout on all ranks but one."""
+    """Return the lines of a watchdog timeout on all ranks but one."""
     return "".join(
         f"[rank{rank}]:[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
         "caught collective operation timeout: WorkNCCL(SeqNum=20585, OpType=ALLREDUCE, NumelIn=64, "

@@ -101,7 +101,7 @@ def dump(pid: int, chance: random.Random, *, culprit: bool) -> str:
 
 
 def generate(folder: Path, count: int) -> int:
-    """Write ``count`` dumps; give the rank that holds the others up."""
+    """Write ``count`` dumps; return the rank that holds the others up."""
     chance = random.Random(count)
     culprit = count // 3
     for rank in range(count):

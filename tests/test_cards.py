@@ -14,8 +14,8 @@ import pytest
 from whyhang import signatures
 from whyhang.analyzer.cards.card import read_cards
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.cards.places import places
 from whyhang.analyzer.cards.template import template
+from whyhang.analyzer.cards.toml_lines import line_numbers
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.findings.signature_toml import FIELDS, FORMER, signature_of
 from whyhang.analyzer.queries.log import Blames, Log
@@ -267,7 +267,7 @@ def test_lines_are_those_of_the_text() -> None:
         "[t]\nu = 1979-05-27 07:32:00\n[[v]]\nw = 1\n[[v]]\nw = 2\n[v.x]\ny = true\n"
     )
     tomllib.loads(text)
-    found = places(text)
+    found = line_numbers(text)
 
     assert {path: line for path, line in found.items() if path[0] != "v"} == {
         ("a",): 1, ("b c",): 2, ("d",): 5, ("d", "e"): 5, ("f",): 7, ("f", 0): 8, ("f", 1): 9,
@@ -295,7 +295,7 @@ def test_every_value_of_a_card_is_found() -> None:
 
     project = ROOT / "pyproject.toml"
     for text in (CARD, *([project.read_text(encoding="utf-8")] if project.is_file() else [])):
-        assert set(places(text)) == paths(tomllib.loads(text))
+        assert set(line_numbers(text)) == paths(tomllib.loads(text))
 
 
 @pytest.mark.parametrize("way", ["option", "configuration", "package"])

@@ -85,9 +85,9 @@ def stack(pid: int, frame: str) -> bytes:
     return json.dumps([{**thread, "active": False, "owns_gil": False, "frames": frames}]).encode()
 
 
-def asked(job: StandIn, *, several_looks: bool = False, native: bool = True) -> list[str]:
+def asked(job: StandIn, *, several_snapshots: bool = False, native: bool = True) -> list[str]:
     """Ask whatever is open, and tell what was taken."""
-    chosen = questions(several_looks=several_looks, native=native)
+    chosen = questions(several_snapshots=several_snapshots, native=native)
     facts = settled(cast("Capture", job), chosen, READERS)
     dumps = [fact for fact in facts if isinstance(fact, StackDump)]
     assert len(dumps) == len(job.bundle().files)  # what was taken last is among the facts
@@ -112,4 +112,4 @@ def test_a_question_that_comes_up_late_is_asked() -> None:
 def test_nothing_is_asked_twice() -> None:
     """What stays open after it was asked stays open, and the loop ends."""
     job = StandIn(*[(RECEIVES, RECEIVES)] * 9)
-    assert asked(job, several_looks=True) == ["peers", "counters"]
+    assert asked(job, several_snapshots=True) == ["peers", "counters"]

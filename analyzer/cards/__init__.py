@@ -2,5 +2,5 @@
 
 A card says what lines of a log mean, in the format of the shipped signatures (``signature_toml``),
 and runs no code. ``load`` finds cards, ``card`` reads those of a file, ``trial`` holds their
-patterns against their examples, ``places`` tells the lines of their mistakes.
+patterns against their examples, ``toml_lines`` tells the lines of their mistakes.
 """

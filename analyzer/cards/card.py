@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from whyhang.analyzer.cards.places import Path, places
+from whyhang.analyzer.cards.toml_lines import Path, line_numbers
 from whyhang.analyzer.cards.trial import Trial
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
@@ -114,8 +114,8 @@ def _read_card(
         blames_named=values.get(("blames",)) == Blames.NAMED.value,
     )
     mistakes += [
-        Mistake(text=found.text, line=_line(lines, found.path), spoils=found.spoils)
-        for found in trial.findings(thorough=thorough)
+        Mistake(text=problem.text, line=_line(lines, problem.path), spoils=problem.spoils)
+        for problem in trial.findings(thorough=thorough)
     ]
     mistakes.sort(key=lambda mistake: mistake.line or 0)
     usable = not any(mistake.spoils for mistake in mistakes)
@@ -137,7 +137,7 @@ class _UnreadableError(Exception):
 
 
 def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
-    """Read TOML; give its values and their lines. Raises ``_UnreadableError``."""
+    """Read TOML; return its values and their lines. Raises ``_UnreadableError``."""
     if len(data) > MAX_BYTES:
         raise _UnreadableError(f"it is larger than {MAX_BYTES >> 20} MiB, which no card is")
     try:
@@ -146,7 +146,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         line = data.count(b"\n", 0, error.start) + 1
         raise _UnreadableError("it is not UTF-8", line) from None
     try:
-        table, lines = tomllib.loads(text), places(text)
+        table, lines = tomllib.loads(text), line_numbers(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         place = _AT_LINE.search(message)
@@ -171,7 +171,7 @@ def _toml_hint(text: str, line: int) -> str:
 
 
 def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
-    """Say what is missing, unknown, of the wrong type, or none of the known words."""
+    """Yield what is missing, unknown, of the wrong type, or none of the known words."""
     for name in REQUIRED:
         if name not in table:
             yield Mistake(text=f'the field "{name}" is missing', line=_line(lines, ()))
@@ -201,7 +201,7 @@ def _wrong_texts(path: Path, value: list[Any], lines: Mapping[Path, int]) -> Ite
 
 
 def _wrong_word(path: Path, value: Any) -> str | None:
-    """Say what is wrong with a text that must be one of some, or of a form."""
+    """Return what is wrong with a text that must be one of some, or of a form."""
     if path in _CHOICES and value not in _CHOICES[path]:
         return _no_choice(".".join(map(str, path)), value, _CHOICES[path])
     if path == ("id",) and not _ID.fullmatch(value):
@@ -273,7 +273,7 @@ def _valid(table: Mapping[str, Any]) -> dict[Path, Any]:
 
 
 def _texts(values: Mapping[Path, Any], *path: str) -> dict[Path, str]:
-    """Give the texts of a list by their places."""
+    """Return the texts of a list by their places."""
     return {
         (*path, number): item
         for number, item in enumerate(values.get(path, ()))
@@ -282,7 +282,7 @@ def _texts(values: Mapping[Path, Any], *path: str) -> dict[Path, str]:
 
 
 def _words(values: Mapping[Path, Any]) -> Iterator[tuple[Path, str]]:
-    """Give the texts of a report, which may hold {fields}."""
+    """Yield the texts of a report, which may hold {fields}."""
     for name in ("title", "explanation"):
         if (name,) in values:
             yield (name,), values[name,]

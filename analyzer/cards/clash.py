@@ -18,26 +18,26 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
     builtin = {signature.id: signature for signature in shipped}
     every = builtin.keys() | {card.signature.id for card in cards if card.signature is not None}
     owner: dict[str, str] = {}
-    found = []
+    checked = []
     for card in cards:
         if card.signature is None:
-            found.append(card)
+            checked.append(card)
             continue
         more = [
             *_clash(card, card.signature, owner, builtin),
-            *_strangers(card, card.signature, every),
+            *_unknown_ids(card, card.signature, every),
         ]
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
             owner[card.signature.id] = card.file
-        found.append(
+        checked.append(
             replace(
                 card,
                 signature=None if spoilt else card.signature,
                 mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
             )
         )
-    return tuple(found)
+    return tuple(checked)
 
 
 def _clash(
@@ -64,7 +64,7 @@ def _clash(
         )
 
 
-def _strangers(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
+def _unknown_ids(card: Card, signature: Signature, every: Collection[str]) -> Iterator[Mistake]:
     """Name the ids in ``explains`` (``outranks`` in older cards) that are nobody's."""
     fields = [path for path in card.lines if len(path) == 2 and path[0] in {"explains", "outranks"}]
     for name, path in zip(signature.explains, sorted(fields), strict=False):

@@ -73,7 +73,7 @@ def _read(
 
 
 def _files(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
-    """Give each card file once, with the name to show for it."""
+    """Yield each card file once, with the name to show for it."""
     seen: set[Path] = set()
     for shown, path in _everywhere(folders, gaps):
         real = path.resolve()
@@ -115,19 +115,19 @@ def cards_in(path: Path) -> list[Path]:
     """List the card files in a folder and below, or the file itself."""
     if os.path.isfile(path):  # noqa: PTH113 - no error where it may not be seen
         return [path]
-    found = []
+    files = []
     for folder, inner, names in os.walk(path):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        found += [
+        files += [
             Path(folder) / name
             for name in sorted(names)
             if name.endswith(".toml") and not name.startswith(".") and Path(folder, name).is_file()
         ]
-    return found
+    return files
 
 
 def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
-    """Give the folders that installed packages name, without importing the packages."""
+    """Yield the folders that installed packages name, without importing the packages."""
     for point in metadata.entry_points(group=GROUP):
         top, *inner = point.module.split(".")
         try:
@@ -143,13 +143,13 @@ def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
 
 
 def _of_mistakes(card: Card) -> Gap:
-    told = [
+    texts = [
         f"line {mistake.line}: {mistake.text}" if mistake.line else mistake.text
         for mistake in card.mistakes[:SHOWN]
     ]
     if len(card.mistakes) > SHOWN:
-        told.append(f"{len(card.mistakes) - SHOWN} more")
-    return _gap(card.file, "; ".join(told), used=card.signature is not None)
+        texts.append(f"{len(card.mistakes) - SHOWN} more")
+    return _gap(card.file, "; ".join(texts), used=card.signature is not None)
 
 
 def _gap(card: str, why: str, *, used: bool = False) -> Gap:

@@ -24,7 +24,7 @@ class Runbooks(Record):
     links: dict[str, str]
 
     def on(self, signature: Signature) -> Signature:
-        """Give a signature its link; one that its card has stays."""
+        """Return the signature with its link; one that its card has stays."""
         if signature.runbook is not None or not self.links:
             return signature
         keys = (signature.id, signature.category, "default")
@@ -36,7 +36,7 @@ class Runbooks(Record):
 
 
 def configuration() -> Path | None:
-    """Give the user's folder (``$XDG_CONFIG_HOME`` or ``~/.config``); None without a home."""
+    """Return the user's folder (``$XDG_CONFIG_HOME`` or ``~/.config``); None without a home."""
     root = Path(os.environ.get("XDG_CONFIG_HOME") or "")
     try:
         return (root if root.is_absolute() else Path("~/.config").expanduser()) / "whyhang"

@@ -68,7 +68,7 @@ must_not_match = ["acmefs: quota at 91 % on /mnt/acme/run7"]
 
 
 def template(home: str) -> str:
-    """Give the text of a complete card; ``home`` is the user's configuration folder."""
+    """Return the text of a complete card; ``home`` is the user's configuration folder."""
     topics = "\n".join(f"#   {topic}: {_folded(names)}" for topic, names in CATEGORIES.items())
     return _TEMPLATE.format(home=home, categories=topics)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import regex
 
 from whyhang.analyzer.cards.ordinary import LINES
-from whyhang.analyzer.cards.places import Path
+from whyhang.analyzer.cards.toml_lines import Path
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.collectors.logs.line import Voice, take_apart
@@ -47,7 +47,7 @@ class Trial(Record):
     blames_named: bool = False
 
     def findings(self, *, thorough: bool) -> Iterator[Problem]:
-        """Say everything that is wrong."""
+        """Yield everything that is wrong."""
         compiled: dict[Path, regex.Pattern[str]] = {}
         for path, pattern in {**self.patterns, **self.unless}.items():
             problem = _wrong_pattern(pattern, path)
@@ -55,11 +55,11 @@ class Trial(Record):
                 yield problem
             else:
                 compiled[path] = regex.compile(pattern)
-        for path, found in compiled.items():
-            yield from _too_wide(path, found)
+        for path, expression in compiled.items():
+            yield from _too_wide(path, expression)
             if thorough:
-                yield from self._too_slow(path, found)
-        own = {path: found for path, found in compiled.items() if path in self.patterns}
+                yield from self._too_slow(path, expression)
+        own = {path: expression for path, expression in compiled.items() if path in self.patterns}
         yield from self._wrong_examples(own, complete=len(own) == len(self.patterns))
         yield from self._wrong_words()
 
@@ -184,7 +184,7 @@ def _texts_of(line: str) -> tuple[str, ...]:
 
 
 def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
-    """Say why a pattern cannot be searched for."""
+    """Return why a pattern cannot be searched for."""
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:
@@ -207,12 +207,12 @@ def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
 
 
 def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
-    found = [line for line in LINES if finds(pattern, line)]
-    if len(found) > MOST_ORDINARY:
+    matching = [line for line in LINES if finds(pattern, line)]
+    if len(matching) > MOST_ORDINARY:
         yield Problem(
             path=path,
-            text=f"this pattern matches {len(found)} of {len(LINES)} ordinary lines, such as "
-            f"{_cut(found[0])}",
+            text=f"this pattern matches {len(matching)} of {len(LINES)} ordinary lines, such as "
+            f"{_cut(matching[0])}",
         )
 
 

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def complain(gaps: Iterable[Gap]) -> None:
-    """Say on standard error what is wrong with cards."""
+    """Print on standard error what is wrong with cards."""
     for gap in gaps:
         sys.stderr.write(f"whyhang: {gap}\n")
 

@@ -17,7 +17,7 @@ from whyhang.analyzer.errors import TargetError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the process, the bundle and how to look."""
+    """Declare the process, the bundle and how to take snapshots."""
     parser.add_argument("pid", nargs="+", help="any process of the job")
     parser.add_argument(
         "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"

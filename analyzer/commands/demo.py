@@ -19,7 +19,7 @@ from whyhang.samples.harness.scenario import Sample
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the sample and how to look."""
+    """Declare the sample and how to take snapshots."""
     parser.add_argument("sample", nargs="?", help="name of a sample")
     parser.add_argument(
         "--recorded", action="store_true", help="read the recording instead of starting a job"

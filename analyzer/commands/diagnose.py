@@ -120,7 +120,10 @@ def _ago(seconds: float) -> str:
 
 
 def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
-    """Tell PIDs from paths; a number that is also a file here is the file. Raises TargetError."""
+    """Split targets into PIDs and paths; a number that is also a file here is the file.
+
+    Raises ``TargetError`` for a target that is neither.
+    """
     pids: list[int] = []
     paths: list[str] = []
     for target in targets:

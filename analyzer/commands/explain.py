@@ -68,7 +68,7 @@ def listing(known: tuple[Signature, ...]) -> str:
 
 
 def story(signature: Signature) -> str:
-    """Tell one signature: its story, how it is recognised, what to do."""
+    """Print one signature: its story, how it is recognised, what to do."""
     parts = [
         f"{signature.id}  ({signature.category}, {signature.kind.value})",
         *([f"from the card {signature.origin}"] if signature.origin else []),
@@ -107,7 +107,7 @@ def _item(text: str) -> str:
 
 
 def _story(signature: Signature) -> str:
-    """Give the story; a card without one is told in the words of its report, which hold fields."""
+    """Return the story; for a card without one, the words of its report, which hold fields."""
     if signature.story:
         return signature.story
     return _plain(f"{signature.title}\n\n{signature.means}")

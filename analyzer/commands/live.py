@@ -21,7 +21,7 @@ NATIVE = ("auto", "always", "never")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how to look at processes."""
+    """Declare how to take snapshots of processes."""
     group = parser.add_argument_group("looking at processes")
     group.add_argument(
         "--looks",
@@ -118,7 +118,9 @@ def facts(
         taken = capture(pid, _capture_options(options), progress.say)
         seen |= {member.pid for member in taken.job.members}
         number = len(seen) if collected else 0
-        open_questions = questions(several_looks=options.looks > 1, native=options.native == "auto")
+        open_questions = questions(
+            several_snapshots=options.looks > 1, native=options.native == "auto"
+        )
         try:
             collected += settled(taken, open_questions, readers)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
@@ -168,6 +170,6 @@ def _capture_options(options: argparse.Namespace) -> Options:
 
 
 def _numbered(path: str, number: int) -> str:
-    """Give the bundle of a second job a name of its own beside the first."""
+    """Return a name for the bundle of a second job, beside the first."""
     stem, dot, rest = path.partition(".")
     return f"{stem}-{number}{dot}{rest}" if number else path

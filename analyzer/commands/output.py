@@ -101,7 +101,7 @@ def _print(report: Report, format_: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> WhyhangError | None:
-    """Write a file; give what to tell the person if that fails. Half a file is none."""
+    """Write a file; return what to tell the person if that fails. Half a file is none."""
     try:
         path.write_bytes(content)
     except OSError as error:

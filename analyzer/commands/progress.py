@@ -29,7 +29,7 @@ _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | N
 
 
 class Progress:
-    """Say what is being done, once it takes long enough to wonder."""
+    """Shows what is being done, once it takes long enough to wonder."""
 
     def __init__(self) -> None:
         self.meter = Meter()
@@ -39,7 +39,7 @@ class Progress:
         self._shows = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
-        """Tell what is going on now."""
+        """Set what is going on now."""
         self._doing = text
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What the first looks at a live job leave open, and what is taken of the job to settle it.
+"""What the first snapshots of a live job leave open, and what is taken of the job to settle it.
 
 A question reads an aligned case and names the members that leave it open. It takes from the job
 only what its answer needs, and is asked at most once.
@@ -18,8 +18,8 @@ from whyhang.analyzer.wording.describe import busy_worker
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.stacks.peers import ROOTED
 
-MORE_LOOKS = 3
-SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all asleep
+MORE_SNAPSHOTS = 3
+SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
 class Question(Record):
@@ -29,22 +29,22 @@ class Question(Record):
     take: Callable[[Capture, list[int]], None]
 
 
-def questions(*, several_looks: bool, native: bool) -> list[Question]:
+def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     """List the questions, in the order in which they are asked.
 
-    ``several_looks``: the stacks may be taken again; ``native``: native stacks may be.
+    ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
-    late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_LOOKS))
-    naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_LOOKS))
+    late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
+    naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
     step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
     wait = Question(open_for=with_open_stacks, take=lambda job, pids: job.native_stacks(pids))
-    slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_LOOKS))
+    slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, naps) if several_looks else ()),
+        *((late, naps) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
-        *((slow,) if several_looks else ()),
+        *((slow,) if several_snapshots else ()),
     ]
 
 
@@ -62,7 +62,7 @@ def between_steps(case: Case) -> Sequence[int]:
 def late_but_on_the_way(case: Case) -> list[int]:
     """List the ranks that others wait for and that are in what ends by itself.
 
-    They run or sleep, or their DataLoader's worker does: a step may take longer than two looks.
+    They run or sleep, or their DataLoader's worker does: a step may take longer than two snapshots.
     """
     starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
 
@@ -83,7 +83,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
 
 
 def all_run(case: Case) -> list[int]:
-    """List all ranks if all compute and none waits: a step may take longer than a look."""
+    """List all ranks if all compute and none waits: a step may take longer than a snapshot."""
     runs = {Status.RUNNING, Status.MOVING}
     return _all_if(case, all(state.status in runs for state in case.states))
 
@@ -129,9 +129,9 @@ def with_open_stacks(case: Case) -> list[int]:
 
 
 def with_a_slow_rank(case: Case) -> list[int]:
-    """List all ranks if the job moves and the same ranks were behind at nearly all looks.
+    """List all ranks if the job moves and the same ranks lagged in nearly all snapshots.
 
-    On a busy machine that happens by chance: of three ranks, one is last at four looks of five
+    On a busy machine that happens by chance: of three ranks, one is last in four snapshots of five
     in one case of seven, at eight of ten in one of a hundred.
     """
     return _all_if(case, bool(stragglers(case)))

@@ -10,7 +10,7 @@ from whyhang.collectors.logs.scan import LogReader
 
 
 def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
-    """Give the readers of all evidence, of a live job as of files.
+    """Return the readers of all evidence, of a live job as of files.
 
     The reader of logs looks for what the signatures ask for, and counts the bytes of long logs.
     """

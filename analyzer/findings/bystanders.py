@@ -24,7 +24,7 @@ _FOR_HELPERS = frozenset(
 
 
 def weight_of(case: Case, category: str, hit: Hit) -> float:
-    """Say what a hit is worth (0 to 1) that may be about a process of someone else."""
+    """Return what a hit is worth (0 to 1) that may be about a process of another program."""
     pid = hit.fields.get("pid", "")
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
         return CLEAR
@@ -40,11 +40,11 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
 
 
 def _complete(case: Case) -> bool:
-    """Tell whether every rank of the job was seen alive."""
+    """Return whether every rank of the job was seen alive."""
     job = case.job
     alive = all(state.status is not Status.GONE for state in case.states)
     processes = all(member.processes for member in job.members)
-    return bool(case.states) and alive and processes and not job.gone and not job.absent
+    return bool(case.states) and alive and processes and not job.missing and not job.absent
 
 
 def _own(case: Case) -> set[int]:

@@ -24,7 +24,7 @@ from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
-from whyhang.analyzer.reports.stacks import parting, stack_groups
+from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
@@ -84,12 +84,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=(*gap_lines(case), *(() if findings or not case.job.members else UNDECIDED)),
-        notes=(*notes, *fingerprints.notes(case, _told(findings))),
+        notes=(*notes, *fingerprints.notes(case, _text_of(findings))),
         tool_version=__version__,
     )
 
 
-def _told(findings: Iterable[Finding]) -> str:
+def _text_of(findings: Iterable[Finding]) -> str:
     """Join what the findings say, so that notes need not say it again."""
     quotes = (piece.quote for finding in findings for piece in finding.evidence)
     return "\n".join((*(finding.explanation for finding in findings), *quotes))
@@ -100,24 +100,24 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     causes = sorted((c for c in candidates if c.signature.kind is Kind.CAUSE), key=root_order)
     above = causes_above(causes, restarts_of(candidates))
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
-    found = [_finding(case, candidate) for candidate in roots]
+    findings = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
         if other is not None:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
-            found.append(replace(finding, caused_by=cause if roots else None))
-            if roots and found[cause].culprit_ranks is None and other.hit.names_culprit:
+            findings.append(replace(finding, caused_by=cause if roots else None))
+            if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
-                found[cause] = replace(found[cause], culprit_ranks=finding.culprit_ranks)
+                findings[cause] = replace(findings[cause], culprit_ranks=finding.culprit_ranks)
     effects = sorted(
         (c for c in candidates if c.signature.kind is Kind.CONSEQUENCE),
         key=effect_order if roots else order,
     )
     cause_of_all = 0 if roots else None
-    found += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
-    if found and not roots and effects and not found[0].remedies:
-        found[0] = replace(found[0], remedies=CAUSE_UNSEEN)
-    return tuple(found)
+    findings += [replace(_finding(case, c), caused_by=cause_of_all) for c in effects[:MAX_EFFECTS]]
+    if findings and not roots and effects and not findings[0].remedies:
+        findings[0] = replace(findings[0], remedies=CAUSE_UNSEEN)
+    return tuple(findings)
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:
@@ -133,7 +133,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         names = case.names(hit.members) if hit.members else ""
         words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
     explanation = sentence(fill(signature.means, words))
-    where = parting(case, hit.members, hit.affected) if hit.members else None
+    where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         explanation += f" The paths part in {where}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
@@ -159,9 +159,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
 
 
 def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
-    """Give what to run next; of a rank without a process, nothing that needs its pid."""
-    gone = {gone.rank for gone in case.job.gone}
-    if not ranks or not gone.issuperset(ranks):
+    """Return what to run next; of a rank without a process, nothing that needs its pid."""
+    without_process = {missing.rank for missing in case.job.missing}
+    if not ranks or not without_process.issuperset(ranks):
         return signature.next_steps
     steps = tuple(step for step in signature.next_steps if "{pid}" not in step)
     return steps or ("pgrep -af python  # on its host: was {who} started?",)

@@ -60,7 +60,7 @@ CLEAR = 1.0
 INDIRECT = 0.85
 """Concluded from something else that was seen."""
 INCOMPLETE = 0.75
-"""Something is missing that would tell: ranks, a second look, who is the odd one."""
+"""Evidence is missing that would decide: ranks, a second snapshot, who is the odd one."""
 GUESSED = 0.6
 """So much is missing that another reading is nearly as good."""
 CONTRADICTED = 0.5

@@ -31,7 +31,7 @@ MAX_PLACES = 3
 
 
 def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candidate]) -> Verdict:
-    """Say in one word how the job is."""
+    """Return in one word how the job is."""
     if not findings:
         return "inconclusive"
     first = findings[0]
@@ -62,7 +62,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
 
 
 def _seen_alive(case: Case) -> bool:
-    """Tell whether a process was looked at. What Python prints as it dies is no such look."""
+    """Return whether a process was inspected. What Python prints as it dies does not count."""
     dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
     return any(
         member.processes
@@ -77,7 +77,7 @@ def _seen_dead(case: Case, state: RankState) -> bool:
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:
-    """Tell whether a line of a log was taken for a cause or a consequence."""
+    """Return whether a line of a log was taken for a cause or a consequence."""
     places = {(line.source.file, line.source.line) for line in case.job.lines}
     return any(
         (piece.source, piece.line) in places
@@ -88,14 +88,14 @@ def _errors(case: Case, candidates: list[Candidate]) -> bool:
 
 
 def _all_move(case: Case, finding: Finding) -> bool:
-    """Tell whether every rank that is waited for was seen to go on."""
+    """Return whether every rank that is waited for was seen to go on."""
     states = {case.member(s.member).rank: s.status for s in case.states}
     culprits = finding.culprit_ranks or ()
     return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
 
 
 def _no_job(case: Case) -> bool:
-    """Tell whether nothing speaks of a job."""
+    """Return whether no evidence is about a job."""
     job = case.job
     return not (job.members or job.lines or job.exits or job.tracks)
 
@@ -108,7 +108,7 @@ def _of_gpus_alone(first: Finding) -> Verdict:
 
 
 def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
-    """Say in one sentence what is the matter, or what is missing to tell."""
+    """Return in one sentence what is wrong, or which evidence is missing."""
     devices = len(case.job.gpus.devices)
     if not findings and _no_job(case) and devices:
         return (
@@ -120,7 +120,7 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
         )
     if not findings:
-        return f"The evidence does not say what the job waits for{_standing_words(case)}."
+        return f"The evidence does not say what the job waits for{_state_words(case)}."
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
     unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
@@ -129,8 +129,8 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
     return text
 
 
-def _standing_words(case: Case) -> str:
-    """Say where everybody stands, where few words do, and who has no process."""
+def _state_words(case: Case) -> str:
+    """Return where all ranks are, if few words do, and which have no process."""
     places: dict[str, list[RankState]] = {}
     for state in case.states:
         if state.place is not None:
@@ -142,7 +142,7 @@ def _standing_words(case: Case) -> str:
     unseen = [s.member for s in case.states if s.status is Status.UNSEEN]
     if unseen:
         words.append(f"{case.names(unseen)} could not be looked at")
-    lost = [gone.rank for gone in case.job.gone]
+    lost = [missing.rank for missing in case.job.missing]
     if lost:
         words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")
     return ": " + "; ".join(words)

@@ -15,26 +15,26 @@ MAX_HOSTS = 100_000
 
 def expand(text: str) -> tuple[str, ...]:
     """Expand Slurm's list of hosts: "n[01-03,7],login" (scontrol show hostnames does the same)."""
-    found: list[str] = []
+    hosts: list[str] = []
     for part in _PART.finditer(text):
         names = [part.group(1)]
         for numbers, tail in _BRACKET.findall(part.group(2)):
             names = [f"{name}{number}{tail}" for name in names for number in _numbers(numbers)]
             if len(names) > MAX_HOSTS:
                 return ()
-        found += names
-    return tuple(found)
+        hosts += names
+    return tuple(hosts)
 
 
 def _numbers(text: str) -> list[str]:
-    found: list[str] = []
+    numbers: list[str] = []
     for piece in text.split(","):
         low, dash, high = piece.partition("-")
         if not dash:
-            found.append(piece)
+            numbers.append(piece)
         elif low.isdecimal() and high.isdecimal() and int(high) - int(low) < MAX_HOSTS:
-            found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
-    return found
+            numbers += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+    return numbers
 
 
 def hosts_in(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -56,10 +56,10 @@ def host_of(rank: int, environ: Mapping[str, str]) -> str | None:
 
 def _counts(text: str) -> list[int]:
     """Read Slurm's tasks per node: "2(x3),1" is 2, 2, 2, 1."""
-    found: list[int] = []
+    counts: list[int] = []
     for number, times in _REPEATED.findall(text):
-        found += [int(number)] * min(int(times or 1), MAX_HOSTS)
-    return found
+        counts += [int(number)] * min(int(times or 1), MAX_HOSTS)
+    return counts
 
 
 def other_hosts(

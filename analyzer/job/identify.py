@@ -42,7 +42,7 @@ from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
 from whyhang.analyzer.job.records import Child, Job, Member
 from whyhang.analyzer.job.roles import role_of_dump
-from whyhang.analyzer.job.world import absent_ranks, gone_ranks, world_size
+from whyhang.analyzer.job.world import absent_ranks, missing_ranks, world_size
 
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
 
@@ -86,26 +86,26 @@ class _Registry:
         self._pid_ranks = pid_ranks
 
     def entity(self, who: Who, *, alone: object = None) -> _Entity:
-        """Give the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
+        """Return the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
         who = self._with_claimed_rank(who)
-        found = self._find(who)
-        if found is None and who.rank is None and who.pid is None:
+        entity = self._find(who)
+        if entity is None and who.rank is None and who.pid is None:
             key = (who.host, who.label or f"\0{alone}")
-            found = self._by_label.get(key)
-            if found is None:
-                found = self._by_label[key] = self._new()
-        elif found is None:
-            found = self._new()
-        found.learn(who)
-        if found.pid is not None:
-            self._by_pid.setdefault((found.host, found.pid), found)
-            self._pids[found.pid][id(found)] = found
-        if found.rank is not None and found not in self._by_rank[found.rank]:
-            self._by_rank[found.rank].append(found)
-        return found
+            entity = self._by_label.get(key)
+            if entity is None:
+                entity = self._by_label[key] = self._new()
+        elif entity is None:
+            entity = self._new()
+        entity.learn(who)
+        if entity.pid is not None:
+            self._by_pid.setdefault((entity.host, entity.pid), entity)
+            self._pids[entity.pid][id(entity)] = entity
+        if entity.rank is not None and entity not in self._by_rank[entity.rank]:
+            self._by_rank[entity.rank].append(entity)
+        return entity
 
     def known(self, who: Who) -> _Entity | None:
-        """Give the entity with this pid, if there is one."""
+        """Return the entity with this pid, if there is one."""
         return self._find(Who(host=who.host, pid=who.pid)) if who.pid is not None else None
 
     def mention(self, who: Who) -> None:
@@ -129,13 +129,13 @@ class _Registry:
 
     def _find(self, who: Who) -> _Entity | None:
         if who.pid is not None:
-            found = self._by_pid.get((who.host, who.pid))
-            if found is None and who.host is None:
-                found = self._only_pid(who.pid)
-            elif found is None:
-                found = self._by_pid.get((None, who.pid))
-            if found is not None and _compatible(found, who):
-                return found
+            candidate = self._by_pid.get((who.host, who.pid))
+            if candidate is None and who.host is None:
+                candidate = self._only_pid(who.pid)
+            elif candidate is None:
+                candidate = self._by_pid.get((None, who.pid))
+            if candidate is not None and _compatible(candidate, who):
+                return candidate
         if who.rank is not None:
             for entity in self._by_rank.get(who.rank, ()):
                 if who.pid is None or entity.pid is None:
@@ -148,7 +148,7 @@ class _Registry:
 
 
 def _compatible(entity: _Entity, who: Who) -> bool:
-    """Tell whether a fact of this pid can be about this entity (pids repeat over hosts)."""
+    """Return whether a fact of this pid can be about this entity (pids repeat over hosts)."""
     if who.rank is None or entity.rank is None or who.rank == entity.rank:
         return True
     return who.trust != entity.trust  # the more trusted number will win
@@ -226,13 +226,13 @@ class _Sorted:
 
 def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, int], Who]:
     """Ranks that something else than the fact itself tells of a pid (NCCL init lines)."""
-    found: dict[tuple[str | None, int], Who] = {}
+    ranks: dict[tuple[str | None, int], Who] = {}
     for fact in facts:
         if fact.who.pid is not None:
             trust = max(fact.who.trust, Trust.NCCL_INIT)
             who = replace(fact.who, rank=fact.rank, trust=trust)
-            found.setdefault((fact.who.host, fact.who.pid), who)
-    return found
+            ranks.setdefault((fact.who.host, fact.who.pid), who)
+    return ranks
 
 
 def _place_dump(
@@ -260,9 +260,9 @@ def _place_dump(
 
 
 def _is_new_pid(registry: _Registry, who: Who) -> bool:
-    """Tell whether no process record already says what this pid is."""
-    found = registry.known(who)
-    return found is None or not found.processes
+    """Return whether no process record already says what this pid is."""
+    entity = registry.known(who)
+    return entity is None or not entity.processes
 
 
 def _job(facts: _Sorted, registry: _Registry) -> Job:
@@ -298,7 +298,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         world_size=size,
         world_size_how=how,
         absent=absent_ranks(size, here),
-        gone=gone_ranks(size, members, facts.processes),
+        missing=missing_ranks(size, members, facts.processes),
         tracks=tuple(facts.tracks),
         groups=tuple(facts.groups),
         lines=tuple(facts.lines),
@@ -317,7 +317,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
 
 
 def _uses_gpus(facts: _Sorted) -> bool:
-    """Tell whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
+    """Return whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
     if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
         return True
     opened = (text for process in facts.processes for text in process.descriptors)
@@ -325,27 +325,27 @@ def _uses_gpus(facts: _Sorted) -> bool:
 
 
 def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    line_numbers: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
         for pattern in line.matched:
-            found[pattern].append(number)
-    return {pattern: tuple(numbers) for pattern, numbers in found.items()}
+            line_numbers[pattern].append(number)
+    return {pattern: tuple(numbers) for pattern, numbers in line_numbers.items()}
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
 
 
-def _said_copies(label: str | None) -> int:
-    """Tell that a file named "slaves" stands for more than one process."""
+def _least_copies(label: str | None) -> int:
+    """Return how many processes a label stands for at least: "slaves" is more than one."""
     return 2 if label is not None and label.lower() in PLURALS else 1
 
 
 def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
-    found: dict[int, list[int]] = defaultdict(list)
+    ids_of: dict[int, list[int]] = defaultdict(list)
     for member in members:
         if member.pid is not None:
-            found[member.pid].append(member.id)
-    return {pid: tuple(ids) for pid, ids in found.items()}
+            ids_of[member.pid].append(member.id)
+    return {pid: tuple(ids) for pid, ids in ids_of.items()}
 
 
 def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:
@@ -382,5 +382,5 @@ def _member(
         dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
-        copies=max((*(dump.copies for dump in entity.dumps), _said_copies(entity.label))),
+        copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),
     )

@@ -1,7 +1,7 @@
 """Launchers with a rendezvous of their own: what their command lines ask for, how far they are.
 
 torchrun starts an agent on each node; the agents meet, and only then does each start its ranks.
-While they meet there is no rank to look at, so the agent's own command line, environment and
+While they meet there is no rank to inspect, so the agent's own command line, environment and
 sockets have to tell. The options are those of ``torch.distributed.run`` (1.9 to 2.15; each may
 also come as ``PET_<NAME>``) and of ``accelerate launch``.
 """
@@ -39,26 +39,26 @@ _WANTED = frozenset(_WANTED_NAMES.split())
 
 
 class Plan(Record):
-    """What a launcher was told; texts as they were given, under torchrun's names."""
+    """The options of a launcher; texts as they were given, under torchrun's names."""
 
     options: dict[str, str]
 
     def number(self, name: str) -> int | None:
-        """Give an option that is a whole number."""
+        """Return an option that is a whole number."""
         text = self.options.get(name, "")
         return int(text) if text.isdecimal() else None
 
     def nodes(self) -> tuple[int | None, int | None]:
-        """Give the least and the greatest number of nodes: "2" and "1:4" are both allowed."""
+        """Return the least and the greatest number of nodes: "2" and "1:4" are both allowed."""
         least, _, most = self.options.get("nnodes", "").partition(":")
         if not least.isdecimal():
             return None, None
         return int(least), int(most) if most.isdecimal() else int(least)
 
     def node_rank(self) -> int | None:
-        """Give the node's number; a static rendezvous goes by it, and 0 is its default."""
-        told = self.number("node_rank")
-        return 0 if told is None and self.backend() == "static" else told
+        """Return the node's number; a static rendezvous goes by it, and 0 is its default."""
+        rank = self.number("node_rank")
+        return 0 if rank is None and self.backend() == "static" else rank
 
     def backend(self) -> str:
         """Name the kind of rendezvous; torchrun's default is static."""
@@ -67,16 +67,16 @@ class Plan(Record):
         )
 
     def endpoint(self) -> str | None:
-        """Give where the agents meet."""
-        backend, told = self.backend(), self.options.get("rdzv_endpoint", "")
-        if backend == "static" and not told:
+        """Return where the agents meet."""
+        backend, endpoint = self.backend(), self.options.get("rdzv_endpoint", "")
+        if backend == "static" and not endpoint:
             host = self.options.get("master_addr", "127.0.0.1")
             return f"{host}:{self.options.get('master_port', DEFAULT_PORTS['static'])}"
-        if not told:
+        if not endpoint:
             return None
-        has_port = re.search(r":\d+$", told) is not None
+        has_port = re.search(r":\d+$", endpoint) is not None
         port = DEFAULT_PORTS.get(backend)
-        return told if has_port or port is None else f"{told}:{port}"
+        return endpoint if has_port or port is None else f"{endpoint}:{port}"
 
 
 def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
@@ -110,25 +110,25 @@ def _runs_agent(word: str) -> bool:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Give the launcher's own options; those behind the name of the script are the script's."""
+    """Yield the launcher's own options; those behind the name of the script are the script's."""
     start = next(i for i, word in enumerate(words) if _runs_agent(word)) + 1
     rest = iter(words[start:])
     for word in rest:
-        found = _OPTION.fullmatch(word)
-        if found is None:
+        match = _OPTION.fullmatch(word)
+        if match is None:
             if word == "launch":  # of ``accelerate launch``
                 continue
             return
-        name = found.group(1).replace("-", "_")
+        name = match.group(1).replace("-", "_")
         name = _SAME.get(name, name)
-        value = found.group(2)
+        value = match.group(2)
         if value is None:
             value = "" if name in _FLAGS else next(rest, "")
         yield name, value
 
 
 def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Iterator[Agent]:
-    """Read the agents among the launchers of a job; ``meeting`` says if it waits there."""
+    """Yield the agents among the launchers of a job; ``meeting`` says which wait in rendezvous."""
     for launcher, meets in zip(launchers, meeting, strict=True):
         process = launcher.processes[-1] if launcher.processes else None
         plan = plan_of(process.command, process.environ) if process is not None else None
@@ -153,7 +153,7 @@ def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Ite
 
 
 def _reached(process: Process, plan: Plan) -> bool | None:
-    """Tell whether an agent holds the port where agents meet, or is connected to it."""
+    """Return whether an agent holds the port where agents meet, or is connected to it."""
     port = (plan.endpoint() or "").rpartition(":")[2]
     if not port.isdecimal() or not process.descriptors:
         return None

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Give facts that know a local rank only the global rank it stands for, where it follows."""
+    """Fill in the global rank of facts that know a local rank only, where it follows."""
     unknown: dict[str | None, set[int]] = defaultdict(set)
     pairs: dict[str | None, set[int]] = defaultdict(set)
     files: dict[str, set[int]] = defaultdict(set)
@@ -57,17 +57,17 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     if len(pairs.keys() - {None}) == 1 and len(set(offsets.values())) == 1:
         offsets.setdefault(None, next(iter(offsets.values())))  # no other host is spoken of
     # A file of one local rank is one process's; one of several may be of several nodes.
-    by_file = _settled({file: found for file, found in files.items() if len(alone[file]) == 1})
+    by_file = _settled({file: values for file, values in files.items() if len(alone[file]) == 1})
     return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
 
 
-def _settled(found: Mapping[T, set[int]]) -> dict[T, int]:
+def _settled(candidates: Mapping[T, set[int]]) -> dict[T, int]:
     """Keep what all facts agree on."""
-    return {key: next(iter(values)) for key, values in found.items() if len(values) == 1}
+    return {key: next(iter(values)) for key, values in candidates.items() if len(values) == 1}
 
 
 def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], highest: int) -> bool:
-    """Tell whether nothing speaks of more ranks than these local ones, all of one host."""
+    """Return whether no fact is about more ranks than these local ones, all of one host."""
     if len(unknown) != 1:
         return False
     (local_ranks,) = unknown.values()
@@ -83,12 +83,12 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
 
 
 def _widest(facts: Sequence[Fact]) -> int:
-    """Give the size of the largest communicator that the facts speak of."""
+    """Return the size of the largest communicator in the facts."""
     return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 
 
 def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:
-    """Tell whether a fact is of a process; the end of a file says that its rank is there."""
+    """Return whether a fact is of a process; the end of a file says that its rank is there."""
     if isinstance(fact, LastLine):
         return fact.ends_log
     return isinstance(fact, StackDump | Process | Track | LogLine | Exit)

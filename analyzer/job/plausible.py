@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import (
 
 
 def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Give the facts without the ranks and world sizes that no job has, and a gap that says so.
+    """Yield the facts without the ranks and world sizes that no job has, and a gap that says so.
 
     What such a fact says besides is kept: it is then of a rank that nobody knows.
     """

@@ -32,14 +32,14 @@ class Child(Record):
 
     role: Role
     pid: int | None
-    processes: tuple[Process, ...] = ()  # one per look
-    dumps: tuple[StackDump, ...] = ()  # one per look
+    processes: tuple[Process, ...] = ()  # one per snapshot
+    dumps: tuple[StackDump, ...] = ()  # one per snapshot
 
 
 class Member(Record):
     """One rank of the job, or a process that is one though its number is not known.
 
-    ``processes`` and ``dumps`` hold one record per look, in order; either may be empty when
+    ``processes`` and ``dumps`` hold one record per snapshot, in order; either may be empty when
     only logs or recorder dumps speak of the rank. ``children`` work for it as workers do,
     ``helpers`` are other programs that it started. ``copies`` is how many processes the
     evidence says it stands for.
@@ -69,8 +69,8 @@ class Member(Record):
         return f"{self.label or 'a process'}{where}"
 
 
-class Gone(Record):
-    """A rank that should run on a host that was looked at, and has no living process there.
+class MissingRank(Record):
+    """A rank that should run on a host whose processes were read, and has no living process there.
 
     ``beyond``: no host runs it, for the launcher has started fewer ranks than the job counts.
     """
@@ -90,7 +90,7 @@ class Job(Record):
     world_size: int | None = None
     world_size_how: str = ""
     absent: tuple[int, ...] = ()  # expected ranks of which there is no evidence at all
-    gone: tuple[Gone, ...] = ()
+    missing: tuple[MissingRank, ...] = ()
     tracks: tuple[Track, ...] = ()
     groups: tuple[Group, ...] = ()
     lines: tuple[LogLine, ...] = ()
@@ -111,15 +111,15 @@ class Job(Record):
         return tuple(fact for fact in self.statements if isinstance(fact, kind))
 
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
-        """Give the log lines that any of these patterns found, in the order they came."""
+        """Return the log lines that any of these patterns found, in the order they came."""
         numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
         return [self.lines[number] for number in sorted(numbers)]
 
     def member_of(self, who: Who) -> Member | None:
-        """Find the member that a fact is about, or None where it cannot be told."""
+        """Find the member that a fact is about, or None where that is not known."""
         if who.rank is not None:
-            found = self.by_rank.get(who.rank)
-            return self.members[found] if found is not None else None
+            index = self.by_rank.get(who.rank)
+            return self.members[index] if index is not None else None
         if who.pid is None:
             return None
         for number in self.by_pid.get(who.pid, ()):

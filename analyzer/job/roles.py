@@ -48,7 +48,7 @@ def _not_started_by_python(thread: Thread) -> bool:
 
 
 def role_of_dump(dump: StackDump) -> Role:
-    """Tell a DataLoader worker or a launcher from a rank by the files its main thread is in."""
+    """Return the role (worker, launcher or rank) by the files that the main thread is in."""
     thread = main_thread(dump)
     if thread is None:
         return Role.RANK
@@ -56,7 +56,7 @@ def role_of_dump(dump: StackDump) -> Role:
 
 
 def role_of_frames(frames: tuple[Frame, ...]) -> Role:
-    """Tell the role from one stack; what no mark speaks against is taken for a rank."""
+    """Return the role by one stack; a rank where no frame says otherwise."""
     for mark, role in MARKS:
         if any(frame.file.endswith(mark) for frame in frames):
             return role

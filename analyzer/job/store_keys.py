@@ -34,14 +34,14 @@ class Joined(Record):
 
 def joined(view: StoreView) -> tuple[Joined, ...]:
     """List the gloo groups that ranks have begun to build, the default group first."""
-    found: dict[str, set[int]] = {}
+    ranks_of: dict[str, set[int]] = {}
     for key in view.keys or ():
         match = _ADDRESS.match(key)
         if match is not None:
-            found.setdefault(match["path"], set()).add(int(match["rank"]))
+            ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
     groups = [
         Joined(group=path.split("/")[-1], default=_is_default(path), ranks=tuple(sorted(ranks)))
-        for path, ranks in sorted(found.items())
+        for path, ranks in sorted(ranks_of.items())
     ]
     return tuple(sorted(groups, key=lambda group: not group.default))
 
@@ -57,19 +57,19 @@ def nccl_ids(view: StoreView) -> tuple[str, ...]:
 
 
 def clients(view: StoreView) -> int | None:
-    """Give how many clients the store's owner has counted; under torchrun the agents as well."""
+    """Return how many clients the store's owner has counted; under torchrun the agents as well."""
     return _count(view, "init/")
 
 
 def barriers(view: StoreView) -> dict[int, int]:
-    """Give how many ranks have come to each store-based barrier, by its number."""
-    found = {}
+    """Return how many ranks have come to each store-based barrier, by its number."""
+    counts = {}
     for key in view.values:
         match = _BARRIER.search(key)
         count = _count(view, key)
         if match is not None and count is not None:
-            found[int(match["number"])] = count
-    return found
+            counts[int(match["number"])] = count
+    return counts
 
 
 class Round(Record):
@@ -92,7 +92,7 @@ class Round(Record):
 
 
 def round_of(view: StoreView, run_id: str) -> Round | None:
-    """Give the state of the rendezvous of this name, or None where the store holds none."""
+    """Return the state of the rendezvous of this name, or None where the store holds none."""
     value = view.values.get(f"torch.rendezvous.{run_id}")
     try:
         return msgspec.json.decode(value, type=Round) if value else None

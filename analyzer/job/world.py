@@ -1,7 +1,7 @@
 """How many ranks there should be, which are not there, and what that proves.
 
 Absent evidence is never guilt: a rank of which nothing was collected may live on another
-host. A rank is *gone* only where the evidence covers the place it should be in: the host's
+host. A rank is *missing* only where the evidence covers the place it should be in: the host's
 own processes say how many ranks they were started as, and one is not among them.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import MAX_RANKS, Group, Process, Role, WorldSize
-from whyhang.analyzer.job.records import Gone, Member
+from whyhang.analyzer.job.records import Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 SIZE_KEYS = (
@@ -27,17 +27,17 @@ LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 def world_size(
     sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
-    """Give the number of ranks and how it is known; the processes' own word goes first."""
-    size, how = _told_size(sizes, processes, groups)
+    """Return the number of ranks and how it is known; the processes' own word goes first."""
+    size, how = _stated_size(sizes, processes, groups)
     return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
 
 
-def _told_size(
+def _stated_size(
     sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
-    said = Counter(size for process in processes if (size := _size(process)) is not None)
-    if said:
-        return said.most_common(1)[0][0], "WORLD_SIZE of the processes"
+    in_environment = Counter(size for process in processes if (size := _size(process)) is not None)
+    if in_environment:
+        return in_environment.most_common(1)[0][0], "WORLD_SIZE of the processes"
     logged = Counter(fact.size for fact in sizes)
     if logged:
         return logged.most_common(1)[0][0], "said in a log"
@@ -62,24 +62,24 @@ def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:
     return tuple(rank for rank in range(size or 0) if rank not in here)
 
 
-def gone_ranks(
+def missing_ranks(
     size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
-) -> tuple[Gone, ...]:
+) -> tuple[MissingRank, ...]:
     """List ranks that should run on a host whose processes were read, and do not."""
     alive = {member.rank for member in members if _alive(member)}
-    found: dict[int, Gone] = {}
+    missing: dict[int, MissingRank] = {}
     for process in processes:
         if process.role is not Role.RANK or not _living(process):
             continue
         source = process.source
         for rank, quote in _siblings(process, size):
-            if rank not in alive and rank not in found:
+            if rank not in alive and rank not in missing:
                 host = process.environ.get("SLURMD_NODENAME") or process.who.host
-                found[rank] = Gone(rank=rank, host=host, source=source, quote=quote)
+                missing[rank] = MissingRank(rank=rank, host=host, source=source, quote=quote)
         for rank, quote in _beyond_slurm(process, size):
-            if rank not in alive and rank not in found:
-                found[rank] = Gone(rank=rank, source=source, quote=quote, beyond=True)
-    return tuple(found[rank] for rank in sorted(found))
+            if rank not in alive and rank not in missing:
+                missing[rank] = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
+    return tuple(missing[rank] for rank in sorted(missing))
 
 
 def _alive(member: Member) -> bool:
@@ -112,20 +112,21 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
 
 
 def _numbered_by_slurm(process: Process) -> bool:
-    """Tell whether a process is the rank that Slurm numbered, and no other launcher's."""
+    """Return whether a process is the rank that Slurm numbered, and no other launcher's."""
     task = process.environ.get("SLURM_PROCID", "")
     return task.isdecimal() and process.who.rank == int(task)
 
 
 def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
     """List ranks that cannot exist: WORLD_SIZE counts more than the Slurm step has tasks."""
-    tasks, told = process.environ.get("SLURM_STEP_NUM_TASKS", ""), process.environ.get("WORLD_SIZE")
-    if not (tasks.isdecimal() and told and told.isdecimal() and _numbered_by_slurm(process)):
+    tasks = process.environ.get("SLURM_STEP_NUM_TASKS", "")
+    size_set = process.environ.get("WORLD_SIZE", "")
+    if not (tasks.isdecimal() and size_set.isdecimal() and _numbered_by_slurm(process)):
         return []
-    if size != int(told) or int(told) <= int(tasks):
+    if size != int(size_set) or int(size_set) <= int(tasks):
         return []
-    step = f"WORLD_SIZE={told}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
-    return [(rank, step) for rank in range(int(tasks), int(told))]
+    step = f"WORLD_SIZE={size_set}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
+    return [(rank, step) for rank in range(int(tasks), int(size_set))]
 
 
 def _node(process: Process) -> str:

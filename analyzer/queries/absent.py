@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.records import Gone
+from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.states import OWN, is_starting, kinds_of, waiters_for
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
@@ -18,7 +18,7 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     ``starting``: only while the others are still in init_process_group, or only after.
     """
     # a size that is too large says nothing of a job whose ranks have met nevertheless
-    gone = [lost for lost in case.job.gone if starting or not lost.beyond]
+    gone = [lost for lost in case.job.missing if starting or not lost.beyond]
     if not gone or starting is not is_starting(case):
         return ()
     stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
@@ -56,7 +56,7 @@ def _on_its_own(state: RankState) -> bool:
     )
 
 
-def _where_from(gone: list[Gone]) -> str:
+def _where_from(gone: list[MissingRank]) -> str:
     """Name the hosts that should run the missing ranks, and what says so."""
     hosts = sorted({lost.host for lost in gone if lost.host})
     quotes = dict.fromkeys(lost.quote for lost in gone)

@@ -105,7 +105,7 @@ def surely_spins(device: Device) -> bool:
 
 def is_undecided(case: Case) -> bool:
     """Return whether stacks and ledger leave open who holds the others up."""
-    if case.graph.progress or case.graph.lagging or case.job.gone:
+    if case.graph.progress or case.graph.lagging or case.job.missing:
         return False
     return not any(finding.culprits for finding in case.graph.calls.findings)
 

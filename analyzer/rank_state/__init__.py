@@ -1,1 +1,1 @@
-"""Rank states: where each rank stands, from whichever evidence tells."""
+"""Rank states: what each rank does or how it ended, from whichever evidence there is."""

@@ -1,6 +1,6 @@
 """Ranks whose Python program is through: the interpreter has ended and the process lives on.
 
-Nothing of Python is left to be seen, so what it waits for is told by elimination. A rank of MPI
+Nothing of Python is left to be seen, so what it waits for is known by elimination. A rank of MPI
 calls ``MPI_Finalize`` as the last thing, after the interpreter (mpi4py), and waits there for
 the other ranks.
 """
@@ -20,7 +20,7 @@ _MPI = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
 def without_interpreter(job: Job) -> set[tuple[str | None, int | None]]:
-    """Give host and pid of the processes in which no interpreter was found."""
+    """Return host and pid of the processes in which no interpreter was found."""
     return {(fact.who.host, fact.who.pid) for fact in job.of(NoInterpreter)}
 
 
@@ -49,7 +49,7 @@ def place_at_the_end(
 
 
 def gaps_beside(job: Job, placed: Iterable[Member]) -> tuple[Gap, ...]:
-    """Give the gaps of a job without those for stacks that ranks at their end no longer have."""
+    """Return the gaps of a job without those for stacks that ranks at their end no longer have."""
     gone = {(member.host, member.pid) for member in placed}
     return tuple(
         gap

@@ -66,8 +66,8 @@ class End(Record):
     user: Frame | None = None
 
 
-class Told(Protocol):
-    """The part of a job that tells of ends."""
+class EndSources(Protocol):
+    """The part of a job that reports how ranks ended."""
 
     @property
     def lines(self) -> tuple[LogLine, ...]:
@@ -78,8 +78,8 @@ class Told(Protocol):
         """The ends that launchers, schedulers and kernels report."""
 
 
-def ends_of(job: Told) -> dict[int, End]:
-    """Give the end of each rank of which one is told: the surest account of each."""
+def ends_of(job: EndSources) -> dict[int, End]:
+    """Return the end of each rank for which one is reported: the surest account of each."""
     ends: dict[int, End] = {}
     for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
         for rank, end in account.items():
@@ -100,7 +100,7 @@ def is_own_exception(fields: Mapping[str, str]) -> bool:
 
 
 def is_about_others(fields: Mapping[str, str]) -> bool:
-    """Tell what a collective raises because of other ranks from a mistake in calling it."""
+    """Return whether an exception of a collective is due to other ranks, and no misuse of it."""
     kind = fields.get("type", "").rpartition(".")[2]
     return kind in OF_OTHERS or _ABOUT_OTHERS.search(fields.get("message", "")) is not None
 
@@ -154,7 +154,7 @@ def _crashed(lines: Iterable[LogLine]) -> dict[int, End]:
     return ends
 
 
-def _exited(job: Told) -> dict[int, End]:
+def _exited(job: EndSources) -> dict[int, End]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
@@ -166,7 +166,7 @@ def _exited(job: Told) -> dict[int, End]:
         if LOST_PEER.search(line.text) or WAITED.search(line.text)
     }
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
-    told_apart = not affected or (None not in affected and len(with_code) == 1)
+    one_code = not affected or (None not in affected and len(with_code) == 1)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
@@ -176,7 +176,7 @@ def _exited(job: Told) -> dict[int, End]:
             own = row.signal not in BROUGHT_DOWN
             how = _name_of(row.signal)
         else:
-            own, how = told_apart and rank not in affected, f"exit code {row.exitcode}"
+            own, how = one_code and rank not in affected, f"exit code {row.exitcode}"
         ends.setdefault(
             rank,
             End(

@@ -82,21 +82,21 @@ def state_from_stacks(
     line_text: LineText,
     unseen: Place | None = None,
 ) -> RankState:
-    """Place one member; ``unseen`` is where it stands if no stack tells."""
-    looks = sorted({dump.look for dump in member.dumps})
+    """Place one member; ``unseen`` is its place if there is no stack."""
+    snapshots = sorted({dump.look for dump in member.dumps})
     places = _at_equal_depth(
-        member, {look: _place_at(member, look, rules, line_text) for look in looks}
+        member, {snapshot: _place_at(member, snapshot, rules, line_text) for snapshot in snapshots}
     )
     moves = motion(member.dumps, member.processes)
-    passed = [places[look] for look in looks[:-1]]
-    passed += _before_the_native(member, looks, rules, line_text)
+    passed = [places[snapshot] for snapshot in snapshots[:-1]]
+    passed += _before_the_native(member, snapshots, rules, line_text)
     earlier = tuple(status_by_place(place) for place in passed)
     in_step = {was in IN_STEP for was in earlier}
-    in_step |= {status_by_place(places[look]) in IN_STEP for look in looks[-1:]}
+    in_step |= {status_by_place(places[snapshot]) in IN_STEP for snapshot in snapshots[-1:]}
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
-    place = places[looks[-1]] if looks else unseen
+    place = places[snapshots[-1]] if snapshots else unseen
     status = _status(member, place, moves)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock
@@ -114,9 +114,9 @@ def state_from_stacks(
 
 
 def _at_equal_depth(member: Member, places: dict[int, Place]) -> dict[int, Place]:
-    """Let a native stack speak for earlier looks at the same Python stack that have none.
+    """Use a native stack for earlier snapshots of the same Python stack that have none.
 
-    Native stacks are taken at the last look only. "Running" before and "in an MPI call" then,
+    Native stacks are taken at the last snapshot only. "Running" before and "in an MPI call" then,
     both at one line, is the same place seen twice, and no step from one to the other.
     """
     last = max(places, default=None)
@@ -124,24 +124,26 @@ def _at_equal_depth(member: Member, places: dict[int, Place]) -> dict[int, Place
         return places
     stacks = {dump.look: python_frames(dump) for dump in member.dumps}
     return {
-        look: places[last] if not place.native and stacks[look] == stacks[last] else place
-        for look, place in places.items()
+        snapshot: places[last] if not place.native and stacks[snapshot] == stacks[last] else place
+        for snapshot, place in places.items()
     }
 
 
-def _place_at(member: Member, look: int, rules: tuple[WaitRule, ...], line_text: LineText) -> Place:
-    """Classify one look; a native stack of the same look knows more than a plain one."""
-    dumps = [dump for dump in member.dumps if dump.look == look]
+def _place_at(
+    member: Member, snapshot: int, rules: tuple[WaitRule, ...], line_text: LineText
+) -> Place:
+    """Classify one snapshot; a native stack of the same snapshot knows more than a plain one."""
+    dumps = [dump for dump in member.dumps if dump.look == snapshot]
     native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
-    process = next((p for p in reversed(member.processes) if p.look == look), None)
+    process = next((p for p in reversed(member.processes) if p.look == snapshot), None)
     return place_of((native or dumps)[-1], process, rules, line_text)
 
 
 def _before_the_native(
-    member: Member, looks: Sequence[int], rules: tuple[WaitRule, ...], line_text: LineText
+    member: Member, snapshots: Sequence[int], rules: tuple[WaitRule, ...], line_text: LineText
 ) -> Iterator[Place]:
-    """Place a plain stack of the last look that the native one, a moment later, has left."""
-    dumps = [dump for dump in member.dumps if looks and dump.look == looks[-1]]
+    """Place a plain stack of the last snapshot that the native one, a moment later, has left."""
+    dumps = [dump for dump in member.dumps if snapshots and dump.look == snapshots[-1]]
     if len(dumps) > 1 and python_frames(dumps[0]) != python_frames(dumps[-1]):
         process = member.processes[-1] if member.processes else None
         yield place_of(dumps[0], process, rules, line_text)

@@ -1,6 +1,6 @@
-"""Did a rank move between two looks? A place that changes is progress; slow is not hung.
+"""Did a rank move between two snapshots? A place that changes is progress; slow is not hung.
 
-Three things tell: the stacks of the looks, the kernel's counters of the main thread (taken so
+Three things tell: the stacks of the snapshots, the kernel's counters of the main thread (taken so
 that the dump itself does not count), and the process state. A thread that waits for other
 ranks and whose counters stand still did not run at all in between.
 """
@@ -21,7 +21,7 @@ TICKS_PER_SECOND = 100  # USER_HZ on every Linux that runs torch
 
 
 class Moved(enum.Enum):
-    """What was seen of one rank's main thread between the looks."""
+    """What was seen of one rank's main thread between the snapshots."""
 
     ON = "it moved on"  # another place in the program
     IN_PLACE = "it runs in place"  # the same function, another line or burning CPU
@@ -33,7 +33,7 @@ class Moved(enum.Enum):
 class Motion(Record):
     """The verdict on one member, with the share of one CPU that its main thread used.
 
-    ``sleeps`` is how often it went to sleep between the looks (voluntary context switches),
+    ``sleeps`` is how often it went to sleep between the snapshots (voluntary context switches),
     ``file`` says in which file it went on, and how far.
     """
 
@@ -44,7 +44,7 @@ class Motion(Record):
 
 
 def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
-    """Compare all looks at one process, oldest first."""
+    """Compare all snapshots of one process, oldest first."""
     stacks = [python_frames(dump) for dump in dumps]
     cpu = _cpu(processes)
     return Motion(
@@ -71,7 +71,7 @@ def _moved(
 
 
 def python_frames(dump: StackDump) -> tuple[Frame, ...]:
-    """Give the main thread's frames, innermost first, without the native ones."""
+    """Return the main thread's frames, innermost first, without the native ones."""
     thread = main_thread(dump)
     return tuple(f for f in thread.frames if not f.native) if thread else ()
 
@@ -98,7 +98,7 @@ def _user_part(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def _ran(processes: tuple[Process, ...]) -> bool | None:
-    """Tell whether the main thread was on a CPU between any two looks; None if nobody counted."""
+    """Return whether the main thread ran between two snapshots; None without counters."""
     seen = False
     for a, b in pairwise(processes):
         if a.after is None or b.before is None:
@@ -110,7 +110,7 @@ def _ran(processes: tuple[Process, ...]) -> bool | None:
 
 
 def _sleeps(processes: tuple[Process, ...]) -> int | None:
-    """Count how often the main thread went to sleep between the looks; None if nobody counted."""
+    """Return how often the main thread went to sleep in between; None without counters."""
     counted = [
         b.before.switches - a.after.switches
         for a, b in pairwise(processes)
@@ -119,26 +119,26 @@ def _sleeps(processes: tuple[Process, ...]) -> int | None:
     return sum(counted) if counted else None
 
 
-MUCH = 1 << 16
-"""Bytes between two looks from which a file is being read or written, and not only added to."""
+MIN_BYTES = 1 << 16
+"""Bytes between two snapshots from which a file is being read or written, and not only added to."""
 
-_PRINTED = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
+_LOG_SUFFIXES = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
 """Files that a loop which gets nowhere may fill as well."""
 
 
 def _went_on(processes: tuple[Process, ...]) -> str:
-    """Say in which file the process went on between the first and the last look."""
+    """Return in which file the process went on between the first and the last snapshot."""
     if len(processes) < 2:
         return ""
     first, last = processes[0].positions, processes[-1].positions
     steps = [(last[name] - at, name) for name, at in first.items() if name in last]
-    steps = [(step, name) for step, name in steps if not name.lower().endswith(_PRINTED)]
+    steps = [(step, name) for step, name in steps if not name.lower().endswith(_LOG_SUFFIXES)]
     step, name = max(steps, default=(0, ""))
-    return f"{step / 1e6:.1f} MB further in {name}" if step >= MUCH else ""
+    return f"{step / 1e6:.1f} MB further in {name}" if step >= MIN_BYTES else ""
 
 
 def _cpu(processes: tuple[Process, ...]) -> float | None:
-    """Give the share of one CPU between the looks."""
+    """Return the share of one CPU used between the snapshots."""
     ticks = seconds = 0.0
     for a, b in pairwise(processes):
         if a.after is None or b.before is None or a.taken_at is None or b.taken_at is None:

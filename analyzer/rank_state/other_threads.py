@@ -1,8 +1,8 @@
-"""Jobs whose main threads only look on: the work, and the waits for other ranks, are elsewhere.
+"""Jobs whose main threads only wait: the work, and the waits for other ranks, are elsewhere.
 
 Some frameworks train on a thread of their own, and the main thread sleeps, or waits for an event,
 until that ends. Where the main threads of all ranks do so in one function, and no rank is seen to
-wait for others, each rank stands where the thread does that was started in the same way as one
+wait for others, each rank gets the place of the thread that was started in the same way as one
 that waits for other ranks.
 """
 
@@ -24,26 +24,30 @@ _Entry = tuple[str, str]
 
 
 class _Actor(Record):
-    """A thread of a member beside its main thread: how it was started, and where it stands."""
+    """A thread of a member beside its main thread: how it was started, and its place."""
 
     entry: _Entry
     place: Place
     moved: bool
 
 
-def place_backstage(
+def place_by_working_threads(
     job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
 ) -> list[RankState]:
-    """Give the ranks the places of their working threads, where that is how the job is made."""
+    """Place ranks by their working threads, where the main threads of all only wait for these."""
     states = list(states)
     ranked = [s for s in states if job.members[s.member].rank is not None]
-    if len(ranked) < 2 or len({_spot(s) for s in ranked}) != 1 or not all(map(_looks_on, ranked)):
+    if (
+        len(ranked) < 2
+        or len({_spot(s) for s in ranked}) != 1
+        or not all(map(_waits_locally, ranked))
+    ):
         return states
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
     waiting = Counter(
         entry
-        for found in actors.values()
-        for entry in {a.entry for a in found if a.place.scope is Scope.RANKS and a.place.certain}
+        for threads in actors.values()
+        for entry in {a.entry for a in threads if a.place.scope is Scope.RANKS and a.place.certain}
     )
     if not waiting:
         return states
@@ -51,9 +55,9 @@ def place_backstage(
     return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in states]
 
 
-def _looks_on(state: RankState) -> bool:
-    looks = {state.status, *state.earlier}
-    return looks <= {Status.BLOCKED, Status.IDLE} and not looks & IN_STEP
+def _waits_locally(state: RankState) -> bool:
+    statuses = {state.status, *state.earlier}
+    return statuses <= {Status.BLOCKED, Status.IDLE} and not statuses & IN_STEP
 
 
 def _spot(state: RankState) -> _Entry | None:
@@ -68,13 +72,13 @@ def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) ->
     process = next((p for p in reversed(member.processes) if p.look == last.look), None)
     main = main_thread(last)
     before = {t.tid: t for t in member.dumps[0].threads} if len(member.dumps) > 1 else {}
-    found = []
+    actors = []
     for thread, place in zip(last.threads, places_of(last, process, rules, line_text), strict=True):
         entry = _entry(thread.frames)
         if thread is not main and entry is not None:
             moved = _moved(before.get(thread.tid), thread, member.processes)
-            found.append(_Actor(entry=entry, place=place, moved=moved))
-    return found
+            actors.append(_Actor(entry=entry, place=place, moved=moved))
+    return actors
 
 
 def _entry(frames: tuple[Frame, ...]) -> _Entry | None:
@@ -84,7 +88,7 @@ def _entry(frames: tuple[Frame, ...]) -> _Entry | None:
 
 
 def _moved(before: Thread | None, now: Thread, processes: tuple[Process, ...]) -> bool:
-    """Tell whether a thread went on: another stack, or it used a CPU."""
+    """Return whether a thread went on: another stack, or it used a CPU."""
     if before is not None and before.frames != now.frames:
         return True
     used = {
@@ -100,8 +104,8 @@ def _moved_to(state: RankState, actors: list[_Actor]) -> RankState:
     if len(actors) != 1:
         return state
     place = actors[0].place
-    looking = state.place.says if state.place is not None else "waiting"
-    through = f'on thread "{place.thread or place.tid}" while the main thread is {looking}'
+    doing = state.place.says if state.place is not None else "waiting"
+    through = f'on thread "{place.thread or place.tid}" while the main thread is {doing}'
     moved = Moved.ON if actors[0].moved else Moved.UNKNOWN
     now = status_by_place(place)
     return replace(

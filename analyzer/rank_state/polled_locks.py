@@ -1,4 +1,4 @@
-"""Locks on files that are asked for again and again: who holds them is told by elimination.
+"""Locks on files that are asked for again and again: who holds them is found by elimination.
 
 ``filelock`` and its like try, nap, and try anew: the kernel knows of no wait. It knows who holds
 a lock, however. If one rank alone has locked a lock file while others of its host poll for one,
@@ -26,9 +26,9 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
     }
     members = []
     for member in job.members:
-        found = [h for h in holders if h.host == member.host and h.id not in polling]
-        if member.id in polling and len(found) == 1:
-            members.append(_tied(member, found[0]))
+        on_host = [h for h in holders if h.host == member.host and h.id not in polling]
+        if member.id in polling and len(on_host) == 1:
+            members.append(_tied(member, on_host[0]))
         else:
             members.append(member)
     return replace(job, members=tuple(members))

@@ -1,4 +1,4 @@
-"""Does the job as a whole go on? Told from ranks that came to a wait, left it, or were answered."""
+"""Does the job as a whole go on? Read off ranks that came to a wait, left it, or were answered."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ ASLEEP = ("futex", "do_futex")
 """Kernel functions of a wait that another thread ends, as gloo's is."""
 _CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timedwait")
 INNERMOST = 4
-"""Native frames from the innermost among which the sleep stands."""
+"""Native frames from the innermost among which the sleep is."""
 
-FED = 4
-"""Times in a second that a thread goes to sleep which is given batches by its workers."""
+SLEEPS_PER_SECOND = 4
+"""How often a thread that gets batches from its workers sleeps per second, at least."""
 
-STEPS = 1
-"""Times that a thread must have gone to sleep between two looks to be seen to come and go.
+MIN_SLEEPS = 1
+"""Times that a thread must have gone to sleep between two snapshots to be seen to come and go.
 
 One is enough where it used a CPU as well: a wait that has no end does either, not both."""
 
 
 def status_by_place(place: Place) -> Status:
-    """Tell from one place alone how a member stands."""
+    """Return the status that a place alone implies."""
     if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
         # A key is no call that others could come to; an unknown wait in the user's own code
         # is taken for a local one, uncertain as its place says.
@@ -49,9 +49,9 @@ def status_by_place(place: Place) -> Status:
 
 
 def progress(job: Job, states: Sequence[RankState]) -> bool | None:
-    """Tell whether the job as a whole moves.
+    """Return whether the job as a whole moves.
 
-    A rank that waits for others and yet woke up between the looks has had an answer from them,
+    A rank that waits for others and yet woke up between the snapshots has had an answer from them,
     unless its wait polls or spins; one that came to a wait or left it took part in a step.
     None: it was looked at once only, or nothing counted.
     """
@@ -68,13 +68,13 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
 
 
 def _took_part(state: RankState) -> bool:
-    """Tell whether a member that moved was in a step with the others at some look."""
+    """Return whether a member that moved was in a step with the others in some snapshot."""
     now = state.place is not None and status_by_place(state.place) in IN_STEP
     return now or any(was in IN_STEP for was in state.earlier)
 
 
 def _answered(state: RankState, member: Member) -> bool:
-    """Tell whether a wait for others has ended and begun anew between the looks.
+    """Return whether a wait for others has ended and begun anew between the snapshots.
 
     Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
     some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
@@ -94,12 +94,12 @@ def _answered(state: RankState, member: Member) -> bool:
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
     last = places[-1] if places else ""
-    comes_and_goes = (motion.sleeps or 0) >= STEPS and last.startswith(ASLEEP)
+    comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)
     return comes_and_goes or _sleeps_now(member)
 
 
 def _is_fed(state: RankState, member: Member) -> bool:
-    """Tell whether a wait for the DataLoader's workers has ended time and again between the looks.
+    """Return whether a wait for the DataLoader's workers ended many times between snapshots.
 
     Without a batch such a wait looks after its workers every 5 s (torch/utils/data/_utils:
     MP_STATUS_CHECK_INTERVAL) and sleeps in between.
@@ -107,13 +107,13 @@ def _is_fed(state: RankState, member: Member) -> bool:
     place, times = state.place, [p.taken_at for p in member.processes if p.taken_at is not None]
     if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
         return False
-    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * FED
+    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * SLEEPS_PER_SECOND
 
 
 def _sleeps_now(member: Member) -> bool:
-    """Tell whether the native stack, which is taken last, shows a sleep until another thread acts.
+    """Return whether the native stack, taken last, shows a sleep until another thread acts.
 
-    Who used a CPU between the looks and sleeps so now has come to this wait since.
+    Who used a CPU between the snapshots and sleeps so now has come to this wait since.
     """
     thread = main_thread(member.dumps[-1]) if member.dumps else None
     native = [f.function for f in (thread.frames if thread is not None else ()) if f.native]

@@ -21,7 +21,7 @@ WORDS: dict[str, tuple[RankStateName, str]] = {
 
 
 def ras_lines(job: Job, *states: str) -> list[LogLine]:
-    """Give the lines with one of these states, without those of reports that are overtaken."""
+    """Return the lines with one of these states, without those of reports that are overtaken."""
     old = overtaken(job)
     return [
         line
@@ -31,7 +31,7 @@ def ras_lines(job: Job, *states: str) -> list[LogLine]:
 
 
 def ras_states(job: Job) -> dict[int, str]:
-    """Give the state that RAS tells of each member, the first of ``WORDS`` that fits."""
+    """Return the state that RAS reports for each member, the first of ``WORDS`` that fits."""
     states: dict[int, str] = {}
     for state in reversed(WORDS):
         for line in ras_lines(job, state):
@@ -42,7 +42,7 @@ def ras_states(job: Job) -> dict[int, str]:
 
 
 def overtaken(job: Job) -> set[str]:
-    """List reports of one live look after which another was had."""
+    """List reports of a live snapshot that a later one replaces."""
     reports = job.of(RasReport)
     last = max((report.number for report in reports), default=0)
     return {report.source.file for report in reports if report.number < last}

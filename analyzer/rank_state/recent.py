@@ -1,6 +1,6 @@
-"""Which looks tell of now: a job that is watched may die or come to a stand meanwhile.
+"""Which snapshots show the hang: a job that is watched may die or come to rest meanwhile.
 
-What ranks did before tells nothing of the hang that they are in since.
+What ranks did before says nothing about the hang that they are in since.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from whyhang.analyzer.rank_state.motion import python_frames
 DEAD = {"Z", "X", "x"}
 
 AT_REST = 3
-"""Looks without any movement of any rank from which what was before them counts no more."""
+"""Snapshots without any movement of any rank from which what was before them counts no more."""
 
 
 def since_the_last_death(job: Job) -> Job:
-    """Leave out the looks before the last rank ended, where two looks or more are left.
+    """Leave out the snapshots before the last rank ended, where two snapshots or more are left.
 
-    One look is not enough: at the end of a job ranks end one after the other.
+    One snapshot is not enough: at the end of a job ranks end one after the other.
     """
-    died = [look for member in job.members if (look := _died_at(member)) is not None]
+    died = [snapshot for member in job.members if (snapshot := _died_at(member)) is not None]
     last = max((p.look for member in job.members for p in member.processes), default=0)
     if not died or last - max(died) < 1:
         return job
     return replace(job, members=tuple(_since(max(died), member) for member in job.members))
 
 
-def since_it_stands(job: Job) -> Job | None:
-    """Leave out the looks before all ranks came to rest; None where they did not, or always were.
+def since_all_at_rest(job: Job) -> Job | None:
+    """Leave out the snapshots before all ranks came to rest; None if they did not or always were.
 
     Counts only where no rank is at work by its place as well: that is for the caller to see.
     """
-    ran = [look for member in job.members if (look := _ran_before(member)) is not None]
-    looks = [process.look for member in job.members for process in member.processes]
-    if not ran or len(ran) < len(job.members) or max(ran) == min(looks):
+    ran = [snapshot for member in job.members if (snapshot := _ran_before(member)) is not None]
+    snapshots = [process.look for member in job.members for process in member.processes]
+    if not ran or len(ran) < len(job.members) or max(ran) == min(snapshots):
         return None
-    if max(looks) - max(ran) < AT_REST - 1:
+    if max(snapshots) - max(ran) < AT_REST - 1:
         return None
     return replace(job, members=tuple(_since(max(ran), member) for member in job.members))
 
 
 def _ran_before(member: Member) -> int | None:
-    """Give the look since which a rank did not run at all; None where that cannot be told."""
+    """Return the snapshot since which a rank did not run at all; None where that is not known."""
     if len(member.processes) < AT_REST or len(member.dumps) < AT_REST:
         return None
     stacks = {dump.look: python_frames(dump) for dump in member.dumps}
@@ -58,16 +58,16 @@ def _ran_before(member: Member) -> int | None:
 
 
 def _died_at(member: Member) -> int | None:
-    """Give the look at which a rank was first seen to be dead, if it lived at one before."""
+    """Return the snapshot in which a rank was first seen to be dead, if it lived before."""
     dead = [process.look for process in member.processes if process.state in DEAD]
     return dead[0] if dead and dead[0] > member.processes[0].look else None
 
 
-def _since(look: int, member: Member) -> Member:
+def _since(snapshot: int, member: Member) -> Member:
     if _died_at(member) is not None:
         return member
     return replace(
         member,
-        processes=tuple(p for p in member.processes if p.look >= look),
-        dumps=tuple(d for d in member.dumps if d.look >= look) or member.dumps[-1:],
+        processes=tuple(p for p in member.processes if p.look >= snapshot),
+        dumps=tuple(d for d in member.dumps if d.look >= snapshot) or member.dumps[-1:],
     )

@@ -3,8 +3,8 @@
 A stack shows a rank at one moment. Where there is none, a recorder entry, a watchdog line or a
 traceback in the rank's log shows the same thing less directly: the operation that it stands in,
 or how it ended. ``completed`` fills these in, so that the wait graph sees every rank the same
-way, whichever evidence it is known from. ``records_of`` goes the other way: it says to the
-collective ledger what stacks and ends prove of ranks that left no record there.
+way, whichever evidence it is known from. ``records_of`` goes the other way: it adds to the
+records of collectives what stacks and ends prove of ranks that left no record there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFAULT_NAMES = frozenset({"0", "default_pg"})
 def completed(
     job: Job, states: Iterable[RankState], spots: Mapping[int, Spot], ends: Mapping[int, End]
 ) -> tuple[RankState, ...]:
-    """Fill in what records and logs tell of ranks, where their stacks do not.
+    """Fill in the states of ranks by records and logs, where stacks say nothing.
 
     ``spots`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
@@ -99,7 +99,7 @@ def _completed(
 
 
 def _place_of(spot: Spot) -> Place:
-    """Give the place of a rank that a record shows inside a call."""
+    """Return the place of a rank that a record shows inside a call."""
     call = spot.call
     kind = WaitKind.COLLECTIVE
     if call is not None and call.p2p:
@@ -118,15 +118,15 @@ def _place_of(spot: Spot) -> Place:
 def records_of(
     job: Job, states: Sequence[RankState], tracks: Sequence[Track], ends: Mapping[int, End]
 ) -> Iterator[Track]:
-    """Yield what stacks and ends prove of ranks without a record, for the groups that are told of.
+    """Yield what stacks and ends prove about ranks without a record, for groups with records.
 
     A rank that stands in an operation which records show open once, and only once, stands in
     that call. One that stands elsewhere, or ended by itself, has no call open at all.
     """
     recorded = {t.who.rank for t in tracks if t.who.rank is not None and t.kind != "stack"}
-    told = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
-    groups = {id(track.group): track.group for track in told}
-    open_calls = _open_calls(told)
+    torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
+    groups = {id(track.group): track.group for track in torch_tracks}
+    open_calls = _open_calls(torch_tracks)
     given_up = any(end.signal == signal.SIGABRT for end in ends.values())
     for state in states:
         rank = job.members[state.member].rank
@@ -184,7 +184,7 @@ def _source(job: Job, state: RankState) -> Source | None:
 
 
 def _may_belong(group: Group, rank: int) -> bool:
-    """Return whether a rank is a member of a group, as far as is told."""
+    """Return whether a rank is a member of a group, as far as is known."""
     if group.ranks is not None:
         return rank in group.ranks
     return group.description == "default_pg" or group.name in DEFAULT_NAMES
@@ -207,7 +207,7 @@ def _record(rank: int, group: Group, source: Source, call: Call | None = None) -
 
 
 def ranked_tracks(job: Job) -> tuple[Track, ...]:
-    """Fill in the rank of tracks whose source told only a pid.
+    """Fill in the rank of tracks whose source has a pid only.
 
     A report that tells only of groups in which ranks differ tells, by its silence, that those
     of an earlier report no longer do.

@@ -12,14 +12,14 @@ from whyhang.analyzer.stacks import Place
 
 
 class Status(enum.Enum):
-    """Where a member stands towards the others, all evidence taken together."""
+    """Whether a member waits for others, works or has ended, all evidence taken together."""
 
     WAITING = "waiting"  # on other ranks
     MAYBE = "maybe"  # perhaps on other ranks
     BLOCKED = "blocked"  # on something local
     RUNNING = "running"  # on nothing
     STOPPED = "stopped"  # by a signal or a debugger
-    MOVING = "moving"  # it went on between the looks
+    MOVING = "moving"  # it went on between the snapshots
     IDLE = "idle"  # it has nothing to do
     GONE = "gone"  # dead
     UNSEEN = "unseen"  # no stack and no process state says anything
@@ -32,16 +32,16 @@ NOT_WAITING = {
     Status.MOVING,
     Status.GONE,
 }
-"""Standings that prove that a rank is in no collective of the others."""
+"""Statuses that prove that a rank is in no collective of the others."""
 
 
 class RankState(Record):
-    """Where one member stands.
+    """What one member does, or how it ended.
 
-    ``place`` is its place at the last look, ``earlier`` how it stood at the looks before, oldest
+    ``place`` is its place in the last snapshot, ``earlier`` its status in those before, oldest
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
-    is told. ``spot`` is where its records show it, where no stack does.
-    ``ras`` is the state that NCCL RAS tells of it, ``last_line`` what its log says last.
+    is known. ``spot`` is where its records show it, where no stack does.
+    ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last.
     """
 
     member: int

@@ -14,7 +14,7 @@ MOST = 64
 
 
 def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
-    """Give a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
+    """Return a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
     devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
     alike: dict[tuple[str, str], list[Device]] = {}
     for device in devices:
@@ -44,12 +44,12 @@ def _load(device: Device) -> str:
 
 
 def _trouble(device: Device) -> str:
-    told = [shown[2] for symptom in FAULTS if (shown := symptom(device)) is not None]
-    return "; ".join(dict.fromkeys(told))
+    faults = [shown[2] for symptom in FAULTS if (shown := symptom(device)) is not None]
+    return "; ".join(dict.fromkeys(faults))
 
 
-def _range(told: list[float], unit: str) -> str:
-    if not told:
+def _range(values: list[float], unit: str) -> str:
+    if not values:
         return ""
-    low, high = round(min(told)), round(max(told))
+    low, high = round(min(values)), round(max(values))
     return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"

@@ -116,9 +116,9 @@ def _finding(
         if headline.rstrip(".") == finding.title
         else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=known)]
     )
-    told = finding.explanation.removeprefix(f"{finding.title}.").strip()
-    if told:
-        blocks.append(Para(text=told))
+    explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
+    if explanation:
+        blocks.append(Para(text=explanation))
     if finding.collective is not None:
         blocks.append(Para(text="Collective: " + _collective(finding.collective)))
     if finding.location is not None:
@@ -152,7 +152,7 @@ KINDS = {
 
 
 def _known(finding: Finding) -> str:
-    """Say in one line what a finding is, how sure, and whether it is the cause."""
+    """Return in one line what a finding is, how sure, and whether it is the cause."""
     name = finding.signature
     if finding.category != name:
         name += f" ({finding.category})"
@@ -163,7 +163,7 @@ def _known(finding: Finding) -> str:
 
 
 def sureness(confidence: float) -> str:
-    """Say a confidence in words and a figure: 0.9 and more is a fact, under 0.5 a possibility."""
+    """Format a confidence in a word and a figure; certain is 0.9 and more, likely 0.5."""
     word = "certain" if confidence >= 0.9 else "likely" if confidence >= 0.5 else "possible"
     return f"{word} ({confidence:.0%})"
 
@@ -174,7 +174,7 @@ def cut(text: str, size: int = MAX_QUOTE) -> str:
 
 
 def is_command(item: str) -> bool:
-    """Tell a command from a sentence, which starts with a capital letter."""
+    """Return whether an item is a command; a sentence starts with a capital letter."""
     return not item[:1].isupper()
 
 
@@ -253,8 +253,8 @@ def _by_activity(
     fewer: dict[tuple[str, str, str], list[RankRow]] = {}
     for (state, activity, where), members in folded.items():
         count = len(places[state, activity])
-        said = where if count <= MAX_PLACES else f"{count} places"
-        fewer.setdefault((state, activity, said), []).extend(members)
+        shown = where if count <= MAX_PLACES else f"{count} places"
+        fewer.setdefault((state, activity, shown), []).extend(members)
     return fewer
 
 

@@ -28,8 +28,8 @@ def stack_groups(case: Case) -> tuple[StackGroup, ...]:
             groups[key].append(member)
             frames_of.setdefault(key, frames)
     ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1][0].id))
-    found = [_group(case, members, frames_of[key]) for key, members in ordered]
-    return tuple(found) + _workers(case)
+    rank_groups = [_group(case, members, frames_of[key]) for key, members in ordered]
+    return tuple(rank_groups) + _workers(case)
 
 
 def _frames(member: Member) -> tuple[Frame, ...]:
@@ -66,13 +66,13 @@ def _workers(case: Case) -> tuple[StackGroup, ...]:
             shown.setdefault(key, (frames, str(place.says)))
     return tuple(
         StackGroup(
-            ranks=tuple(sorted({m.rank for m, _ in found if m.rank is not None})),
-            names=tuple(f"worker pid {pid}" for _, pid in found if pid is not None),
+            ranks=tuple(sorted({m.rank for m, _ in workers if m.rank is not None})),
+            names=tuple(f"worker pid {pid}" for _, pid in workers if pid is not None),
             frames=tuple(_line(frame) for frame in shown[key][0]),
             waits_for=shown[key][1],
             thread="DataLoader worker",
         )
-        for key, found in sorted(groups.items(), key=lambda item: len(item[1]))
+        for key, workers in sorted(groups.items(), key=lambda item: len(item[1]))
     )
 
 
@@ -95,7 +95,7 @@ def _line(frame: Frame) -> str:
     return f"{frame.function} ({short(frame.file)}{line})"
 
 
-def parting(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
+def divergence(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
     """Name the innermost frame that culprits and waiting ranks share, or None.
 
     Read from the outside in: the program is the same up to there, and then it is not.

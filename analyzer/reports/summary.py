@@ -28,15 +28,15 @@ def job_facts(case: Case) -> Job:
     theirs = {process.who.host for child in job.launchers for process in child.processes}
     hosts = tuple(sorted(filter(None, {member.host for member in job.members} | theirs)))
     environ = [p.environ for m in job.members for p in m.processes[-1:]]
-    backend = _most_told(job.of(Setting), "backend")
+    backend = _most_common(job.of(Setting), "backend")
     of_nccl = backend is None or backend.startswith("nccl")
     return Job(
         world_size=job.world_size,
         hosts=hosts or None,
-        launcher=_most_told(job.of(Setting), "launcher") or _launcher(environ),
+        launcher=_most_common(job.of(Setting), "launcher") or _launcher(environ),
         backend=backend,
-        torch_version=_most_told(job.of(Setting), "torch"),
-        nccl_version=_most_told(job.of(Setting), "nccl") if of_nccl else None,
+        torch_version=_most_common(job.of(Setting), "torch"),
+        nccl_version=_most_common(job.of(Setting), "nccl") if of_nccl else None,
     )
 
 
@@ -57,17 +57,17 @@ def _launcher(environs: list[dict[str, str]]) -> str | None:
     return None
 
 
-def _most_told(settings: Iterable[Setting], name: SettingName) -> str | None:
+def _most_common(settings: Iterable[Setting], name: SettingName) -> str | None:
     values = Counter(setting.value for setting in settings if setting.name == name)
     return values.most_common(1)[0][0] if values else None
 
 
 def rank_rows(case: Case) -> tuple[RankRow, ...]:
-    """Give one row per member, and one per rank that is expected and was not seen."""
+    """Return one row per member, and one per rank that is expected and was not seen."""
     rows = [_row(case, state) for state in case.states]
-    gone = {lost.rank: lost for lost in case.job.gone}
+    missing = {lost.rank: lost for lost in case.job.missing}
     for rank in case.job.absent:
-        lost = gone.get(rank)
+        lost = missing.get(rank)
         rows.append(
             RankRow(
                 rank=rank,
@@ -110,7 +110,7 @@ def _row(case: Case, state: RankState) -> RankRow:
 def gap_lines(case: Case) -> tuple[str, ...]:
     """List what was looked for and not had, equal gaps folded, most telling first."""
     lines: list[str] = []
-    unseen = [rank for rank in case.job.absent if rank not in {g.rank for g in case.job.gone}]
+    unseen = [rank for rank in case.job.absent if rank not in {m.rank for m in case.job.missing}]
     if unseen and case.job.members:
         hosts = dict.fromkeys(h for rank in unseen if (h := _host_by_slurm(case, rank)) is not None)
         where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
@@ -132,10 +132,10 @@ def gap_lines(case: Case) -> tuple[str, ...]:
 
 
 def _disagreements(case: Case) -> list[str]:
-    """Say what sources of one rank say differently, the same of several ranks once."""
+    """Return on what sources of one rank disagree, the same of several ranks once."""
     alike: dict[tuple[str, str], list[Disagreement]] = {}
-    for said in case.graph.calls.disagreements:
-        alike.setdefault((said.group, said.what), []).append(said)
+    for disagreement in case.graph.calls.disagreements:
+        alike.setdefault((disagreement.group, disagreement.what), []).append(disagreement)
     lines = []
     for same in alike.values():
         more = f" (and {len(same) - 1} more ranks alike)" if len(same) > 1 else ""
@@ -145,7 +145,7 @@ def _disagreements(case: Case) -> list[str]:
 
 
 def _overwritten(case: Case) -> list[str]:
-    """Say how many records the recorders' rings have lost."""
+    """Return how many records the recorders' rings have lost."""
     lost: dict[int, int] = {}
     for track in case.job.tracks:
         if track.lost and track.who.rank is not None:
@@ -164,7 +164,7 @@ def _overwritten(case: Case) -> list[str]:
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
-    """Say equal gaps of several ranks once."""
+    """Fold equal gaps of several ranks into one."""
     groups: dict[tuple[str, str, str], list[Gap]] = {}
     for gap in gaps:
         groups.setdefault((gap.why, gap.cost, gap.remedy), []).append(gap)

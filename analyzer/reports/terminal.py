@@ -37,15 +37,15 @@ def show(report: Report, console: Console) -> None:
     """Print the report."""
     previous: Block | None = None
     for block in page(report):
-        if previous is not None and _apart(previous, block):
+        if previous is not None and _has_blank_between(previous, block):
             console.print()
         width = min(console.width, WIDEST)
         console.print(_draw(block, width), soft_wrap=False, crop=False, width=width)
         previous = block
 
 
-def _apart(previous: Block, block: Block) -> bool:
-    """Tell whether a blank line stands between two blocks."""
+def _has_blank_between(previous: Block, block: Block) -> bool:
+    """Return whether a blank line stands between two blocks."""
     if isinstance(previous, Section):
         return False
     if isinstance(block, Section):
@@ -89,8 +89,8 @@ def _step(item: str, width: int) -> RenderableType:
     command, _, words = item.partition("  # ")
     if not words or len(item) + INDENT <= width:
         return Text(f"    $ {item}", no_wrap=True, overflow="ignore")
-    said = Padding(Text(f"# {words}"), (0, 0, 0, INDENT), expand=False)
-    return Group(Text(f"    $ {command}", no_wrap=True, overflow="ignore"), said)
+    comment = Padding(Text(f"# {words}"), (0, 0, 0, INDENT), expand=False)
+    return Group(Text(f"    $ {command}", no_wrap=True, overflow="ignore"), comment)
 
 
 def _listed(items: list[tuple[str, str]]) -> RenderableType:

@@ -1,7 +1,7 @@
 """What a thread waits for, read off its stack with a table of frames.
 
 The table itself is knowledge and lives in ``signatures/frames``; it is handed in. Three
-layers are told apart, because a stack says several things at once:
+layers are kept separate, because a stack says several things at once:
 
 * a *purpose* is what the wait is for ("in all_reduce", "waits for its DataLoader");
 * a *context* is the larger piece of work around it ("inside the dataset", "saving a
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.stacks.behind import look_behind
+from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
@@ -38,7 +38,7 @@ from whyhang.analyzer.stacks.kinds import (
     phrase,
     scope_of,
 )
-from whyhang.analyzer.stacks.reading import place, read
+from whyhang.analyzer.stacks.reading import place_from, read
 from whyhang.analyzer.stacks.threads import LineText, source_lines, thread_place
 
 __all__ = [
@@ -67,8 +67,8 @@ __all__ = [
 
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
-    """Say what a stack alone tells: the place of a thread of which nothing else is known."""
-    return place(read(tuple(frames), index_of(rules)), None, "")
+    """Return the place of a thread of which nothing but its stack is known."""
+    return place_from(read(tuple(frames), index_of(rules)), None, "")
 
 
 def place_of(
@@ -77,19 +77,19 @@ def place_of(
     rules: tuple[WaitRule, ...],
     line_text: LineText | None = None,
 ) -> Place:
-    """Say where a process stands: its main thread, or the thread that this one waits for.
+    """Return the place of a process: of its main thread, or of the thread that this one waits for.
 
-    ``process`` is what /proc said at the same look, ``line_text`` gives a line of source where
-    it was kept. Both only speak where no frame tells. Never fails: a dump without threads gives
+    ``process`` is what /proc held in the same snapshot, ``line_text`` gives a line of source where
+    it was kept. Both only count where no frame decides. Never fails: a dump without threads gives
     an uncertain place.
     """
     index = index_of(rules)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
-    found = thread_place(main, dump, process, index, line_text)
-    found = look_behind(found, main, dump, process, index, line_text)
+    place = thread_place(main, dump, process, index, line_text)
+    place = follow_wait(place, main, dump, process, index, line_text)
     if process is not None and process.state in {"T", "t"}:
-        found = replace(found, stopped=True)
-    return found
+        place = replace(place, stopped=True)
+    return place
 
 
 def places_of(
@@ -98,13 +98,13 @@ def places_of(
     rules: tuple[WaitRule, ...],
     line_text: LineText | None = None,
 ) -> tuple[Place, ...]:
-    """Say where each thread of a process stands, in the order of the dump."""
+    """Return the place of each thread of a process, in the order of the dump."""
     index = index_of(rules)
     return tuple(thread_place(t, dump, process, index, line_text) for t in dump.threads)
 
 
-def undecided(found: Place) -> bool:
-    """Say whether a native stack could tell more about this place."""
-    if found.native:
+def undecided(place: Place) -> bool:
+    """Return whether a native stack could say more about this place."""
+    if place.native:
         return False
-    return not found.certain or found.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
+    return not place.certain or place.kind in {WaitKind.BACKWARD, WaitKind.CUDA_SYNC}

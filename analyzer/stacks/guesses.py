@@ -326,10 +326,10 @@ def from_line(text: str, *, running: bool = False) -> Guess | None:
     """Read a line of source; a ``running`` thread can only be in a wait that burns CPU."""
     code = text.partition("  #")[0].strip()
     for entry in _LINES:
-        found = re.search(entry.pattern, code)
-        if found is None or (running and not entry.spins):
+        match = re.search(entry.pattern, code)
+        if match is None or (running and not entry.spins):
             continue
-        op = found.group(1).lower() if entry.kind is WaitKind.MPI else entry.op
+        op = match.group(1).lower() if entry.kind is WaitKind.MPI else entry.op
         says = f"in MPI {op}" if entry.kind is WaitKind.MPI else entry.says
         scope = entry.scope or scope_of(entry.kind)
         # A line is a hint: what it says of other ranks is only "perhaps".

@@ -39,34 +39,34 @@ class FrameIndex:
         self._by_file = functools.lru_cache(maxsize=65536)(self._find_python)
 
     def find(self, frame: Frame) -> tuple[WaitRule, ...]:
-        """Give the rules that speak of this frame: purposes, then contexts, then mechanisms."""
+        """Return the rules that speak of this frame: purposes, then contexts, then mechanisms."""
         if frame.native:
             return self._native(frame.function, frame.file)
         name = last_name(frame)
         return self._by_file(name if name in self._python else "", frame.file)
 
     def _find_python(self, name: str, file: str) -> tuple[WaitRule, ...]:
-        found = self._python.get(name, []) + self._anywhere
+        rules = self._python.get(name, []) + self._anywhere
         users = origin_of_file(file) is Origin.USER
         return tuple(
             rule
-            for rule in found
+            for rule in rules
             # A user's folder may be called "requests" as well.
             if _in_file(file, rule.file) and not (users and "*" in rule.functions)
         )
 
     def _find_native(self, function: str, file: str) -> tuple[WaitRule, ...]:
         name = symbol(function)
-        found = list(self._exact.get(name, ()))
-        found += [rule for prefix, rule in self._prefixes if name.startswith(prefix)]
-        return tuple(rule for rule in found if rule.file in file)
+        rules = list(self._exact.get(name, ()))
+        rules += [rule for prefix, rule in self._prefixes if name.startswith(prefix)]
+        return tuple(rule for rule in rules if rule.file in file)
 
 
 _INDEXES: dict[int, FrameIndex] = {}
 
 
 def index_of(rules: tuple[WaitRule, ...]) -> FrameIndex:
-    """Give the index of a table. Tables are told apart by identity: hashing one is slow."""
+    """Return the index of a table. Tables are compared by identity: hashing one is slow."""
     index = _INDEXES.get(id(rules))
     if index is None or index.rules is not rules:
         index = _INDEXES[id(rules)] = FrameIndex(rules)

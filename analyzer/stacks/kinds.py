@@ -159,7 +159,7 @@ class WaitRule(Record):
 
 
 class Place(Record):
-    """Where a thread stands and what it waits for.
+    """Where a thread is in its program and what it waits for.
 
     ``says`` is what it does, in words: "in all_reduce", "waiting for its DataLoader workers".
     ``op`` is the operation that the process group runs, in torch's
@@ -198,10 +198,10 @@ class Place(Record):
 
 
 def scope_of(kind: WaitKind) -> Scope:
-    """Tell on whom a wait of this kind depends."""
+    """Return on whom a wait of this kind depends."""
     return SCOPES.get(kind, Scope.LOCAL)
 
 
 def last_name(frame: Frame) -> str:
-    """Give the function's own name: Python 3.11+ prints ``Class.method`` and ``f.<locals>.g``."""
+    """Return the function's own name: Python 3.11+ prints ``Class.method`` and ``f.<locals>.g``."""
     return frame.function if frame.native else frame.function.rpartition(".")[2]

@@ -197,7 +197,7 @@ def _phrase(match: Match) -> Phrase:
     return phrase(match.rule.kind.value) if op is None else Phrase(manner=Manner.IN, text=op)
 
 
-def place(reading: Reading, guess: Guess | None, running: str) -> Place:
+def place_from(reading: Reading, guess: Guess | None, running: str) -> Place:
     """Put a place together; the guess speaks only where no frame does.
 
     ``running`` is the kernel's letter for the thread (R, S, D), N where it runs without the GIL,
@@ -205,11 +205,11 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
     """
     decided = _decide(reading.purposes)
     if decided is not None:
-        found = _place_of_purpose(reading, decided)
+        place = _place_of_purpose(reading, decided)
     elif reading.mechanism is not None and (guess is None or _is_firm(reading.mechanism)):
-        found = _place_of_mechanism(reading.mechanism)
+        place = _place_of_mechanism(reading.mechanism)
     elif guess is not None:
-        found = Place(
+        place = Place(
             kind=guess.kind,
             scope=guess.scope,
             says=phrase(guess.says),
@@ -219,9 +219,9 @@ def place(reading: Reading, guess: Guess | None, running: str) -> Place:
             certain=False,
         )
     else:
-        found = _bare_place(reading, running)
-    user = reading.user if reading.top is not None else _native_caller(reading.frames, found.frame)
-    return replace(_in_context(found, reading), user=user, native=reading.native)
+        place = _bare_place(reading, running)
+    user = reading.user if reading.top is not None else _native_caller(reading.frames, place.frame)
+    return replace(_in_context(place, reading), user=user, native=reading.native)
 
 
 def _native_caller(frames: tuple[Frame, ...], waits: Frame | None) -> Frame | None:
@@ -272,7 +272,7 @@ def _spokesman(same: list[Match]) -> Match:
 
 
 def _is_firm(mechanism: Match) -> bool:
-    """Tell whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
+    """Return whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
     return mechanism.rule.scope is not Scope.MAYBE
 
 
@@ -311,14 +311,14 @@ def _bare_place(reading: Reading, running: str) -> Place:
     return Place(kind=kind, scope=scope, says=phrase(says), frame=reading.top, certain=False)
 
 
-def _in_context(found: Place, reading: Reading) -> Place:
+def _in_context(place: Place, reading: Reading) -> Place:
     context = reading.context
     if context is None:
-        return found
+        return place
     kind, says = context.rule.kind, _phrase(context)
-    if kind is found.kind:
-        return found
-    if found.scope is Scope.MAYBE and kind in _SELF_CONTAINED and found.kind in _VAGUE:
+    if kind is place.kind:
+        return place
+    if place.scope is Scope.MAYBE and kind in _SELF_CONTAINED and place.kind in _VAGUE:
         # Nothing in there has to do with other ranks, so "perhaps" would be too much.
-        return replace(found, kind=kind, scope=Scope.LOCAL, says=says)
-    return replace(found, context=kind, context_says=says)
+        return replace(place, kind=kind, scope=Scope.LOCAL, says=says)
+    return replace(place, context=kind, context_says=says)

@@ -1,4 +1,4 @@
-"""Where one thread of a process stands: its stack, the kernel's word, the line of source."""
+"""Where one thread of a process is: its stack, the kernel's word, the line of source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, r
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.reading import Reading, place, read
+from whyhang.analyzer.stacks.reading import Reading, place_from, read
 
 LineText = Callable[[Frame], str | None]
 
@@ -28,18 +28,18 @@ def thread_place(
         guess = _guess(reading, running, wchan, process, line_text)
     if running == "R" and thread.holds_gil is False:
         running = "N"
-    found = place(reading, guess, running)
-    if found.kind is WaitKind.FILE and running == "R":
+    place = place_from(reading, guess, running)
+    if place.kind is WaitKind.FILE and running == "R":
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
-        found = replace(found, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
-    return replace(found, thread=thread.name, tid=thread.tid)
+        place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    return replace(place, thread=thread.name, tid=thread.tid)
 
 
 def _kernel_state(
     thread: Thread, dump: StackDump, process: Process | None
 ) -> tuple[str, str | None]:
-    """Give the thread's state letter and the kernel function it sleeps in, where known."""
+    """Return the thread's state letter and the kernel function it sleeps in, where known."""
     guess = {None: "", True: "R", False: "S"}[thread.active]
     letter, wchan = "", None
     if process is not None:
@@ -85,7 +85,7 @@ def _guess(
 
 
 def _reads_terminal(reading: Reading, process: Process | None) -> bool:
-    """Tell a read of the terminal from one of a socket: the kernel calls both wait_woken."""
+    """Return whether a read is of the terminal: the kernel's wait_woken may be of a socket, too."""
     if reading.native:
         deepest = reading.mechanism
         return deepest is not None and deepest.frame.function.endswith("read")

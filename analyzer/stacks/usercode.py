@@ -1,7 +1,7 @@
 """Whose code a frame is: the user's own, a training framework's, or a library's.
 
 A report points at the user's own line, so frames of torch, of the standard library and of
-other packages must be told from it by their file alone. The file may be an absolute path
+other packages must be distinguished from it by their file alone. The file may be an absolute path
 (``/opt/conda/lib/python3.10/site-packages/torch/…``) or what py-spy shortens it to: the path
 from the outermost package folder (``torch/distributed/distributed_c10d.py``, ``threading.py``,
 ``train.py``). Frameworks (Megatron, DeepSpeed, transformers, …) are a third answer: people
@@ -50,13 +50,13 @@ _TORCH_TREE = re.compile(
 
 
 def origin(frame: Frame) -> Origin:
-    """Tell whose code a frame is. Native frames are libraries, whoever compiled them."""
+    """Return whose code a frame is. Native frames are libraries, whoever compiled them."""
     return Origin.LIBRARY if frame.native else origin_of_file(frame.file)
 
 
 @functools.lru_cache(maxsize=65536)
 def origin_of_file(file: str) -> Origin:
-    """Tell whose code a Python file is, by its absolute path or py-spy's short form of it."""
+    """Return whose code a Python file is, by its absolute path or py-spy's short form of it."""
     if file.startswith("<"):
         return Origin.USER if _CELL.search(file) else Origin.LIBRARY
     if _NATIVE.search(file) or _GENERATED.search(file) or not file:
@@ -73,7 +73,7 @@ def origin_of_file(file: str) -> Origin:
 
 
 def is_library(frame: Frame) -> bool:
-    """Tell whether a frame is neither the user's own nor a framework's."""
+    """Return whether a frame is neither the user's own nor a framework's."""
     return origin(frame) is Origin.LIBRARY
 
 
@@ -120,7 +120,7 @@ def short(path: str) -> str:
 
 @functools.lru_cache(maxsize=262144)
 def normal(frame: Frame) -> str:
-    """Give a key that is equal for the same place on all ranks, whatever tool printed it.
+    """Return a key that is equal for the same place on all ranks, whatever tool printed it.
 
     Python 3.10 prints ``forward`` where 3.11 prints ``Net.forward``, and one tool prints the
     full path where another prints ``train.py``. The line stays: it is part of the place.
@@ -140,12 +140,12 @@ def _symbol(function: str) -> str:
 
 
 def _top(path: str) -> str:
-    """Give the top-level package or module of a relative path."""
+    """Return the top-level package or module of a relative path."""
     return path.split("/", 1)[0].removesuffix(".py")
 
 
 def _package_path(file: str) -> str | None:
-    """Give the path below site-packages or dist-packages, or None."""
+    """Return the path below site-packages or dist-packages, or None."""
     before, _, after = file.rpartition("-packages/")
     if not before.endswith(("site", "dist")):
         return None

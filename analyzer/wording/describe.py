@@ -33,13 +33,13 @@ POOL = "its process pool"
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
-    """Say "rank 2" or "ranks 0-1,3"."""
+    """Format ranks: "rank 2" or "ranks 0-1,3"."""
     chosen = set(ranks)
     return f"rank{'s' if len(chosen) > 1 else ''} {few(chosen)}"
 
 
 def activity(state: RankState) -> str:
-    """Say in a short phrase what a member does."""
+    """Return in a short phrase what a member does."""
     if state.status is Status.GONE:
         return _ended(state.end) if state.end is not None else "dead"
     if state.spot is not None:
@@ -63,7 +63,7 @@ def activity(state: RankState) -> str:
 
 
 def _ended(end: End) -> str:
-    """Say how a rank ended, short enough for a row."""
+    """Return how a rank ended, short enough for a row."""
     return f"ended: {_cut(end.how)}"
 
 
@@ -72,7 +72,7 @@ def _cut(text: str) -> str:
 
 
 def status_word(state: RankState) -> RankStateName:
-    """Give the word of the report for how a rank is."""
+    """Return the word of the report for how a rank is."""
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][0]
     if state.status is Status.UNSEEN and state.end is not None:
@@ -81,7 +81,7 @@ def status_word(state: RankState) -> RankStateName:
 
 
 def location_of(case: Case, state: RankState) -> Location | None:
-    """Give the place in the user's code: of the worker that a rank waits for, if it is that."""
+    """Return the place in the user's code: of the worker that a rank waits for, if it is that."""
     frame = _worker_frame(state) or (state.place.user if state.place else None)
     if frame is None:
         return None
@@ -94,7 +94,7 @@ def location_of(case: Case, state: RankState) -> Location | None:
 
 
 def site_location(frame: Frame | None) -> Location | None:
-    """Give the place of a recorded call, without its source lines."""
+    """Return the place of a recorded call, without its source lines."""
     if frame is None:
         return None
     return Location(file=short(frame.file), line=frame.line, function=frame.function)
@@ -126,7 +126,7 @@ def busy_worker(state: RankState) -> tuple[int, Place] | None:
 
 
 def waits_for_pool(place: Place) -> bool:
-    """Tell whether a place is the wait for a result of a pool of processes."""
+    """Return whether a place is the wait for a result of a pool of processes."""
     return place.kind is WaitKind.FUTURE and PROCESS_POOL in {place.op, place.api}
 
 
@@ -149,24 +149,24 @@ def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
 def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     """Cite what places a member: its deciding frame, its process state, its busy worker."""
     member = case.member(state.member)
-    found: list[Evidence] = []
+    evidence: list[Evidence] = []
     if state.status in {Status.STOPPED, Status.GONE} and member.processes:
-        found.append(_state(member.processes[-1], member.rank))
+        evidence.append(_state(member.processes[-1], member.rank))
     if state.status is Status.GONE and state.end is not None:
         end = state.end
-        found.append(
+        evidence.append(
             Evidence(
                 source=end.source.file, line=end.source.line, rank=member.rank, quote=end.quote
             )
         )
     if state.place is not None and member.dumps:
-        found.append(_frames(member.dumps[-1], state.place, member.rank))
+        evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
-        found.append(_counters(member.processes, member.rank))
+        evidence.append(_counters(member.processes, member.rank))
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
-        found.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
-    return found
+        evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
+    return evidence
 
 
 def _state(process: Process, rank: int | None) -> Evidence:
@@ -222,28 +222,28 @@ def _frame(frame: Frame) -> str:
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
-    """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
+    """Name the collective that the waiting ranks are in, as far as records or a stack say."""
     chosen = set(waiters)
     kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
-    for meeting in case.graph.operations:
-        if chosen & set(meeting.members) and meeting.kind in kinds:
-            return collective_of(case, meeting)
+    for operation in case.graph.operations:
+        if chosen & set(operation.members) and operation.kind in kinds:
+            return collective_of(case, operation)
     return None
 
 
-def collective_of(case: Case, meeting: PendingOperation, others: str | None = None) -> Collective:
-    """Name the operation of a meeting; its group and number where the ledger tells one of each."""
-    ranks = {case.member(number).rank for number in meeting.members}
+def collective_of(case: Case, operation: PendingOperation, others: str | None = None) -> Collective:
+    """Describe an operation; with group and number where records show one of each."""
+    ranks = {case.member(number).rank for number in operation.members}
     spots = [spot for rank, spot in case.graph.calls.spots.items() if rank in ranks and spot.inside]
     calls = {
         (spot.call.group, spot.call.seq)
         for spot in spots
-        if spot.call is not None and not spot.call.p2p and spot.call.op == meeting.op
+        if spot.call is not None and not spot.call.p2p and spot.call.op == operation.op
     }
     if len(calls) != 1:
-        return Collective(op=meeting.op, others=others)
+        return Collective(op=operation.op, others=others)
     group, seq = calls.pop()
-    return Collective(op=meeting.op, group=group or None, seq=seq, others=others)
+    return Collective(op=operation.op, group=group or None, seq=seq, others=others)
 
 
 def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
@@ -284,20 +284,20 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
 
 
 def _io(states: list[RankState]) -> str:
-    """Say how the first member does file I/O, where more is known than that it does."""
+    """Return how the first member does file I/O, where more is known than that it does."""
     place = states[0].place if states else None
     known = place is not None and place.kind is WaitKind.FILE
     return str(place.says) if place is not None and known else WaitKind.FILE.value
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:
-    """Give the pid of the first member to put into commands, or a word for it."""
+    """Return the pid of the first member to put into commands, or a word for it."""
     pid = case.member(members[0]).pid if members else None
     return "PID" if pid is None else str(pid)
 
 
 def _since(case: Case, states: list[RankState]) -> str:
-    """Say which process the first member is, on which node of Slurm, and how old it was then."""
+    """Return which process the first member is, on which node of Slurm, and how old it was then."""
     member = case.member(states[0].member) if states else None
     process = member.processes[-1] if member is not None and member.processes else None
     if process is None or process.started_at is None or process.taken_at is None:
@@ -309,7 +309,7 @@ def _since(case: Case, states: list[RankState]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Say a duration as people do: "8 s", "12 min", "5 h"."""
+    """Format a duration as people do: "8 s", "12 min", "5 h"."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -385,5 +385,5 @@ def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
 
 
 def _waits(calls: Sequence[Phrase]) -> str:
-    """Say in what, or for what, ranks wait."""
+    """Return in what, or for what, ranks wait."""
     return " and ".join(call.wait for call in calls) or "in their next step"

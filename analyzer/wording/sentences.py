@@ -22,8 +22,8 @@ class _Words(dict[str, str]):
 def fill(text: str, words: Mapping[str, str]) -> str:
     """Fill the fields of a text; a verb right behind ``{who}`` agrees with it in number."""
 
-    def agreeing(found: re.Match[str]) -> str:
-        field, verb = found.groups()
+    def agreeing(match: re.Match[str]) -> str:
+        field, verb = match.groups()
         return f"{{{field}}} {_plural(verb) if _MANY.match(words.get(field, '')) else verb}"
 
     return _VERB.sub(agreeing, text).format_map(_Words(words))
@@ -31,7 +31,7 @@ def fill(text: str, words: Mapping[str, str]) -> str:
 
 def sentence(text: str) -> str:
     """Begin each sentence with a capital, where a field that may stand anywhere begins it."""
-    text = re.sub(r"(?<=\. )ranks? \d", lambda found: found.group().capitalize(), text)
+    text = re.sub(r"(?<=\. )ranks? \d", lambda match: match.group().capitalize(), text)
     first = re.match(r"\w+", text)  # a name of code keeps its letters: init_process_group
     return text if first and "_" in first.group() else text[:1].upper() + text[1:]
 

@@ -30,7 +30,7 @@ PATIENCE = 120.0
 
 
 def capture(name: str, workplace: Path) -> int:
-    """Start the job, wait for all its dumps, end it, and keep them; give the bundle's size."""
+    """Start the job, wait for all its dumps, end it, and keep them; return the bundle's size."""
     copy = workplace / name
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir(parents=True)

@@ -131,7 +131,7 @@ def read(folder: Path) -> Sample:
 
 
 def missing(sample: Sample) -> ScenarioError | None:
-    """Say what this machine lacks to start the sample, with the remedy; ``None`` if nothing."""
+    """Return what this machine lacks to start the sample, with the remedy; ``None`` if nothing."""
     if not sample.start:
         return ScenarioError(f"{sample.name} cannot be started, only replayed", _REPLAY)
     if importlib.util.find_spec("torch") is None:
@@ -227,7 +227,7 @@ class Running:
         self.end()
 
     def wait_ready(self, timeout: float = 60.0) -> None:
-        """Wait until every rank has said that it is about to hang, and for it to settle.
+        """Wait until every rank has printed that it is about to hang, and for it to settle.
 
         Raises ``ScenarioError`` with the end of the output when the job ends before, or is
         not there within ``timeout`` seconds.
@@ -244,7 +244,7 @@ class Running:
         time.sleep(self.sample.settle)
 
     def output(self) -> str:
-        """Give what the job has printed so far."""
+        """Return what the job has printed so far."""
         try:
             return (self._scratch / keeper.OUTPUT).read_text(encoding="utf-8", errors="replace")
         except OSError:

@@ -129,7 +129,7 @@ SIGNATURES = (IN_ONE_CALL, CREATING_GROUPS, IN_MPI)
 def _by_stacks(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     """Yield one hit that blames nobody; ``kinds`` limits it to operations of these kinds."""
     graph = case.graph
-    if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.gone:
+    if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.missing:
         return
     if all_recorded(case):
         return

@@ -98,7 +98,7 @@ SIGNATURES = (OF_COLLECTIVES, OF_MPI)
 def _by_source(case: Case, kind: WaitKind) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if the line of every rank names its group."""
     graph = case.graph
-    if graph.lagging or graph.progress or case.job.gone or case.job.absent:
+    if graph.lagging or graph.progress or case.job.missing or case.job.absent:
         return
     if not all_seen(case) or any(m.kind is not kind for m in graph.operations):
         return

@@ -37,7 +37,7 @@ def when(case: Case) -> Iterator[Hit]:
     The fewer are to blame, a tie blames nobody.
     """
     graph = case.graph
-    whole = all_seen(case) and not case.job.absent and not case.job.gone
+    whole = all_seen(case) and not case.job.absent and not case.job.missing
     if graph.progress or graph.lagging or not whole or len(case.states) < 2:
         return
     if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):

@@ -63,7 +63,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     graph = case.graph
     paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
     rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-    if graph.lagging or graph.progress or not all_seen(case) or case.job.gone:
+    if graph.lagging or graph.progress or not all_seen(case) or case.job.missing:
         return
     if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
         return

@@ -6,7 +6,7 @@ The fewest are blamed, a tie names nobody.
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import CallState
-from whyhang.analyzer.fingerprints import Difference, difference, leading, told_of
+from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite
 
 SHOWN = 3
@@ -180,7 +180,7 @@ def _differ(case: Case, *keys: str, numbers: int = 0) -> Iterator[Hit]:
     if not _stands(case):
         return
     same = leading(numbers) if numbers else str
-    for key in told_of(case, keys):
+    for key in known_keys(case, keys):
         values = difference(case, key, same)
         if values is not None and not _talked(case, values):
             yield _hit(case, values)

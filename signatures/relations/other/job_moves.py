@@ -16,7 +16,7 @@ from whyhang.analyzer.queries import (
 
 def healthy(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if ranks went on and nobody holds the others up."""
-    if not case.graph.progress or not case.states or case.job.gone or stragglers(case):
+    if not case.graph.progress or not case.states or case.job.missing or stragglers(case):
         return
     moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
     yield Hit(

@@ -104,7 +104,7 @@ def joins_too_many(case: Case) -> Iterator[Hit]:
     sizes = {size for size, _ in given.values()}
     graph = case.graph
     starting = bool(graph.operations) and all(m.kind is WaitKind.INIT for m in graph.operations)
-    if len(sizes) != 1 or not starting or graph.lagging or graph.progress or case.job.gone:
+    if len(sizes) != 1 or not starting or graph.lagging or graph.progress or case.job.missing:
         return
     size = sizes.pop()
     here = {member.rank for member in case.job.members}

@@ -1,4 +1,4 @@
-"""The thread behind the main thread: what the main thread waits for within its process."""
+"""The thread that the main thread waits for, within its process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.threads import LineText, thread_place
 
-# Kinds of wait that another thread of the process may be behind.
+# Kinds of wait that another thread of the process may have to end.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
 # A thread in one of these waits itself: it is not what holds the main thread up.
 _AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
@@ -36,105 +36,105 @@ _SERVED = (
 _RPC = "torch/distributed/rpc/api.py"
 
 
-def look_behind(
-    found: Place,
+def follow_wait(
+    place: Place,
     main: Thread,
     dump: StackDump,
     process: Process | None,
     index: FrameIndex,
     line_text: LineText | None,
 ) -> Place:
-    """Go on from the place of the main thread to that of the thread which it waits for.
+    """Follow the main thread's wait to the place of the thread which it waits for.
 
     Or to one that other ranks wait for: the thread that serves their calls.
     """
-    if found.scope is Scope.THREAD or found.kind in _HANDED_OVER:
-        found = _follow(found, main, dump, process, index, line_text)
-    if found.through is None and (
-        found.op == REQUESTS or (found.frame is not None and found.frame.file.endswith(_RPC))
+    if place.scope is Scope.THREAD or place.kind in _HANDED_OVER:
+        place = _follow(place, main, dump, process, index, line_text)
+    if place.through is None and (
+        place.op == REQUESTS or (place.frame is not None and place.frame.file.endswith(_RPC))
     ):
-        found = _served(found, main, dump, process, index, line_text)
-    return found if found.through is not None else _with_gil_holder(found, main, dump)
+        place = _served(place, main, dump, process, index, line_text)
+    return place if place.through is not None else _with_gil_holder(place, main, dump)
 
 
-def _with_gil_holder(found: Place, main: Thread, dump: StackDump) -> Place:
-    """Say who holds the GIL, if the main thread waits for it or may do so.
+def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
+    """Add who holds the GIL, if the main thread waits for it or may do so.
 
     A thread that holds the GIL and yet sleeps lets no other thread run any Python.
     """
     holder = next((t for t in dump.threads if t.holds_gil and t is not main), None)
     if holder is None:
         # Threads that run take turns at it: one look at such a wait proves nothing.
-        return replace(found, certain=False) if found.kind is WaitKind.GIL else found
+        return replace(place, certain=False) if place.kind is WaitKind.GIL else place
     through = f'which thread "{holder.name or holder.tid}" holds'
-    if found.kind is WaitKind.GIL:
-        return replace(found, through=through, certain=holder.active is False)
-    if holder.active is False and (not found.certain or found.kind in _NEEDS_GIL):
+    if place.kind is WaitKind.GIL:
+        return replace(place, through=through, certain=holder.active is False)
+    if holder.active is False and (not place.certain or place.kind in _NEEDS_GIL):
         return replace(
-            found,
+            place,
             kind=WaitKind.GIL,
             scope=Scope.LOCAL,
             says=phrase(WaitKind.GIL.value),
             certain=False,
             through=f"{through} while it sleeps",
         )
-    return found
+    return place
 
 
 def _follow(
-    found: Place,
+    place: Place,
     main: Thread,
     dump: StackDump,
     process: Process | None,
     index: FrameIndex,
     line_text: LineText | None,
 ) -> Place:
-    """Go on to the thread that the main thread waits for, if one can be told."""
-    threads = [t for t in dump.threads if t is not main and _may_be_behind(found, t)]
-    if found.kind is WaitKind.FUTURE:
+    """Go on to the thread that the main thread waits for, if it is known which one."""
+    threads = [t for t in dump.threads if t is not main and _may_be_awaited(place, t)]
+    if place.kind is WaitKind.FUTURE:
         threads = [t for t in threads if _runs_in_pool(t)] or threads
     places = [thread_place(t, dump, process, index, line_text) for t in threads]
-    if found.kind is WaitKind.FUTURE and not any(map(_runs_processes, dump.threads)):
+    if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, dump.threads)):
         blocked = _all_wait_in_pool(threads, places)
         if blocked is not None:
             return blocked
-    scored = [(score, p) for p in places if (score := _score(found, p)) > 0]
-    if not scored or (found.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
-        return found
+    scored = [(score, p) for p in places if (score := _score(place, p)) > 0]
+    if not scored or (place.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
+        return place
     best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]
     chosen = best[0]
     alike = len({(p.kind, p.op, p.says) for p in best}) == 1
-    named = found.scope is Scope.THREAD or found.kind is WaitKind.BACKWARD
+    named = place.scope is Scope.THREAD or place.kind is WaitKind.BACKWARD
     return replace(
         chosen,
-        user=chosen.user or found.user,
+        user=chosen.user or place.user,
         certain=chosen.certain and alike and named,
-        through=_through(found, chosen),
-        main_op=found.api or found.op,
+        through=_through(place, chosen),
+        main_op=place.api or place.op,
     )
 
 
 def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
-    """Tell whether no thread waits for other ranks; which of several sets an event is open."""
+    """Return whether no thread waits for other ranks; which of several sets an event is open."""
     return max(score for score, _ in scored) < WAITS_FOR_RANKS
 
 
-def _through(found: Place, chosen: Place) -> str:
+def _through(place: Place, chosen: Place) -> str:
     name = chosen.thread or (str(chosen.tid) if chosen.tid else "")
-    waits = found.says.manner is Manner.WAITING
-    does = f"waits {found.says.wait}" if waits else f"is {found.says}"
+    waits = place.says.manner is Manner.WAITING
+    does = f"waits {place.says.wait}" if waits else f"is {place.says}"
     return f'on thread "{name}" while the main thread {does}'
 
 
-def _may_be_behind(found: Place, thread: Thread) -> bool:
+def _may_be_awaited(place: Place, thread: Thread) -> bool:
     """Rule out threads that cannot be what the main thread waits for."""
-    if found.kind is WaitKind.BACKWARD:
+    if place.kind is WaitKind.BACKWARD:
         return not _started_by_python(thread)  # the engine's own threads
-    if found.kind is WaitKind.IDLE:
-        return found.frame is not None and "asyncio" in found.frame.file
-    if found.kind is WaitKind.LOCK:
+    if place.kind is WaitKind.IDLE:
+        return place.frame is not None and "asyncio" in place.frame.file
+    if place.kind is WaitKind.LOCK:
         # An event or condition may be set by a thread; a bare lock leaves no such frame.
-        return found.frame is not None and found.frame.file.endswith("threading.py")
+        return place.frame is not None and place.frame.file.endswith("threading.py")
     return True
 
 
@@ -150,7 +150,7 @@ def _runs_in_pool(thread: Thread) -> bool:
 
 
 def _runs_processes(thread: Thread) -> bool:
-    """Tell a thread that looks after a pool of processes, which end futures as well."""
+    """Return whether a thread manages a pool of processes, which end futures as well."""
     return any(f.file.endswith(_PROCESS_POOLS) for f in thread.frames)
 
 
@@ -169,7 +169,7 @@ def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Pla
 
 
 def _served(
-    found: Place,
+    place: Place,
     main: Thread,
     dump: StackDump,
     process: Process | None,
@@ -186,23 +186,23 @@ def _served(
     places = [thread_place(t, dump, process, index, line_text) for t in threads]
     held = [p for p in places if p.user is not None and p.scope in {Scope.LOCAL, Scope.THREAD}]
     if not held:
-        return found
-    return replace(held[0], through=f"in a call that it serves, while its program is {found.says}")
+        return place
+    return replace(held[0], through=f"in a call that it serves, while its program is {place.says}")
 
 
-def _score(found: Place, other: Place) -> int:
-    """Say how likely a thread is what the main thread waits for; 0: it is not."""
+def _score(place: Place, other: Place) -> int:
+    """Return how likely a thread is what the main thread waits for; 0: it is not."""
     if other.scope is Scope.RANKS and other.certain:
         return WAITS_FOR_RANKS
-    if found.kind is WaitKind.LOCK and (
+    if place.kind is WaitKind.LOCK and (
         other.kind is WaitKind.LOCK
         or other.scope is not Scope.LOCAL
         or not (other.certain or other.kind is WaitKind.SLEEP)
     ):
         return 0  # two locks of one process are a story of their own
-    if found.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
+    if place.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
         return 0
-    if found.kind is WaitKind.JOIN and other.kind is WaitKind.QUEUE and other.user is not None:
+    if place.kind is WaitKind.JOIN and other.kind is WaitKind.QUEUE and other.user is not None:
         return 1  # who is joined and waits for more work was not told that there is none
     if other.user is None or other.kind in _AIMLESS or other.scope is Scope.THREAD:
         return 0

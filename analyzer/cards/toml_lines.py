@@ -26,11 +26,11 @@ _KEY = re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t
 _PLAIN = re.compile(r"[^,\]}#\n]+")
 
 
-def places(text: str) -> dict[Path, int]:
+def line_numbers(text: str) -> dict[Path, int]:
     """Map each key, table and element of an array to its 1-based line; ``text`` is valid TOML."""
     walker = _Walker(text)
     walker.document()
-    return walker.found
+    return walker.lines
 
 
 class _Walker:
@@ -39,7 +39,7 @@ class _Walker:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.found: dict[Path, int] = {}
+        self.lines: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}  # of tables: the index of the last one
         self._line = 1
         self._counted = 0
@@ -55,7 +55,7 @@ class _Walker:
                 self.pair(table)
 
     def skip(self) -> bool:
-        """Go over blanks, line breaks and comments; tell whether anything follows."""
+        """Go over blanks, line breaks and comments; return whether anything follows."""
         blank = _BLANK.match(self.text, self.at)
         assert blank is not None
         self.at = blank.end()
@@ -146,4 +146,4 @@ class _Walker:
     def note(self, path: Path, at: int) -> None:
         self._line += self.text.count("\n", self._counted, at)
         self._counted = at
-        self.found.setdefault(path, self._line)
+        self.lines.setdefault(path, self._line)

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.collectives.book import Book, Table, open_book
 from whyhang.analyzer.collectives.findings import find
 from whyhang.analyzer.collectives.graph import Wait, cycles, roots
+from whyhang.analyzer.collectives.groups import GroupCalls, JobCalls, job_calls
 from whyhang.analyzer.collectives.heads import find_heads
 from whyhang.analyzer.collectives.meet import collective_waits, meetings
 from whyhang.analyzer.collectives.moments import (
@@ -70,29 +70,29 @@ def judge(
     ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
     """
     tracks, groups = list(tracks), list(groups)
-    book = open_book(tracks, groups, world_size)
-    unsure = failed(book)
-    if older := overtaken(book):
-        book = open_book(forget(tracks, older), groups, world_size)
-        book = replace(book, disagreements=(*book.disagreements, *older.values()))
-    book = with_open(book, unsure)
-    book = replace(book, tables=tuple(parted(table) for table in book.tables))
-    heads = find_heads(book)
-    found = meetings(book, heads)
-    known = book.present | set(book.stacks) | {wait.waiter for wait in waits}
-    pairs = pairings(book, heads, known)
-    own = (*collective_waits(found), *pair_waits(book, pairs))
-    if running(book):
+    job = job_calls(tracks, groups, world_size)
+    unsure = failed(job)
+    if older := overtaken(job):
+        job = job_calls(forget(tracks, older), groups, world_size)
+        job = replace(job, disagreements=(*job.disagreements, *older.values()))
+    job = with_open(job, unsure)
+    job = replace(job, groups=tuple(parted(group) for group in job.groups))
+    heads = find_heads(job)
+    found = meetings(job, heads)
+    known = job.present | set(job.stacks) | {wait.waiter for wait in waits}
+    pairs = pairings(job, heads, known)
+    own = (*collective_waits(found), *pair_waits(job, pairs))
+    if running(job):
         return LedgerReport(
-            findings=(in_motion(book),),
+            findings=(in_motion(job),),
             spots=heads.spots,
-            groups=tuple(_line(table) for table in book.tables),
-            disagreements=_disagreements(book, heads.doubts),
-            moved=book.moved,
+            groups=tuple(_line(group) for group in job.groups),
+            disagreements=_disagreements(job, heads.doubts),
+            moved=job.moved,
         )
     every = (*own, *waits)
     scene = Scene(
-        book=book,
+        job=job,
         heads=heads,
         meetings=found,
         pairings=pairs,
@@ -107,22 +107,22 @@ def judge(
         roots=scene.roots,
         cycles=scene.cycles,
         spots=heads.spots,
-        groups=tuple(_line(table) for table in book.tables),
-        disagreements=_disagreements(book, heads.doubts),
-        moved=book.moved,
+        groups=tuple(_line(group) for group in job.groups),
+        disagreements=_disagreements(job, heads.doubts),
+        moved=job.moved,
     )
 
 
-def _disagreements(book: Book, doubts: Sequence[Disagreement]) -> tuple[Disagreement, ...]:
-    return (*book.disagreements, *doubts)
+def _disagreements(job: JobCalls, doubts: Sequence[Disagreement]) -> tuple[Disagreement, ...]:
+    return (*job.disagreements, *doubts)
 
 
-def _line(table: Table) -> GroupLine:
+def _line(group: GroupCalls) -> GroupLine:
     return GroupLine(
-        group=table.group,
-        name=table.name,
-        kind=table.space,
-        enqueued={rank: own.enqueued for rank, own in table.standings.items()},
-        completed={rank: own.completed for rank, own in table.standings.items()},
-        absent=tuple(sorted(table.absent)),
+        group=group.pg,
+        name=group.name,
+        kind=group.space,
+        enqueued={rank: progress.enqueued for rank, progress in group.progress.items()},
+        completed={rank: progress.completed for rank, progress in group.progress.items()},
+        absent=tuple(sorted(group.absent)),
     )

@@ -22,16 +22,16 @@ def deadlock(scene: Scene, cycle: Cycle) -> Finding:
     links = cycle.chain
     caught = [link.wait.waiter for link in links]
     known = _fewer_by_group(scene, cycle) or tuple(
-        sorted({rank for rank in caught if left_habit(scene.book, rank)})
+        sorted({rank for rank in caught if left_habit(scene.job, rank)})
     )
-    parted = () if known else apart(scene.book, caught)
-    culprits = known or tuple(odd.rank for odd in parted) or who_left(scene.book, caught)
+    parted = () if known else apart(scene.job, caught)
+    culprits = known or tuple(odd.rank for odd in parted) or who_left(scene.job, caught)
     culprits = _and_alike(scene, culprits, cycle)
     quotes = scene.quotes([link.wait.waiter for link in links])
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return Finding(
         verdict=Verdict.CROSS_GROUP,
-        says=with_partings(scene.book, words.deadlock(links), parted),
+        says=with_partings(scene.job, words.deadlock(links), parted),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members - set(culprits))),
@@ -64,7 +64,7 @@ def _and_alike(scene: Scene, culprits: tuple[int, ...], cycle: Cycle) -> tuple[i
         beside = sorted(set(meeting.ranks if meeting else ()) & cycle.members - {rank})
         links = [link.wait.waiter for link in cycle.chain if link.wait.waiter not in culprits]
         for other in beside[:MAX_STUDIED]:
-            if other not in links and other in odd_ones(scene.book, (other, *links[:1])):
+            if other not in links and other in odd_ones(scene.job, (other, *links[:1])):
                 found.add(other)
     return tuple(sorted(found))
 
@@ -81,20 +81,20 @@ def _fewer_by_group(scene: Scene, cycle: Cycle) -> tuple[int, ...]:
     if any(call is None or call.p2p for call in calls):
         return ()
     head_of = {
-        rank: heads[0].table
+        rank: heads[0].group
         for rank, heads in scene.heads.of.items()
-        if rank in cycle.members and heads[0].table >= 0
+        if rank in cycle.members and heads[0].group >= 0
     }
     entered: dict[tuple[int, int], set[int]] = defaultdict(set)  # first group, other group
     for other in set(head_of.values()):
-        for rank in scene.book.tables[other].members:
+        for rank in scene.job.groups[other].members:
             if head_of.get(rank, other) != other:
                 entered[head_of[rank], other].add(rank)
     culprits: set[int] = set()
     for (one, other), ranks in entered.items():
         opposite = entered.get((other, one), set())
-        absent = scene.book.tables[one].absent & scene.book.tables[other].absent
-        silent = max(scene.book.tables[one].silent, scene.book.tables[other].silent)
+        absent = scene.job.groups[one].absent & scene.job.groups[other].absent
+        silent = max(scene.job.groups[one].silent, scene.job.groups[other].silent)
         if opposite and len(ranks) + len(absent) + silent < len(opposite):
             culprits |= ranks
     return tuple(sorted(culprits))

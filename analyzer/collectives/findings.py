@@ -57,14 +57,14 @@ def find(scene: Scene) -> tuple[Finding, ...]:
 
 
 def _all_completed(scene: Scene) -> tuple[Finding, ...]:
-    standings = [s for table in scene.book.tables for s in table.standings.values() if s.known]
-    if all(standing.completed is None for standing in standings):
+    known = [p for group in scene.job.groups for p in group.progress.values() if p.known]
+    if all(progress.completed is None for progress in known):
         return ()  # nothing tells of an end
-    if scene.book.older or any(t.absent for t in scene.book.tables if not t.inferred):
+    if scene.job.older or any(t.absent for t in scene.job.groups if not t.inferred):
         return ()  # the open call of a rank that left no record may be the one that matters
-    if any(standing.unrecorded for standing in standings):
+    if any(progress.unrecorded for progress in known):
         return ()  # so may be one that is not recorded
-    ranks = sorted(scene.book.present)
+    ranks = sorted(scene.job.present)
     quotes = scene.quotes(ranks[:3])
     return (
         Finding(
@@ -138,13 +138,13 @@ def _not_recorded(scene: Scene, found: list[Finding]) -> list[Finding]:
     culprits = {rank for finding in found for rank in finding.culprits}
     apart = {
         rank
-        for table in scene.book.tables
-        for rank, own in table.standings.items()
-        if rank in culprits and own.unrecorded and rank not in scene.book.stacks
+        for group in scene.job.groups
+        for rank, progress in group.progress.items()
+        if rank in culprits and progress.unrecorded and rank not in scene.job.stacks
     }
     if not apart:
         return found
-    if len(culprits) == 1 and not any(table.absent for table in scene.book.tables):
+    if len(culprits) == 1 and not any(group.absent for group in scene.job.groups):
         return [replace(finding, unrecorded=True) for finding in found]
     return [
         replace(
@@ -185,18 +185,18 @@ def _late_part(scene: Scene, meeting: Meeting | None, roots: Sequence[Root]) -> 
         waiting_site=site_of_heads(meeting.inside),
         quotes=quotes,
         sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        inferred=meeting.group.inferred,
     )
     return base if stalled or not waiting else _with_history(base, meeting, waiting[0])
 
 
 def _with_history(base: Finding, meeting: Meeting, waiting: int) -> Finding:
     """Find out whether the ranks are behind because they left a call out before."""
-    usual = history_of(meeting.table.standings[waiting])
+    usual = history_of(meeting.group.progress[waiting])
     for rank in base.culprits[:MAX_STUDIED]:
-        found = shift(history_of(meeting.table.standings[rank]), usual)
+        found = shift(history_of(meeting.group.progress[rank]), usual)
         if found is not None and found.verdict is not Verdict.EXTRA:
-            missed = refer(meeting.table, found.missed)
+            missed = refer(meeting.group, found.missed)
             shift_says = words.shifted(base.culprits, found, missed, site_of(found.missed))
             return replace(
                 base,
@@ -214,9 +214,9 @@ def _unclosed(scene: Scene) -> Iterable[Finding]:
     again = sorted(root.member for root in scene.roots if root.member in met)[:MAX_STUDIED]
     for rank, heads in scene.heads.of.items():
         head = heads[0]
-        if not head.call.unclosed and not (rank in again and left_open(scene.book, head)):
+        if not head.call.unclosed and not (rank in again and left_open(scene.job, head)):
             continue
-        call = refer(scene.table(head), head.call)
+        call = refer(scene.group(head), head.call)
         quotes = scene.quotes((rank,))
         yield Finding(
             verdict=Verdict.COALESCED_OPEN,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import Standing
 from whyhang.analyzer.collectives.compare import family
+from whyhang.analyzer.collectives.groups import GroupProgress
 from whyhang.analyzer.collectives.records import Verdict
 from whyhang.analyzer.facts import Call, CallState, Frame, Record
 from whyhang.analyzer.stacks.usercode import Origin, origin, user_frame
@@ -39,10 +39,10 @@ class Shift(Record):
     missed: Call
 
 
-def history_of(standing: Standing) -> dict[int, Call]:
+def history_of(progress: GroupProgress) -> dict[int, Call]:
     """Give all collectives of a rank on a group by number, reading the source once more."""
-    known = dict(standing.calls)
-    for track in standing.tracks:
+    known = dict(progress.calls)
+    for track in progress.tracks:
         if track.detail is not None:
             for call in track.detail():
                 if not call.p2p and call.seq is not None:
@@ -50,10 +50,10 @@ def history_of(standing: Standing) -> dict[int, Call]:
     return known
 
 
-def order_of(standing: Standing) -> tuple[Call, ...]:
+def order_of(progress: GroupProgress) -> tuple[Call, ...]:
     """Give all sends and receives of a rank on a group in the order of issue."""
-    read = (track.detail() for track in standing.tracks if track.detail is not None)
-    whole = next((calls for calls in read if calls), standing.p2p)
+    read = (track.detail() for track in progress.tracks if track.detail is not None)
+    whole = next((calls for calls in read if calls), progress.p2p)
     return tuple(call for call in whole if call.p2p)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
-from whyhang.analyzer.collectives.book import Book
+from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.history import CONTEXT, MIN_ROUNDS, usual_step
 from whyhang.analyzer.collectives.routine import (
     Issued,
@@ -58,7 +58,7 @@ class Apart(Record):
     theirs: Issued
 
 
-def apart(book: Book, ranks: Sequence[int]) -> tuple[Apart, ...]:
+def apart(job: JobCalls, ranks: Sequence[int]) -> tuple[Apart, ...]:
     """Find those of a few ranks that went another way than their mates; none in doubt.
 
     Each must stand against at least one mate that did as both had done before. No mate may
@@ -66,7 +66,7 @@ def apart(book: Book, ranks: Sequence[int]) -> tuple[Apart, ...]:
     """
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
-    read = _Reading(book)
+    read = _Reading(job)
     for step in (full_anywhere, plain_anywhere):
         found = [odd for rank in sorted(set(ranks)) if (odd := _odd(read, rank, ranks, step))]
         if found and 2 * len(found) <= len(ranks):
@@ -74,29 +74,29 @@ def apart(book: Book, ranks: Sequence[int]) -> tuple[Apart, ...]:
     return ()
 
 
-def odd_ones(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
+def odd_ones(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
     """Name those that ``apart`` finds."""
-    return tuple(found.rank for found in apart(book, ranks))
+    return tuple(found.rank for found in apart(job, ranks))
 
 
 class _Reading:
     """What ranks issued, read once each."""
 
-    def __init__(self, book: Book) -> None:
-        self.book = book
+    def __init__(self, job: JobCalls) -> None:
+        self.job = job
         self.found: dict[int, list[Issued]] = {}
 
     def of(self, rank: int) -> list[Issued]:
         if rank not in self.found:
-            self.found[rank] = issued_by(self.book, rank)
+            self.found[rank] = issued_by(self.job, rank)
         return self.found[rank]
 
     def mates(self, rank: int, first: Iterable[int]) -> list[int]:
         """Choose ranks that share a group with this one: those near it in each of its groups."""
         chosen = [other for other in first if other != rank]
-        tables = [t for t in self.book.tables if rank in t.standings and t.space == "torch"]
-        for table in sorted(tables, key=lambda table: -len(table.members)):
-            others = [r for r, own in table.standings.items() if own.tracks and r != rank]
+        groups = [t for t in self.job.groups if rank in t.progress and t.space == "torch"]
+        for group in sorted(groups, key=lambda group: -len(group.members)):
+            others = [r for r, progress in group.progress.items() if progress.tracks and r != rank]
             chosen += sorted(others, key=lambda other: abs(other - rank))[:MAX_MATES]
         return list(dict.fromkeys(chosen))[: 2 * MAX_MATES]
 
@@ -160,4 +160,4 @@ def _parting(mine: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> Pa
 
 def _shared(issued: Issued) -> Hashable | None:
     """Name a call that is the same one on all members of its group."""
-    return None if issued.call.p2p else (issued.table, issued.call.seq)
+    return None if issued.call.p2p else (issued.group, issued.call.seq)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import Book, Standing, Table
 from whyhang.analyzer.collectives.compare import ROOTED, Split, split
 from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress, JobCalls
 from whyhang.analyzer.collectives.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.facts import Call, CallState, Record, replace
 
@@ -31,7 +31,7 @@ class Meeting(Record):
     watchdog tells so. ``unknown`` left no record. ``split`` tells if they called different things.
     """
 
-    table: Table
+    group: GroupCalls
     number: int
     seq: int
     call: CallRef
@@ -54,7 +54,7 @@ class Meeting(Record):
         return any(
             track.library == "gloo"
             for head in self.inside
-            for track in self.table.standings[head.rank].tracks
+            for track in self.group.progress[head.rank].tracks
         )
 
     @property
@@ -72,19 +72,19 @@ class Meeting(Record):
             and len(self.done) >= len(self.inside) + (not self.recorded)
             and self.call.op not in ROOTED
             and not self.told_late
-            and (not self.table.inferred or self.table.group.description == WORLD)
+            and (not self.group.inferred or self.group.pg.description == WORLD)
         )
 
 
-def meetings(book: Book, heads: Heads) -> tuple[Meeting, ...]:
+def meetings(job: JobCalls, heads: Heads) -> tuple[Meeting, ...]:
     """Find every collective in which some rank stands."""
     inside: dict[int, dict[int, list[Head]]] = defaultdict(lambda: defaultdict(list))
     for found in heads.of.values():
         for head in found:
-            if head.table >= 0 and not head.call.p2p and head.call.seq is not None:
-                inside[head.table][head.call.seq].append(head)
+            if head.group >= 0 and not head.call.p2p and head.call.seq is not None:
+                inside[head.group][head.call.seq].append(head)
     return tuple(
-        _meeting(book.tables[number], number, seq, calls)
+        _meeting(job.groups[number], number, seq, calls)
         for number, calls in inside.items()
         for seq in sorted(calls)[:MAX_PER_GROUP]
     )
@@ -95,7 +95,7 @@ def collective_waits(found: Iterable[Meeting]) -> tuple[Wait, ...]:
     return tuple(wait for meeting in found for wait in _waits(meeting))
 
 
-def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]]) -> Meeting:
+def _meeting(group: GroupCalls, number: int, seq: int, heads: Mapping[int, list[Head]]) -> Meeting:
     inside = heads[seq]
     standing_in = {head.rank for head in inside}
     # Calls of one group run in order: whoever stands in a later one is through with this.
@@ -104,54 +104,54 @@ def _meeting(table: Table, number: int, seq: int, heads: Mapping[int, list[Head]
     missing = {head.rank for head in inside if head.call.unclosed}
     queued, done = set(), set()
     calls: dict[int, Call] = {}
-    for rank, standing in table.standings.items():
-        call = standing.calls.get(seq)
+    for rank, progress in group.progress.items():
+        call = progress.calls.get(seq)
         if call is not None:
             calls[rank] = call
         if rank in standing_in:
             continue
-        if call is None and not _joined(standing, seq):
+        if call is None and not _joined(progress, seq):
             # Whoever has no open call has not joined one that holds others up.
-            if standing.idle or (standing.enqueued is not None and standing.exact):
+            if progress.idle or (progress.enqueued is not None and progress.exact):
                 missing.add(rank)
-        elif rank in beyond or _finished(standing, call, seq):
+        elif rank in beyond or _finished(progress, call, seq):
             done.add(rank)
         else:
             queued.add(rank)
-    unknown = table.absent | _untold(table, seq)
-    agreed = split(calls, table.members, len(missing | unknown) + table.silent)
+    unknown = group.absent | _untold(group, seq)
+    agreed = split(calls, group.members, len(missing | unknown) + group.silent)
     return Meeting(
-        table=table,
+        group=group,
         number=number,
         seq=seq,
-        call=refer(table, _shown(calls, inside, seq, agreed)),
+        call=refer(group, _shown(calls, inside, seq, agreed)),
         inside=tuple(inside),
         missing=frozenset(missing),
         queued=frozenset(queued),
         done=frozenset(done),
-        recorded=any(t.kind != "watchdog" for r in done for t in table.standings[r].tracks),
+        recorded=any(t.kind != "watchdog" for r in done for t in group.progress[r].tracks),
         unknown=unknown,
         split=agreed,
     )
 
 
-def _joined(standing: Standing, seq: int) -> bool:
-    return standing.enqueued is not None and standing.enqueued >= seq
+def _joined(progress: GroupProgress, seq: int) -> bool:
+    return progress.enqueued is not None and progress.enqueued >= seq
 
 
-def _finished(standing: Standing, call: Call | None, seq: int) -> bool:
+def _finished(progress: GroupProgress, call: Call | None, seq: int) -> bool:
     if call is not None and call.state is not CallState.UNKNOWN:
         return call.state is CallState.COMPLETED
-    return standing.completed is not None and standing.completed >= seq
+    return progress.completed is not None and progress.completed >= seq
 
 
-def _untold(table: Table, seq: int) -> frozenset[int]:
+def _untold(group: GroupCalls, seq: int) -> frozenset[int]:
     """List members of whom there is a record that does not tell whether they have joined."""
     return frozenset(
         rank
-        for rank, standing in table.standings.items()
-        if not standing.idle
-        and (standing.enqueued is None or (not standing.exact and standing.enqueued < seq))
+        for rank, progress in group.progress.items()
+        if not progress.idle
+        and (progress.enqueued is None or (not progress.exact and progress.enqueued < seq))
     )
 
 

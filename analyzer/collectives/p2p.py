@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import Book
 from whyhang.analyzer.collectives.graph import Wait
+from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.collectives.history import order_of
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
@@ -40,12 +40,12 @@ class Pairing(Record):
     told: bool
 
 
-def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple[Pairing, ...]:
+def pairings(job: JobCalls, heads: Heads, told: set[int] | frozenset[int]) -> tuple[Pairing, ...]:
     """Hold every send and receive in which a rank stands against its peer.
 
     ``told`` are the ranks of which it is known where they stand.
     """
-    posted = _posted(book, heads)
+    posted = _posted(job, heads)
     standing_in = _Posted()
     for head in (head for found in heads.of.values() for head in found):
         for call in head.batch or (head.call,):
@@ -72,15 +72,15 @@ def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple
     return tuple(replace(p, ready=False) if p.ready and p.peer in held else p for p in found)
 
 
-def pair_waits(book: Book, found: Iterable[Pairing]) -> tuple[Wait, ...]:
+def pair_waits(job: JobCalls, found: Iterable[Pairing]) -> tuple[Wait, ...]:
     """Draw the waits of everyone who stands in a send or a receive."""
     by_rank: dict[int, list[Pairing]] = defaultdict(list)
     for pairing in found:
         by_rank[pairing.head.rank].append(pairing)
-    return tuple(wait for own in by_rank.values() for wait in _waits(book, own))
+    return tuple(wait for own in by_rank.values() for wait in _waits(job, own))
 
 
-def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple[int, ...]:
+def wrong_peers(job: JobCalls, found: Sequence[Pairing], within: set[int]) -> tuple[int, ...]:
     """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
 
     A rank that left its own habit at this line of code is wrong. If ranks send by one rule
@@ -91,7 +91,7 @@ def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple
     lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
     caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
     studied = sorted(caught & within)[:MAX_STUDIED]
-    for odd in ({r for r in studied if left_habit(book, r)}, _odd_distances(book, found)):
+    for odd in ({r for r in studied if left_habit(job, r)}, _odd_distances(job, found)):
         wrong = caught & odd
         if wrong:
             return tuple(sorted(wrong))
@@ -101,7 +101,7 @@ def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple
         for pairing in lonely
         if pairing.call.op == "send"
         and pairing.head.rank in _followed(listens_to, pairing.peer)
-        and not _named_before(book, pairing)
+        and not _named_before(job, pairing)
     }
     return tuple(sorted(wrong)) if len(wrong) == 1 else ()
 
@@ -115,7 +115,7 @@ def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
     return found
 
 
-def deaf_to_sender(book: Book, found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
+def deaf_to_sender(job: JobCalls, found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
     """Find the one rank that listens to who does not send, while another sends to it in vain.
 
     Only among ranks that wait for each other in a circle (``caught``): else its sender may just
@@ -130,20 +130,20 @@ def deaf_to_sender(book: Book, found: Iterable[Pairing], caught: set[int]) -> tu
         if p.call.op == "recv"
         and p.peer not in talking
         and senders.get(p.head.rank, p.peer) != p.peer
-        and not _named_before(book, p)
+        and not _named_before(job, p)
     }
     return tuple(deaf) if len(deaf) == 1 else ()
 
 
-def _named_before(book: Book, pairing: Pairing) -> bool:
+def _named_before(job: JobCalls, pairing: Pairing) -> bool:
     """Tell whether a rank has had such a call with this peer before: then it is no wrong one."""
     return any(
         call.op == pairing.call.op
         and call.peer == pairing.peer
         and call.state is CallState.COMPLETED
-        for table in book.tables
-        if (standing := table.standings.get(pairing.head.rank)) is not None and standing.p2p
-        for call in order_of(standing)
+        for group in job.groups
+        if (progress := group.progress.get(pairing.head.rank)) is not None and progress.p2p
+        for call in order_of(progress)
     )
 
 
@@ -165,36 +165,36 @@ class _Posted:
         return bool(tags) and (call.tag is None or None in tags or call.tag in tags)
 
 
-def _posted(book: Book, heads: Heads) -> _Posted:
+def _posted(job: JobCalls, heads: Heads) -> _Posted:
     """Collect the unfinished sends and receives of each rank."""
     posted = _Posted()
-    for table in book.tables:
-        for rank, standing in table.standings.items():
-            for call in standing.p2p:
+    for group in job.groups:
+        for rank, progress in group.progress.items():
+            for call in progress.p2p:
                 launched = not call.unclosed and call.state is not CallState.COMPLETED
                 if launched and call.peer is not None:
                     posted.add(rank, call)
     for rank, found in heads.of.items():
         for head in found:
-            if head.table < 0 and head.call.p2p and head.call.peer is not None:
+            if head.group < 0 and head.call.p2p and head.call.peer is not None:
                 posted.add(rank, head.call)
     return posted
 
 
-def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
+def _waits(job: JobCalls, own: Sequence[Pairing]) -> Iterable[Wait]:
     head = own[0].head
     launched = [] if head.call.unclosed else own  # else it waits for no one but itself
     alone = frozenset(p.peer for p in launched if not p.answered and p.told)
     queued = frozenset(p.peer for p in launched if p.answered and not p.ready)
     absent = frozenset(p.peer for p in launched if not p.told)
     shown = next((p for p in own if not p.answered), own[0])
-    table = book.tables[head.table] if head.table >= 0 else None
+    group = job.groups[head.group] if head.group >= 0 else None
     for on, certain in ((alone, True), (queued, False)):
         if on or (not alone and not queued and certain):
             yield Wait(
                 waiter=head.rank,
                 on=on,
-                call=refer(table, shown.call),
+                call=refer(group, shown.call),
                 certain=certain and not (absent and not on),
                 absent=absent,
                 site=site_of(shown.call),
@@ -202,18 +202,18 @@ def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
             )
 
 
-def left_habit(book: Book, rank: int) -> bool:
+def left_habit(job: JobCalls, rank: int) -> bool:
     """Tell whether a rank named, at a line of its code, a peer that it never names there.
 
     It is the call that holds the rank up, or its last: that may even have been answered, by a
     receive that was meant for another.
     """
-    for table in book.tables:
-        standing = table.standings.get(rank)
-        if standing is None or not standing.p2p:
+    for group in job.groups:
+        progress = group.progress.get(rank)
+        if progress is None or not progress.p2p:
             continue
         by_stack: dict[Stack, list[Call]] = defaultdict(list)
-        for call in order_of(standing):
+        for call in order_of(progress):
             if call.frames:
                 by_stack[call.op, call.frames].append(call)
         for calls in by_stack.values():
@@ -225,15 +225,15 @@ def left_habit(book: Book, rank: int) -> bool:
     return False
 
 
-def left_open(book: Book, head: Head) -> bool:
+def left_open(job: JobCalls, head: Head) -> bool:
     """Tell from all that a rank's recorder holds whether its send belongs to an open batch."""
-    standing = book.tables[head.table].standings.get(head.rank) if head.table >= 0 else None
-    if standing is None or not head.call.p2p:
+    progress = job.groups[head.group].progress.get(head.rank) if head.group >= 0 else None
+    if progress is None or not head.call.p2p:
         return False
-    return any(call.unclosed and call.order == head.call.order for call in order_of(standing))
+    return any(call.unclosed and call.order == head.call.order for call in order_of(progress))
 
 
-def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
+def _odd_distances(job: JobCalls, found: Sequence[Pairing]) -> set[int]:
     """Find ranks whose peer lies at another distance than that of most, at one line of code.
 
     Distances are counted within the group and go around: its last rank sends on to its first.
@@ -242,7 +242,7 @@ def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
     for pairing in found:
         if pairing.call.frames:
             stack = pairing.call.op, pairing.call.frames
-            by_stack[stack][pairing.head.rank] = _distance(book, pairing)
+            by_stack[stack][pairing.head.rank] = _distance(job, pairing)
     odd: set[int] = set()
     for distances in by_stack.values():
         usual, count = Counter(distances.values()).most_common(1)[0]
@@ -251,10 +251,10 @@ def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
     return odd
 
 
-def _distance(book: Book, pairing: Pairing) -> int:
+def _distance(job: JobCalls, pairing: Pairing) -> int:
     """Count the steps from a rank on to its peer."""
     here, there = pairing.head.rank, pairing.peer
-    members = book.tables[pairing.head.table].members if pairing.head.table >= 0 else ()
+    members = job.groups[pairing.head.group].members if pairing.head.group >= 0 else ()
     if here in members and there in members:
         return (members.index(there) - members.index(here)) % len(members)
-    return (there - here) % (1 + max((*book.present, *book.stacks), default=0))
+    return (there - here) % (1 + max((*job.present, *job.stacks), default=0))

@@ -9,60 +9,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whyhang.analyzer.collectives.book import Standing, Table
 from whyhang.analyzer.collectives.compare import split
+from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
 from whyhang.analyzer.facts import Call, CallState, replace
 
 MAX_COMPARED = 100_000  # calls of all ranks, of which only the latest are compared otherwise
 AROUND = 2  # calls kept on both sides of the first difference
 
 
-def parted(table: Table) -> Table:
-    """Mark what is over and what is not, where the calls of a table's ranks differ."""
-    if table.space != "nccl" or table.inferred or not _nothing_told(table):
-        return table
-    latest = {rank: dict(own.calls) for rank, own in table.standings.items()}
-    size = sum(own.enqueued or 0 for own in table.standings.values())
-    if size > MAX_COMPARED and _first_split(latest, table) is None:
-        return table
-    whole = {rank: _all_calls(own) for rank, own in table.standings.items()}
-    seq = _first_split(whole, table)
+def parted(group: GroupCalls) -> GroupCalls:
+    """Mark what is over and what is not, where the calls of a group's ranks differ."""
+    if group.space != "nccl" or group.inferred or not _nothing_told(group):
+        return group
+    latest = {rank: dict(progress.calls) for rank, progress in group.progress.items()}
+    size = sum(progress.enqueued or 0 for progress in group.progress.values())
+    if size > MAX_COMPARED and _first_split(latest, group) is None:
+        return group
+    whole = {rank: _all_calls(progress) for rank, progress in group.progress.items()}
+    seq = _first_split(whole, group)
     if seq is None:
-        return table
-    standings = {rank: _marked(own, whole[rank], seq) for rank, own in table.standings.items()}
-    return replace(table, standings=standings)
+        return group
+    progress = {
+        rank: _marked(progress, whole[rank], seq) for rank, progress in group.progress.items()
+    }
+    return replace(group, progress=progress)
 
 
-def _nothing_told(table: Table) -> bool:
-    known = [own for own in table.standings.values() if own.calls]
+def _nothing_told(group: GroupCalls) -> bool:
+    known = [progress for progress in group.progress.values() if progress.calls]
     return len(known) > 1 and all(
-        own.completed is None and all(c.state is CallState.UNKNOWN for c in own.calls.values())
-        for own in known
+        progress.completed is None
+        and all(c.state is CallState.UNKNOWN for c in progress.calls.values())
+        for progress in known
     )
 
 
-def _all_calls(standing: Standing) -> dict[int, Call]:
-    found = dict(standing.calls)
-    for track in standing.tracks:
+def _all_calls(progress: GroupProgress) -> dict[int, Call]:
+    found = dict(progress.calls)
+    for track in progress.tracks:
         if track.detail is not None:
             found.update((c.seq, c) for c in track.detail() if c.seq is not None and not c.p2p)
     return found
 
 
-def _first_split(calls: Mapping[int, Mapping[int, Call]], table: Table) -> int | None:
+def _first_split(calls: Mapping[int, Mapping[int, Call]], group: GroupCalls) -> int | None:
     """Find the first number under which two ranks called different things."""
     numbers = sorted({seq for own in calls.values() for seq in own})
     for seq in numbers:
         here = {rank: own[seq] for rank, own in calls.items() if seq in own}
-        if len(here) > 1 and split(here, table.members) is not None:
+        if len(here) > 1 and split(here, group.members) is not None:
             return seq
     return None
 
 
-def _marked(standing: Standing, calls: Mapping[int, Call], seq: int) -> Standing:
+def _marked(progress: GroupProgress, calls: Mapping[int, Call], seq: int) -> GroupProgress:
     near = {
         number: replace(call, state=CallState.COMPLETED if number < seq else CallState.SCHEDULED)
         for number, call in calls.items()
         if seq - AROUND <= number <= seq + AROUND
     }
-    return replace(standing, calls=near, completed=min(seq - 1, standing.enqueued or 0))
+    return replace(progress, calls=near, completed=min(seq - 1, progress.enqueued or 0))

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from whyhang.analyzer.collectives.book import Book
 from whyhang.analyzer.collectives.compare import family
+from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.history import MIN_ROUNDS, history_of, order_of
 from whyhang.analyzer.facts import Call, Record
 from whyhang.analyzer.stacks.usercode import user_frame
@@ -34,7 +34,7 @@ Step = Callable[["Issued"], Hashable]
 class Issued(Record):
     """A call of one rank, with the group it was made on and how many are in that."""
 
-    table: int
+    group: int
     size: int
     call: Call
 
@@ -50,34 +50,34 @@ class _Course(Record):
     rounds: int = 0
 
 
-def who_left(book: Book, ranks: Sequence[int]) -> tuple[int, ...]:
+def who_left(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
     """Find those of a few ranks that left their routine; none unless all others keep theirs."""
     if len(ranks) < 2 or len(ranks) > MAX_RANKS:
         return ()
-    issued = {rank: issued_by(book, rank) for rank in ranks}
+    issued = {rank: issued_by(job, rank) for rank in ranks}
     for own, shared in ((_full, full_anywhere), (_plain, plain_anywhere)):
         courses = {rank: _course([own(i) for i in issued[rank]]) for rank in ranks}
         left = [rank for rank, course in courses.items() if course and course.left is not None]
         if None in courses.values() or not left or 2 * len(left) > len(ranks):
             continue
         others = [r for r in ranks if r not in left]
-        if all(_alone(book, issued[r], courses[r], shared, (*_near(book, r, left), *others))
+        if all(_alone(job, issued[r], courses[r], shared, (*_near(job, r, left), *others))
                for r in left):  # fmt: skip
             return tuple(sorted(left))
     return ()
 
 
-def issued_by(book: Book, rank: int) -> list[Issued]:
+def issued_by(job: JobCalls, rank: int) -> list[Issued]:
     """List all recorded calls of a rank, over all groups, in the order of issue."""
     found: list[Issued] = []
-    for number, table in enumerate(book.tables):
-        standing = table.standings.get(rank)
-        if standing is None or not standing.tracks:
+    for number, group in enumerate(job.groups):
+        progress = group.progress.get(rank)
+        if progress is None or not progress.tracks:
             continue
-        size = len(table.members)
-        calls = (*history_of(standing).values(), *order_of(standing))
+        size = len(group.members)
+        calls = (*history_of(progress).values(), *order_of(progress))
         found += [
-            Issued(table=number, size=size, call=call) for call in calls if call.order is not None
+            Issued(group=number, size=size, call=call) for call in calls if call.order is not None
         ]
     found.sort(key=lambda issued: issued.call.order or 0)
     return found[-MAX_CALLS:]
@@ -113,7 +113,7 @@ def _periodic(keys: Sequence[Hashable]) -> tuple[int, int]:
 
 
 def _alone(
-    book: Book,
+    job: JobCalls,
     issued: Sequence[Issued],
     course: _Course | None,
     shared: Step,
@@ -127,7 +127,7 @@ def _alone(
     new = shared(issued[at])
     compared = 0
     for rank in list(dict.fromkeys(controls))[:MAX_CONTROLS]:
-        followers = _followers([shared(i) for i in issued_by(book, rank)], before)
+        followers = _followers([shared(i) for i in issued_by(job, rank)], before)
         if new in followers:
             return False
         compared += len(followers) > 1
@@ -146,12 +146,14 @@ def _followers(keys: Sequence[Hashable], before: Sequence[Hashable]) -> list[Has
     ]
 
 
-def _near(book: Book, rank: int, without: Sequence[int]) -> list[int]:
+def _near(job: JobCalls, rank: int, without: Sequence[int]) -> list[int]:
     """Choose a few ranks that share a group with this one, the smallest groups first."""
-    tables = [table for table in book.tables if rank in table.standings]
+    groups = [group for group in job.groups if rank in group.progress]
     found: list[int] = []
-    for table in sorted(tables, key=lambda table: len(table.members)):
-        others = [r for r, own in table.standings.items() if r not in without and own.tracks]
+    for group in sorted(groups, key=lambda group: len(group.members)):
+        others = [
+            r for r, progress in group.progress.items() if r not in without and progress.tracks
+        ]
         found += sorted(others, key=lambda other: abs(other - rank))[:1]
     return found
 
@@ -165,7 +167,7 @@ def plain_anywhere(issued: Issued) -> Hashable:
 
 def _plain(issued: Issued) -> Hashable:
     """Identify a step of one rank: what, where in the code, on which group, with whom."""
-    return (plain_anywhere(issued), issued.table, issued.call.peer)
+    return (plain_anywhere(issued), issued.group, issued.call.peer)
 
 
 def full_anywhere(issued: Issued) -> Hashable:

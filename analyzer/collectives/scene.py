@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
-from whyhang.analyzer.collectives.book import Book, Table
 from whyhang.analyzer.collectives.graph import CallRef, Cycle, Root, Wait
+from whyhang.analyzer.collectives.groups import GroupCalls, JobCalls
 from whyhang.analyzer.collectives.heads import Head, Heads, refer, site_of
 from whyhang.analyzer.collectives.mates import Apart
 from whyhang.analyzer.collectives.meet import Meeting
@@ -16,9 +16,9 @@ from whyhang.analyzer.facts import Frame, Record, Source
 
 
 class Scene(Record):
-    """The book, where everyone stands in it, and the wait graph."""
+    """The job, where everyone stands in it, and the wait graph."""
 
-    book: Book
+    job: JobCalls
     heads: Heads
     meetings: tuple[Meeting, ...]
     pairings: tuple[Pairing, ...]
@@ -30,18 +30,18 @@ class Scene(Record):
     def meeting_of(self, rank: int) -> Meeting | None:
         """Find the collective that a rank stands in."""
         for head in self.heads.of.get(rank, ()):
-            meeting = self.meeting_by_place.get((head.table, head.call.seq or 0))
+            meeting = self.meeting_by_place.get((head.group, head.call.seq or 0))
             if meeting is not None and not head.call.p2p:
                 return meeting
         return None
 
-    def table(self, head: Head) -> Table | None:
-        """Give the table of a head; one that a stack tells of has none."""
-        return self.book.tables[head.table] if head.table >= 0 else None
+    def group(self, head: Head) -> GroupCalls | None:
+        """Give the group of a head; one that a stack tells of has none."""
+        return self.job.groups[head.group] if head.group >= 0 else None
 
     def call(self, pairing: Pairing) -> CallRef:
         """Name a send or a receive."""
-        return refer(self.table(pairing.head), pairing.call)
+        return refer(self.group(pairing.head), pairing.call)
 
     def quotes(self, ranks: Iterable[int]) -> tuple[Quote, ...]:
         """Quote what the records of some ranks say of where they stand."""
@@ -64,14 +64,14 @@ class Scene(Record):
         return tuple(sorted(found - set(culprits)))
 
 
-def with_partings(book: Book, says: str, found: Iterable[Apart]) -> str:
+def with_partings(job: JobCalls, says: str, found: Iterable[Apart]) -> str:
     """Put before a sentence what ranks did where they parted from their mates."""
     parted = [
         words.went_another_way(
             odd.rank,
-            refer(book.tables[odd.own.table], odd.own.call),
+            refer(job.groups[odd.own.group], odd.own.call),
             site_of(odd.own.call),
-            refer(book.tables[odd.theirs.table], odd.theirs.call),
+            refer(job.groups[odd.theirs.group], odd.theirs.call),
             site_of(odd.theirs.call),
         )
         for odd in found
@@ -88,7 +88,7 @@ def merged(ranks: Iterable[Iterable[int]]) -> tuple[int, ...]:
 
 
 def place(meeting: Meeting) -> tuple[int, int]:
-    """Say which table and number a meeting is of."""
+    """Say which group and number a meeting is of."""
     return meeting.number, meeting.seq
 
 

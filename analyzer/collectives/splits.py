@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
-from whyhang.analyzer.collectives.book import Table
 from whyhang.analyzer.collectives.compare import Camp
+from whyhang.analyzer.collectives.groups import GroupCalls
 from whyhang.analyzer.collectives.heads import refer, site_of
 from whyhang.analyzer.collectives.history import earlier, history_of, left_loop, off_habit, shift
 from whyhang.analyzer.collectives.mates import odd_ones
@@ -35,7 +35,7 @@ def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
     split = meeting.split
     if split is None:
         return None
-    sides = tuple(_side(meeting.table, meeting.seq, camp) for camp in split.camps)
+    sides = tuple(_side(meeting.group, meeting.seq, camp) for camp in split.camps)
     culprits, by_history = split.minority, False
     if split.tie:
         culprits = (
@@ -63,28 +63,28 @@ def _mismatch(scene: Scene, meeting: Meeting) -> Finding | None:
         waiting_site=sides[0].site,
         quotes=quotes,
         sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        inferred=meeting.group.inferred,
     )
     return _with_history(finding, meeting, sides, odd) if culprits else finding
 
 
-def _side(table: Table, seq: int, camp: Camp) -> Side:
-    standing = table.standings[camp.ranks[0]]
-    call = standing.calls[seq]
+def _side(group: GroupCalls, seq: int, camp: Camp) -> Side:
+    progress = group.progress[camp.ranks[0]]
+    call = progress.calls[seq]
     return Side(
         says=camp.says,
         ranks=camp.ranks,
-        call=refer(table, call),
+        call=refer(group, call),
         site=site_of(call),
-        source=standing.source,
+        source=progress.source,
     )
 
 
 def _quote(meeting: Meeting, side: Side) -> Quote:
     rank = side.ranks[0]
-    standing = meeting.table.standings[rank]
+    progress = meeting.group.progress[rank]
     source = side.source or meeting.inside[0].source
-    text = words.record(standing.calls[meeting.seq], meeting.table.name)
+    text = words.record(progress.calls[meeting.seq], meeting.group.name)
     if source is None:
         raise ValueError("a side without a source is not quoted")
     return Quote(rank=rank, source=source, text=text)
@@ -94,7 +94,7 @@ def _off_habit(meeting: Meeting, sides: Sequence[Side]) -> tuple[int, ...]:
     """Of equally many ranks, find those whose step to this call is new to them."""
     left: list[Side] = []
     for side in sides:
-        history = history_of(meeting.table.standings[side.ranks[0]])
+        history = history_of(meeting.group.progress[side.ranks[0]])
         odd = off_habit(earlier(history, meeting.seq), history[meeting.seq])
         if odd is None:
             return ()
@@ -113,7 +113,7 @@ def _odd_value(meeting: Meeting, field: str, sides: Sequence[Side]) -> tuple[int
         return ()
     now, before = [], []
     for side in sides:
-        history = history_of(meeting.table.standings[side.ranks[0]])
+        history = history_of(meeting.group.progress[side.ranks[0]])
         call = history[meeting.seq]
         now.append(value(call))
         before.append(
@@ -141,13 +141,13 @@ def _same_step(one: Call, other: Call) -> bool:
 
 def _odd_side(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:
     """Of equally many ranks, find the side whose ranks went another way than their mates."""
-    odd = set(odd_ones(scene.book, [side.ranks[0] for side in sides]))
+    odd = set(odd_ones(scene.job, [side.ranks[0] for side in sides]))
     return next((side.ranks for side in sides if odd == {side.ranks[0]}), ())
 
 
 def _off_routine(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:
     """Of equally many ranks, find the side whose ranks left the routine of their program."""
-    left = set(who_left(scene.book, [rank for side in sides for rank in side.ranks]))
+    left = set(who_left(scene.job, [rank for side in sides for rank in side.ranks]))
     whole = [side for side in sides if left.issuperset(side.ranks)]
     return whole[0].ranks if len(whole) == 1 and len(left) == len(whole[0].ranks) else ()
 
@@ -155,9 +155,9 @@ def _off_routine(scene: Scene, sides: Sequence[Side]) -> tuple[int, ...]:
 def _with_history(finding: Finding, meeting: Meeting, sides: Sequence[Side], odd: Side) -> Finding:
     """Say whether the odd ranks left a call out, made one too many, or left the loop."""
     usual_side = next((side for side in sides if side is not odd), sides[0])
-    standings = meeting.table.standings
-    theirs = history_of(standings[odd.ranks[0]])
-    usual = history_of(standings[usual_side.ranks[0]])
+    progress = meeting.group.progress
+    theirs = history_of(progress[odd.ranks[0]])
+    usual = history_of(progress[usual_side.ranks[0]])
     # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
     if finding.culprits != (0,) and left_loop(theirs, usual, meeting.seq):
         return replace(
@@ -168,7 +168,7 @@ def _with_history(finding: Finding, meeting: Meeting, sides: Sequence[Side], odd
     found = shift(theirs, usual)
     if found is None or found.seq > meeting.seq:
         return finding
-    missed = refer(meeting.table, found.missed)
+    missed = refer(meeting.group, found.missed)
     shift_says = words.shifted(finding.culprits, found, missed, site_of(found.missed))
     return replace(
         finding,

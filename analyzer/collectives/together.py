@@ -21,15 +21,15 @@ def standstill(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding
     inside = tuple(sorted({*meeting.ranks, *meeting.queued}))
     if meeting.done and not meeting.unknown:
         return _left_behind(meeting, roots, scene)
-    parted = apart(scene.book, inside) if len(_lines(meeting)) > 1 else ()
+    parted = apart(scene.job, inside) if len(_lines(meeting)) > 1 else ()
     if parted:
         return _out_of_step(scene, meeting, parted)
-    alone = meeting.table.inferred and len(meeting.table.members) < 2
+    alone = meeting.group.inferred and len(meeting.group.members) < 2
     waits = bool(meeting.unknown) or alone
     quotes = scene.quotes(inside[:3])
     return Finding(
         verdict=Verdict.WAITS_FOR_ABSENT if waits else Verdict.STUCK_TOGETHER,
-        says=words.waits_for_absent(inside, meeting.call, sorted(meeting.unknown), scene.book.older)
+        says=words.waits_for_absent(inside, meeting.call, sorted(meeting.unknown), scene.job.older)
         if waits
         else words.stuck_together(inside, meeting.call),
         call=meeting.call,
@@ -40,7 +40,7 @@ def standstill(scene: Scene, meeting: Meeting, roots: Sequence[Root]) -> Finding
         waiting_site=site_of_heads(meeting.inside),
         quotes=quotes,
         sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        inferred=meeting.group.inferred,
     )
 
 
@@ -61,18 +61,18 @@ def _out_of_step(scene: Scene, meeting: Meeting, parted: Sequence[Apart]) -> Fin
     sites = [site_of(head.call) for head in meeting.inside if head.rank in waiting]
     return Finding(
         verdict=Verdict.ORDER,
-        says=with_partings(scene.book, words.stuck_together(meeting.ranks, meeting.call), parted),
+        says=with_partings(scene.job, words.stuck_together(meeting.ranks, meeting.call), parted),
         call=meeting.call,
         culprits=culprits,
         waiting=waiting,
         affected=scene.reaching(set(meeting.ranks), culprits),
         by_history=True,
-        missed=refer(scene.book.tables[parted[0].theirs.table], parted[0].theirs.call),
+        missed=refer(scene.job.groups[parted[0].theirs.group], parted[0].theirs.call),
         site=site_of(parted[0].own.call),
         waiting_site=next((site for site in sites if site is not None), None),
         quotes=quotes,
         sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        inferred=meeting.group.inferred,
     )
 
 
@@ -102,7 +102,7 @@ def _left_behind(meeting: Meeting, roots: Sequence[Root], scene: Scene) -> Findi
             site=site_of_heads(meeting.inside),
             quotes=quotes,
             sources=sources(quotes),
-            inferred=meeting.table.inferred,
+            inferred=meeting.group.inferred,
         )
     return Finding(
         verdict=Verdict.HALF_DONE,
@@ -114,7 +114,7 @@ def _left_behind(meeting: Meeting, roots: Sequence[Root], scene: Scene) -> Findi
         waiting_site=site_of_heads(meeting.inside),
         quotes=quotes,
         sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        inferred=meeting.group.inferred,
     )
 
 

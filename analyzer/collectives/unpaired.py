@@ -28,14 +28,14 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     late = frozenset[int]().union(*(meeting.missing for meeting in scene.meetings))
     ends = caught | {root.member for root in scene.roots if root.member not in late}
     studied = caught | {rank for p in lonely if p.peer in ends for rank in (p.head.rank, p.peer)}
-    wrong = wrong_peers(scene.book, scene.pairings, studied) or deaf_to_sender(
-        scene.book, scene.pairings, caught
+    wrong = wrong_peers(scene.job, scene.pairings, studied) or deaf_to_sender(
+        scene.job, scene.pairings, caught
     )
     parted: tuple[Apart, ...] = ()
     if not wrong:
         lost = _lost(lonely, cycles)
-        parted = apart(scene.book, lost)
-        wrong = tuple(odd.rank for odd in parted) or who_left(scene.book, lost)
+        parted = apart(scene.job, lost)
+        wrong = tuple(odd.rank for odd in parted) or who_left(scene.job, lost)
     culprits = tuple(r for r in wrong if r not in explained)
     shown = [p for p in lonely if p.head.rank in caught or p.head.rank in culprits]
     if not shown:
@@ -48,7 +48,7 @@ def unpaired(scene: Scene, cycles: Sequence[Cycle], explained: set[int]) -> Find
     )
     return Finding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=with_partings(scene.book, says, parted),
+        says=with_partings(scene.job, says, parted),
         call=scene.call(shown[0]),
         culprits=culprits,
         waiting=tuple(sorted(ranks - set(culprits))),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Finding, Verdict
-from whyhang.analyzer.collectives.book import COUNTERS, OVERTAKEN
 from whyhang.analyzer.collectives.graph import CallRef
-from whyhang.analyzer.collectives.moments import RECORDER
+from whyhang.analyzer.collectives.groups import COUNTERS, OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import Frame, Record, SignOfLife, Who, replace
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.match.log import quote

@@ -12,8 +12,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import COUNTERS, SPACES, STATE
 from whyhang.analyzer.collectives.compare import family
+from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE
 from whyhang.analyzer.collectives.records import Spot
 from whyhang.analyzer.facts import (
     Call,

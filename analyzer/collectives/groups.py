@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.records import Disagreement
 from whyhang.analyzer.facts import (
     MAX_RANKS,
     Call,
@@ -57,6 +56,21 @@ MIN_LOCAL_RANKS = 3
 Key = tuple[str, str, tuple[int, ...] | None]  # space, name, ranks
 
 
+class Disagreement(Record):
+    """Two sources say different things of one rank; the first one was believed."""
+
+    rank: int
+    group: str
+    what: str
+    believed: str
+    other: str
+    sources: tuple[Source, ...] = ()
+
+    def __str__(self) -> str:
+        where = f" of {self.group}" if self.group else ""
+        return f"rank {self.rank}{where}: {self.what}: {self.believed}, but {self.other}"
+
+
 class GroupProgress(Record):
     """How far one rank came on one group. ``calls`` are its collectives by sequence number.
 
@@ -85,6 +99,11 @@ class GroupProgress(Record):
         return self.enqueued is None and any(track.idle for track in self.tracks)
 
     @property
+    def behind(self) -> bool:
+        """Whether it is known to have enqueued more than it has completed."""
+        return self.completed is not None and (self.enqueued or 0) > self.completed
+
+    @property
     def unrecorded(self) -> bool:
         """Whether it may be inside a call that its recorder leaves out."""
         return any(track.unrecorded for track in self.tracks)
@@ -93,11 +112,6 @@ class GroupProgress(Record):
     def over_gloo(self) -> bool:
         """Whether its calls go through gloo, which records their ends late, and of failed ones."""
         return any(track.library == "gloo" for track in self.tracks)
-
-    def whole(self) -> tuple[Call, ...]:
-        """Read all calls that its source has, oldest first; empty where ``calls`` are all."""
-        read = (track.detail() for track in self.tracks if track.detail is not None)
-        return next((calls for calls in read if calls), ())
 
 
 class GroupCalls(Record):
@@ -121,27 +135,29 @@ class GroupCalls(Record):
         """Whether the membership was inferred."""
         return self.pg.inferred
 
+    @property
+    def completed(self) -> dict[int, int | None]:
+        """The last completed sequence number of each rank; None where it is not known."""
+        return {rank: progress.completed for rank, progress in self.progress.items()}
+
 
 class JobCalls(Record):
     """The calls of all groups. ``present`` are ranks with at least one track (stacks aside).
 
-    ``older`` are those of which there are overtaken dumps only. ``moved`` are ranks that went on
-    between two snapshots.
+    ``older`` are those of which there are overtaken dumps only.
     """
 
     groups: tuple[GroupCalls, ...]
     present: frozenset[int]
     stacks: dict[int, Track]
     disagreements: tuple[Disagreement, ...]
-    moved: frozenset[int]
     older: frozenset[int] = frozenset()
 
 
 def job_calls(tracks: Iterable[Track], pgs: Iterable[Group], world_size: int | None) -> JobCalls:
     """Merge tracks by process group and rank."""
     ranked = [track for track in tracks if track.who.rank is not None]
-    latest, moved = _latest(ranked)
-    single, disagreements = _one_dump_per_rank(latest)
+    single, disagreements = _one_dump_per_rank(_latest(ranked))
     stacks = {_rank(t): t for t in single if SPACES.get(t.kind) == "stack"}
     counted = [t for t in single if SPACES.get(t.kind) != "stack"]
     present = frozenset(_rank(track) for track in counted if track.kind != OVERTAKEN)
@@ -177,7 +193,6 @@ def job_calls(tracks: Iterable[Track], pgs: Iterable[Group], world_size: int | N
         present=present,
         stacks=stacks,
         disagreements=tuple(disagreements),
-        moved=moved,
         older=frozenset(_rank(track) for track in counted) - present,
     )
 
@@ -187,25 +202,22 @@ def _rank(track: Track) -> int:
     return -1 if rank is None else rank
 
 
-def _latest(tracks: Sequence[Track]) -> tuple[list[Track], frozenset[int]]:
-    """Keep the last snapshot of each rank and kind; list who went on since an earlier one."""
+def _latest(tracks: Sequence[Track]) -> list[Track]:
+    """Keep the last snapshot of each rank and kind, and no counts that still change."""
     last: dict[tuple[int, str], int] = {}
     for track in tracks:
         key = (_rank(track), track.kind)
         last[key] = max(last.get(key, 0), track.look)
     kept = [track for track in tracks if track.look == last[_rank(track), track.kind]]
-    if len(kept) == len(tracks):
-        return kept, frozenset()
-    now = {(_rank(t), t.kind, t.group): t.enqueued for t in kept}
-    went_on = [
-        track
+    now = {(_rank(t), t.kind, t.group): t.enqueued for t in kept if t.kind in COUNTERS}
+    moving = {
+        (track.kind, track.group.name)
         for track in tracks
-        if track.look < last[_rank(track), track.kind]
+        if track.kind in COUNTERS
+        and track.look < last[_rank(track), track.kind]
         and now.get((_rank(track), track.kind, track.group)) != track.enqueued
-    ]
-    moving = {(track.kind, track.group.name) for track in went_on if track.kind in COUNTERS}
-    kept = [track for track in kept if (track.kind, track.group.name) not in moving]
-    return kept, frozenset(_rank(track) for track in went_on)
+    }
+    return [track for track in kept if (track.kind, track.group.name) not in moving]
 
 
 def _one_dump_per_rank(tracks: Sequence[Track]) -> tuple[list[Track], list[Disagreement]]:

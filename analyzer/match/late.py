@@ -67,11 +67,11 @@ class Late(Record):
             return ()
         starting = self.while_in == (WaitKind.INIT,)
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
-        recorded = all(case.states[number].spot is not None for number in waiters)
+        recorded = all(case.states[number].position is not None for number in waiters)
         groups: dict[tuple[object, ...], list[RankState]] = {}
         for number in case.graph.not_waiting:
             state = case.states[number]
-            if state.spot is not None and recorded:
+            if state.position is not None and recorded:
                 continue
             if state.status is Status.GONE and state.end is not None and not waiters:
                 continue  # how it ended is a line's to say; here, that others wait for it
@@ -185,7 +185,7 @@ def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
     """Tell whether the ledger knows these ranks, and blames others."""
     blamed = {rank for finding in case.graph.calls.findings for rank in finding.culprits}
     ranks = set(case.ranks(members))
-    return bool(blamed) and ranks <= case.graph.calls.spots.keys() and not ranks & blamed
+    return bool(blamed) and ranks <= case.graph.calls.positions.keys() and not ranks & blamed
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives import Finding, Verdict
+from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import COUNTERS, OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import Frame, Record, SignOfLife, Who, replace
@@ -111,7 +111,7 @@ FEWEST = 3
 """With fewer dumps than these, one that is missing tells nothing."""
 
 
-def _with_absent(hit: Hit, finding: Finding) -> Hit:
+def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
     words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
     return replace(hit, fields={**hit.fields, "absent": words})
 
@@ -153,7 +153,7 @@ def only_set_up() -> OnlySetUp:
     return OnlySetUp()
 
 
-def _hit(case: Case, finding: Finding) -> Hit:
+def _hit(case: Case, finding: CallFinding) -> Hit:
     members, missing = _members(case, finding.culprits)
     affected, _ = _members(case, finding.affected or finding.waiting)
     call = _calls(finding)
@@ -180,7 +180,7 @@ def _hit(case: Case, finding: Finding) -> Hit:
         "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
         if finding.call and finding.call.op and finding.field in SIZES
         else "are out of step"
-        if finding.verdict is Verdict.PARTED
+        if finding.verdict is Verdict.DIVERGED
         else "call different collectives",
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
@@ -198,7 +198,7 @@ def _hit(case: Case, finding: Finding) -> Hit:
     )
 
 
-def _who(finding: Finding) -> str:
+def _who(finding: CallFinding) -> str:
     """Name the culprits; where a call is not finished and nobody is to blame, those inside."""
     if finding.culprits:
         return ranks_in_words(finding.culprits)
@@ -218,7 +218,7 @@ def _members(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[int, ...], tuple
     return tuple(sorted(found)), tuple(missing)
 
 
-def _calls(finding: Finding) -> str:
+def _calls(finding: CallFinding) -> str:
     """Name the call; where several ranks hold up several calls, each with its ranks."""
     if len(finding.parts) < 2:
         return str(finding.call) if finding.call else "a collective"
@@ -229,7 +229,7 @@ def _calls(finding: Finding) -> str:
     return " and ".join(named[:MAX_CALLS]) + more
 
 
-def _last(finding: Finding) -> str:
+def _last(finding: CallFinding) -> str:
     first = finding.parts[0].culprits if finding.parts else finding.culprits
     alone = len(finding.culprits) == 1
     if finding.missed is not None:
@@ -238,7 +238,7 @@ def _last(finding: Finding) -> str:
     return f"{'it has' if alone else 'they have'} not enqueued the call"
 
 
-def _sides(finding: Finding) -> str:
+def _sides(finding: CallFinding) -> str:
     if not finding.sides:
         return finding.says
     sites = {_site(side.site) for side in finding.sides if side.site}
@@ -261,7 +261,7 @@ def _site(frame: Frame | None) -> str:
     return f"{frame.function} ({short(frame.file)}{line})"
 
 
-def _collective(finding: Finding) -> Collective | None:
+def _collective(finding: CallFinding) -> Collective | None:
     call: CallRef | None = finding.call
     if call is None or call.op is None:
         return None
@@ -271,7 +271,7 @@ def _collective(finding: Finding) -> Collective | None:
     return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
 
 
-def _strength(case: Case, finding: Finding) -> float:
+def _strength(case: Case, finding: CallFinding) -> float:
     """Weaken what was concluded, and counts of launches that were read only once."""
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     late = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
@@ -279,11 +279,11 @@ def _strength(case: Case, finding: Finding) -> float:
         return 0.8
     if finding.unrecorded:
         return 0.5
-    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
+    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.DIVERGED
     return 0.85 if guessed else 1.0
 
 
-def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
+def _counted(case: Case, finding: CallFinding) -> tuple[Evidence, ...]:
     """Quote what NCCL's health network counted of the culprits."""
     files = {source.file for source in finding.sources}
     lines = [
@@ -294,7 +294,7 @@ def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
     return tuple(quote(line) for line in lines[:MAX_SOURCES])
 
 
-def _evidence(finding: Finding) -> tuple[Evidence, ...]:
+def _evidence(finding: CallFinding) -> tuple[Evidence, ...]:
     """Quote the records that the finding rests on."""
     return tuple(
         Evidence(

@@ -33,7 +33,7 @@ class LeftLoop(Record):
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Give one hit for all ranks past the loop, by stacks or by the calls they recorded."""
-        return merged((self._observed(case), recorded_hits(case, Verdict.UNEVEN)))
+        return merged((self._observed(case), recorded_hits(case, Verdict.LEFT_LOOP)))
 
     def _observed(self, case: Case) -> tuple[Hit, ...]:
         if case.graph.progress:

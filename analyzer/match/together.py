@@ -20,8 +20,8 @@ from whyhang.analyzer.wording.describe import (
     subject_fields,
 )
 
-MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED)
-STANDSTILLS = (Verdict.STUCK_TOGETHER, Verdict.HALF_DONE)
+MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.REORDERED, Verdict.DIVERGED)
+STANDSTILLS = (Verdict.ALL_ARRIVED, Verdict.PARTLY_COMPLETED)
 
 ONE_SIDED = frozenset(
     {"broadcast", "reduce", "scatter", "gather"}

@@ -42,8 +42,8 @@ def activity(state: RankState) -> str:
     """Say in a short phrase what a member does."""
     if state.status is Status.GONE:
         return _ended(state.end) if state.end is not None else "dead"
-    if state.spot is not None:
-        return str(state.spot)
+    if state.position is not None:
+        return str(state.position)
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][1]
     if state.place is None and state.end is not None:
@@ -222,7 +222,7 @@ def _frame(frame: Frame) -> str:
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
-    """Name the collective that the waiting ranks are in, as far as the ledger or a stack tells."""
+    """Name the collective that the waiting ranks are in, as far as records or a stack show."""
     chosen = set(waiters)
     kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
     for meeting in case.graph.operations:
@@ -232,13 +232,17 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
 
 
 def collective_of(case: Case, meeting: PendingOperation, others: str | None = None) -> Collective:
-    """Name the operation of a meeting; its group and number where the ledger tells one of each."""
+    """Name the operation of a meeting; its group and number where records show one of each."""
     ranks = {case.member(number).rank for number in meeting.members}
-    spots = [spot for rank, spot in case.graph.calls.spots.items() if rank in ranks and spot.inside]
+    positions = [
+        position
+        for rank, position in case.graph.calls.positions.items()
+        if rank in ranks and position.inside
+    ]
     calls = {
-        (spot.call.group, spot.call.seq)
-        for spot in spots
-        if spot.call is not None and not spot.call.p2p and spot.call.op == meeting.op
+        (position.call.group, position.call.seq)
+        for position in positions
+        if position.call is not None and not position.call.p2p and position.call.op == meeting.op
     }
     if len(calls) != 1:
         return Collective(op=meeting.op, others=others)

@@ -6,7 +6,7 @@ Nothing here knows what any particular hang is called.
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives import judge
+from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of
 from whyhang.analyzer.job.records import Job
@@ -41,8 +41,8 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     tracks = ranked_tracks(job)
     tracks = (*tracks, *records_of(job, states, tracks, ends))
     waits = waits_of_stacks(job, states, tracks)
-    calls = judge(tracks, job.groups, job.world_size, waits=waits)
-    states = completed(job, states, calls.spots, ends)
+    calls = recorded_calls(tracks, job.groups, job.world_size, waits=waits)
+    states = completed(job, states, calls.positions, ends)
     in_rendezvous = [_in_rendezvous(child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,

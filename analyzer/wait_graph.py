@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.collectives import LedgerReport
+from whyhang.analyzer.collectives import RecordedCalls
 from whyhang.analyzer.collectives.graph import CallRef, Wait
 from whyhang.analyzer.facts import Record, Track
 from whyhang.analyzer.job.records import Job
@@ -44,12 +44,12 @@ class WaitGraph(Record):
     lagging: tuple[int, ...]
     not_waiting: tuple[int, ...]
     operations: tuple[PendingOperation, ...]
-    calls: LedgerReport
+    calls: RecordedCalls
     progress: bool | None
     snapshots: int
 
 
-def wait_graph(job: Job, states: Sequence[RankState], calls: LedgerReport) -> WaitGraph:
+def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> WaitGraph:
     """Read the wait graph off the states of all ranks."""
     waiting = tuple(s.member for s in states if s.status is Status.WAITING)
     maybe = tuple(s.member for s in states if s.status is Status.MAYBE)

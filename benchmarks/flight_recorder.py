@@ -259,8 +259,8 @@ def _run_reader(folder: Path) -> Outcome:
 
 
 def _read(folder: str) -> int:
-    """Read dumps and judge them in this process, without anything else of whyhang."""
-    from whyhang.analyzer.collectives import judge  # noqa: PLC0415
+    """Read dumps and match their calls in this process, without anything else of whyhang."""
+    from whyhang.analyzer.collectives import recorded_calls  # noqa: PLC0415
     from whyhang.analyzer.facts import Track  # noqa: PLC0415
     from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
     from whyhang.collectors.files import naming  # noqa: PLC0415
@@ -280,7 +280,7 @@ def _read(folder: str) -> int:
         )
         if reader.sniff(document):
             tracks += [fact for fact in reader.read(document) if isinstance(fact, Track)]
-    report = judge(tracks)
+    report = recorded_calls(tracks)
     causes = [finding for finding in report.findings if finding.cause]
     print(
         json.dumps(

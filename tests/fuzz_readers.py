@@ -21,7 +21,7 @@ except ImportError:
 
 with atheris.instrument_imports(include=["whyhang"]):
     from whyhang import signatures
-    from whyhang.analyzer.collectives import judge
+    from whyhang.analyzer.collectives import recorded_calls
     from whyhang.analyzer.facts import Gap, Track
     from whyhang.analyzer.reading import HEAD_BYTES, Document
     from whyhang.collectors import READERS
@@ -55,7 +55,7 @@ def recorder(data: bytes) -> None:
     reader.sniff(given)
     facts = list(reader.read(given))
     assert any(isinstance(fact, Track | Gap) for fact in facts)
-    judge([fact for fact in facts if isinstance(fact, Track)])
+    recorded_calls([fact for fact in facts if isinstance(fact, Track)])
 
 
 def stacks(data: bytes) -> None:

@@ -8,7 +8,7 @@ import pickle
 import pytest
 from fr_docs import entry, header, open_entry, pickled, status, tracks
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.facts import CallState, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming
@@ -41,15 +41,15 @@ def ring(rank: int, *, stuck: bool) -> bytes:
 
 def of_all(*, stopped: int) -> list[Track]:
     return [
-        found
+        track
         for rank in range(4)
-        for found in tracks(ring(rank, stuck=rank != stopped), f"comm_lib_trace_rank_{rank}")
+        for track in tracks(ring(rank, stuck=rank != stopped), f"comm_lib_trace_rank_{rank}")
     ]
 
 
 def test_finished_batches_hold_nobody_up() -> None:
     """Their members look open for ever, but the entry behind them was there and is finished."""
-    (finding,) = judge(of_all(stopped=2)).findings
+    (finding,) = recorded_calls(of_all(stopped=2)).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
 
@@ -85,9 +85,9 @@ def test_who_has_no_open_call_has_not_come() -> None:
     dumps = [pickled(named, [open_entry(900, **mine)]) for _ in range(2)]
     dumps.append(pickle.dumps({**idle, "entries": []}, protocol=2))
 
-    found = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
+    read = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
 
-    assert [finding.culprits for finding in judge(found).findings] == [(2,)]
+    assert [finding.culprits for finding in recorded_calls(read).findings] == [(2,)]
 
 
 def test_without_a_recorder_nothing_is_known_of_open_calls() -> None:
@@ -124,8 +124,8 @@ def over_nccl(written_at: float | None, pauses: float, open_for: float = 0.0) ->
         path=path, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data),
         who=naming.from_path(path), taken_at=None if written_at is None else last + written_at,
     )  # fmt: skip
-    (found,) = (fact for fact in FlightRecorder().read(document) if isinstance(fact, Track))
-    return found
+    (read,) = (fact for fact in FlightRecorder().read(document) if isinstance(fact, Track))
+    return read
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_numbers_of_groups_within_a_process_are_not_their_names() -> None:
     ]
     groups = (("0", "default_pg", range(8)), ("2", "rep", (0, 4)), ("11", "shard", range(4)))
 
-    found = {t.group.name: t for t in tracks(pickled(header(*groups), entries))}
+    read = {t.group.name: t for t in tracks(pickled(header(*groups), entries))}
 
-    assert {name: t.calls[0].order for name, t in found.items()} == {"0": 0, "2": 1, "11": 2}
+    assert {name: t.calls[0].order for name, t in read.items()} == {"0": 0, "2": 1, "11": 2}
 
 
 def test_a_dump_that_is_cut_off_blames_nobody() -> None:
@@ -182,7 +182,7 @@ def test_a_dump_that_is_cut_off_blames_nobody() -> None:
     whole = pickled(top, [entry(n) for n in range(20)] + [open_entry(20)])
     dumps = [whole, whole, whole[:-40]]
 
-    found = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
+    read = [t for r, data in enumerate(dumps) for t in tracks(data, f"nccl_trace_rank_{r}")]
 
-    assert {t.who.rank for t in found} == {0, 1, 2}
-    assert [finding.culprits for finding in judge(found).findings] == [()]
+    assert {t.who.rank for t in read} == {0, 1, 2}
+    assert [finding.culprits for finding in recorded_calls(read).findings] == [()]

@@ -27,7 +27,7 @@ from fr_docs import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.facts import Call, CallState, Group, Setting, Track, Trust, UnsafeDump
 from whyhang.collectors.flight_recorder import builder as fr_builder
 from whyhang.collectors.flight_recorder import torch_dump as fr_torch
@@ -443,7 +443,7 @@ def test_the_culprits_of_a_made_up_job_are_found(
         for track in tracks(path.read_bytes(), path.name)
     ]
 
-    report = judge(found)
+    report = recorded_calls(found)
 
     named = {rank for f in report.findings if f.cause for rank in f.culprits}
     assert named == job.guilty, [finding.says for finding in report.findings]
@@ -547,7 +547,7 @@ def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
     found = facts(written)
 
     assert found
-    judge([fact for fact in found if isinstance(fact, Track)])
+    recorded_calls([fact for fact in found if isinstance(fact, Track)])
 
 
 @settings(deadline=None, max_examples=200)
@@ -561,7 +561,7 @@ def test_no_byte_breaks_the_reader(at: int, junk: bytes, over: int) -> None:
     found = facts(broken)
 
     assert found
-    judge([fact for fact in found if isinstance(fact, Track)])
+    recorded_calls([fact for fact in found if isinstance(fact, Track)])
 
 
 DAMAGED = pickled(header(), ring(40, open_entry(40)))
@@ -606,7 +606,7 @@ def test_recorders_of_a_real_job_name_the_missing_rank(tmp_path: Path) -> None:
         job.wait(60)
 
     found = [t for path in tmp_path.iterdir() for t in tracks(path.read_bytes(), path.name)]
-    (finding,) = judge(found).findings
+    (finding,) = recorded_calls(found).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
     assert finding.site is not None
@@ -625,4 +625,4 @@ def test_a_number_of_any_length_is_no_number(field: str) -> None:
     found = [fact for fact in facts(data) if isinstance(fact, Track)]
 
     assert found
-    assert str(judge(found))
+    assert str(recorded_calls(found))

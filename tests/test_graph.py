@@ -23,31 +23,31 @@ def members(waits: list[Wait]) -> list[int]:
 
 def test_the_one_all_wait_for_is_the_root() -> None:
     """A member that others wait for and that waits for none is the root of all of them."""
-    found = roots([wait(0, 2), wait(1, 2), wait(3, 2)])
+    all_roots = roots([wait(0, 2), wait(1, 2), wait(3, 2)])
 
-    assert [root.member for root in found] == [2]
-    assert found[0].direct == found[0].blocks == {0, 1, 3}
-    assert found[0].certain
-    assert found[0].inside is None
+    assert [root.member for root in all_roots] == [2]
+    assert all_roots[0].direct == all_roots[0].blocks == {0, 1, 3}
+    assert all_roots[0].certain
+    assert all_roots[0].inside is None
 
 
 def test_a_chain_over_groups_ends_at_its_true_root() -> None:
     """Tensor group waits for data group waits for pipeline group: only the last one is named."""
     waits = [wait(0, 1, call="tp"), wait(1, 3, call="dp"), wait(3, 7, call="pp"), wait(2, 3)]
 
-    (found,) = roots(waits)
+    (root,) = roots(waits)
 
-    assert found.member == 7
-    assert found.direct == {3}
-    assert found.blocks == {0, 1, 2, 3}
+    assert root.member == 7
+    assert root.direct == {3}
+    assert root.blocks == {0, 1, 2, 3}
     assert cycles(waits) == ()
 
 
 def test_two_late_ranks_are_two_roots() -> None:
     """Each root knows whom it blocks; a rank may be blocked by both."""
-    found = roots([wait(0, 5, 6), wait(1, 6)])
+    all_roots = roots([wait(0, 5, 6), wait(1, 6)])
 
-    assert [(root.member, root.blocks) for root in found] == [(5, {0}), (6, {0, 1})]
+    assert [(root.member, root.blocks) for root in all_roots] == [(5, {0}), (6, {0, 1})]
 
 
 def test_an_idle_member_nobody_waits_for_is_no_root() -> None:
@@ -57,10 +57,10 @@ def test_an_idle_member_nobody_waits_for_is_no_root() -> None:
 
 def test_a_member_stuck_below_the_ranks_is_a_root_with_its_call() -> None:
     """Whoever stands in a call that all have joined waits for no rank, and says in which call."""
-    found = roots([wait(0), wait(1), wait(2, 0)])
+    all_roots = roots([wait(0), wait(1), wait(2, 0)])
 
-    assert [(root.member, root.blocks) for root in found] == [(0, {2}), (1, frozenset())]
-    assert all(root.inside is not None for root in found)
+    assert [(root.member, root.blocks) for root in all_roots] == [(0, {2}), (1, frozenset())]
+    assert all(root.inside is not None for root in all_roots)
 
 
 def test_members_limit_the_answer() -> None:
@@ -79,12 +79,12 @@ def test_opposite_order_is_a_cycle_with_both_calls() -> None:
     """Two ranks that each wait for the other have no root; the chain names both calls."""
     waits = [wait(0, 1, call="a"), wait(1, 0, call="b"), wait(2, 0)]
 
-    (found,) = cycles(waits)
+    (cycle,) = cycles(waits)
 
     assert roots(waits) == ()
-    assert found.members == {0, 1}
-    assert found.blocks == {2}
-    assert [(link.wait.waiter, link.wait.call.op, link.next) for link in found.chain] == [
+    assert cycle.members == {0, 1}
+    assert cycle.blocks == {2}
+    assert [(link.wait.waiter, link.wait.call.op, link.next) for link in cycle.chain] == [
         (0, "a", 1),
         (1, "b", 0),
     ]
@@ -94,10 +94,10 @@ def test_the_chain_is_a_shortest_one() -> None:
     """Of a large knot, the shortest way around is shown."""
     waits = [wait(0, 1), wait(1, 2, 0), wait(2, 3), wait(3, 0)]
 
-    (found,) = cycles(waits)
+    (cycle,) = cycles(waits)
 
-    assert found.members == {0, 1, 2, 3}
-    assert [link.wait.waiter for link in found.chain] == [0, 1]
+    assert cycle.members == {0, 1, 2, 3}
+    assert [link.wait.waiter for link in cycle.chain] == [0, 1]
 
 
 def test_a_circle_that_leads_out_to_a_root_is_no_deadlock() -> None:
@@ -110,10 +110,10 @@ def test_a_circle_that_leads_out_to_a_root_is_no_deadlock() -> None:
 
 def test_who_waits_for_itself_is_a_cycle() -> None:
     """A rank that sends to itself waits for itself."""
-    (found,) = cycles([wait(4, 4)])
+    (cycle,) = cycles([wait(4, 4)])
 
-    assert found.members == {4}
-    assert [link.next for link in found.chain] == [4]
+    assert cycle.members == {4}
+    assert [link.next for link in cycle.chain] == [4]
     assert roots([wait(4, 4)]) == ()
 
 
@@ -133,14 +133,14 @@ def test_names_of_calls_can_be_read_out() -> None:
 def test_every_wait_ends_at_a_root_or_in_a_cycle(edges: list[tuple[int, frozenset[int]]]) -> None:
     """Nobody who waits is left without an explanation, and roots wait for nobody."""
     waits = [Wait(waiter=waiter, on=on) for waiter, on in edges]
-    found, circles = roots(waits), cycles(waits)
+    all_roots, all_cycles = roots(waits), cycles(waits)
 
-    reached = {root.member for root in found} | {m for root in found for m in root.blocks}
-    reached |= {member for circle in circles for member in circle.members | circle.blocks}
+    reached = {root.member for root in all_roots} | {m for root in all_roots for m in root.blocks}
+    reached |= {member for circle in all_cycles for member in circle.members | circle.blocks}
     assert {waiter for waiter, _ in edges} <= reached
-    for root in found:
+    for root in all_roots:
         assert not any(waiter == root.member and on for waiter, on in edges)
-    for circle in circles:
+    for circle in all_cycles:
         steps = [(link.wait.waiter, link.next) for link in circle.chain]
         assert all(after[0] == before[1] for before, after in itertools.pairwise(steps))
         assert steps[-1][1] == steps[0][0] == min(circle.members)
@@ -154,8 +154,8 @@ def test_a_collective_over_ten_thousand_ranks_is_read_at_once() -> None:
     waits = [Wait(waiter=rank, on=late) for rank in range(size)]
 
     start = time.process_time()
-    found = roots(waits)
+    all_roots = roots(waits)
 
     assert time.process_time() - start < 3
-    assert len(found) == 1000
-    assert all(len(root.blocks) == size for root in found)
+    assert len(all_roots) == 1000
+    assert all(len(root.blocks) == size for root in all_roots)

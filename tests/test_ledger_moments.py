@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from fr_docs import entry, facts, gaps, header, open_entry, pickled
-from test_ledger import OPEN, call, only, stuck_at, track
+from test_recorded_calls import OPEN, call, only, stuck_at, track
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.facts import Call, Track
 from whyhang.analyzer.reading import HEAD_BYTES, Document
@@ -26,7 +26,7 @@ def done(*numbers: int, op: str = "all_reduce") -> tuple[Call, ...]:
 
 
 def named(tracks: list[Track]) -> set[int]:
-    return {rank for f in judge(tracks).findings if f.cause for rank in f.culprits}
+    return {rank for f in recorded_calls(tracks).findings if f.cause for rank in f.culprits}
 
 
 # --- dumps of different moments --------------------------------------------------------------
@@ -36,7 +36,7 @@ def test_a_dump_that_others_overtook_blames_nobody() -> None:
     """Who has completed a call beyond it proves that the rank went on after its dump."""
     tracks = [track(r, *stuck_at(9)) for r in (0, 1, 3)] + [track(2, *done(3, 4, 5))]
 
-    report = judge(tracks)
+    report = recorded_calls(tracks)
 
     assert only(report).verdict is Verdict.WAITS_FOR_ABSENT
     assert only(report).absent == (2,)
@@ -56,7 +56,7 @@ def test_a_finished_broadcast_proves_nothing_of_others() -> None:
     tracks = [track(0, *done(8), *done(9, 10, op="broadcast")), track(1, *done(8))]
     tracks += [track(r, *done(8), call("broadcast", 9, OPEN)) for r in (2, 3)]
 
-    assert judge(tracks).disagreements == ()
+    assert recorded_calls(tracks).disagreements == ()
 
 
 def test_a_dump_of_an_earlier_run_is_left_out() -> None:
@@ -74,10 +74,10 @@ def test_a_dump_of_an_earlier_run_is_left_out() -> None:
     tracks += [aged(track(1, *done(5, 6, 7, 8)), START)]
     tracks += [aged(track(3, *done(4000, 4001)), START - 90_000)]
 
-    report = judge(tracks)
+    report = recorded_calls(tracks)
 
     assert only(report).culprits == (1,)
-    assert [said.rank for said in report.disagreements] == [3]
+    assert [disagreement.rank for disagreement in report.disagreements] == [3]
 
 
 # --- gloo ------------------------------------------------------------------------------------
@@ -88,10 +88,10 @@ def test_a_call_over_gloo_that_ended_without_a_member_failed_there() -> None:
     tracks = [track(r, *done(6, 7, 8), library="gloo") for r in (0, 1)]
     tracks += [track(2, *stuck_at(8), library="gloo"), track(3, *done(6, 7), library="gloo")]
 
-    report = judge(tracks)
+    report = recorded_calls(tracks)
 
     assert only(report).culprits == (3,)
-    assert {said.rank for said in report.disagreements} == {0, 1}
+    assert {disagreement.rank for disagreement in report.disagreements} == {0, 1}
 
 
 def test_a_mismatch_over_gloo_counts_those_whose_call_failed() -> None:
@@ -100,7 +100,7 @@ def test_a_mismatch_over_gloo_counts_those_whose_call_failed() -> None:
     tracks.append(track(2, *done(6, 7), call(seq=8, state=OPEN), library="gloo"))
     tracks.append(track(3, *done(6, 7), call(seq=8, state=OPEN, size=(16,)), library="gloo"))
 
-    finding = only(judge(tracks))
+    finding = only(recorded_calls(tracks))
 
     assert (finding.verdict, finding.culprits) == (Verdict.MISMATCH, (3,))
 
@@ -118,9 +118,9 @@ def test_late_ranks_that_may_receive_out_of_sight_are_not_blamed() -> None:
     tracks = [track(r, *stuck_at(7), library="gloo", unrecorded=True) for r in (0, 1)]
     tracks += [track(r, *done(5, 6), library="gloo", unrecorded=True) for r in (2, 3)]
 
-    finding = only(judge(tracks))
+    finding = only(recorded_calls(tracks))
 
-    assert (finding.verdict, finding.culprits) == (Verdict.LATE_OR_APART, ())
+    assert (finding.verdict, finding.culprits) == (Verdict.LATE_OR_UNRECORDED, ())
     assert "ranks 2-3 waits for another is not known" in finding.says
 
 
@@ -129,14 +129,14 @@ def test_a_single_late_rank_with_unrecorded_calls_is_a_possibility() -> None:
     tracks = [track(r, *stuck_at(7), library="gloo", unrecorded=True) for r in (0, 1, 3)]
     tracks.append(track(2, *done(5, 6), library="gloo", unrecorded=True))
 
-    finding = only(judge(tracks))
+    finding = only(recorded_calls(tracks))
 
     assert (finding.culprits, finding.unrecorded) == ((2,), True)
 
 
 def test_unrecorded_calls_leave_it_open_whether_all_is_done() -> None:
     """That every recorded call is completed is no news where not all are recorded."""
-    assert judge([track(r, *done(7), unrecorded=True) for r in range(4)]).findings == ()
+    assert recorded_calls([track(r, *done(7), unrecorded=True) for r in range(4)]).findings == ()
 
 
 # --- a job that runs -------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_dumps_of_a_job_that_runs_blame_nobody() -> None:
     tracks = [track(r, *stuck_at(7), in_motion=True) for r in (0, 1, 3)]
     tracks.append(track(2, *done(5, 6), in_motion=True))
 
-    report = judge(tracks)
+    report = recorded_calls(tracks)
 
     assert only(report).verdict is Verdict.IN_MOTION
     assert report.waits == ()
@@ -184,8 +184,8 @@ def track_of(data: bytes, written_at: float | None = None) -> Track:
         path=path, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data),
         who=naming.from_path(path), taken_at=written_at,
     )  # fmt: skip
-    found = [fact for fact in FlightRecorder().read(document) if isinstance(fact, Track)]
-    return found[0]
+    tracks = [fact for fact in FlightRecorder().read(document) if isinstance(fact, Track)]
+    return tracks[0]
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_a_dump_tells_whether_its_rank_went_on(silence: float | None, *, moves: 
     """A silence up to twice the usual pause is none; a file older than its calls tells nothing."""
     last = START + 19 * 0.2
 
-    found = track_of(gloo_dump(20, pause=0.2), None if silence is None else last + silence)
+    track = track_of(gloo_dump(20, pause=0.2), None if silence is None else last + silence)
 
-    assert found.in_motion is moves
+    assert track.in_motion is moves
 
 
 def test_a_few_calls_have_no_pace() -> None:

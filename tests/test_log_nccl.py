@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from log_docs import of, read_log
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.facts import (
     CallState,
     Exit,
@@ -217,7 +217,7 @@ def test_files_of_single_ranks_are_compared() -> None:
             coll(rank, n, "Broadcast" if (rank, n) == (1, 20) else "AllReduce") for n in range(40)
         )
         facts += read_log(text, name=f"rank{rank}.log")
-    found = judge(of(facts, Track), of(facts, Group), 3).findings
+    found = recorded_calls(of(facts, Track), of(facts, Group), 3).findings
 
     assert [(finding.verdict, finding.culprits) for finding in found] == [(Verdict.EXTRA, (1,))]
     assert found[0].call is not None

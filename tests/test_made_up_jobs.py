@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fr_docs import benchmark, tracks
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 
 pytestmark = pytest.mark.repo
 
@@ -27,18 +27,18 @@ def test_no_innocent_rank_is_named(seed: int, tmp_path: Path) -> None:
     fault, job = made.make_at_random(seed)
     step = max(len(rank.step) for rank in job.ranks)
     made.write(job, tmp_path, step * random.Random(seed).choice((2, 3, 6, 12)))
-    found = [
+    read = [
         track
         for path in sorted(tmp_path.iterdir())
         for track in tracks(path.read_bytes(), path.name)
     ]
 
-    report = judge(found)
+    report = recorded_calls(read)
 
-    told = [finding.says for finding in report.findings if finding.cause]
+    sentences = [finding.says for finding in report.findings if finding.cause]
     named = {rank for f in report.findings if f.cause for rank in f.culprits}
-    assert named <= job.guilty, (fault, told)
+    assert named <= job.guilty, (fault, sentences)
     if fault not in CANNOT_BE_KNOWN:
-        assert named == job.guilty, (fault, told)
+        assert named == job.guilty, (fault, sentences)
     if fault == "healthy":
         assert [f.verdict for f in report.findings] == [Verdict.ALL_COMPLETED]

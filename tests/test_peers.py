@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from whyhang.analyzer.collectives import Verdict, judge
+from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.collectives.graph import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Trust, Who
 from whyhang.collectors.stacks.peers import peers_only
@@ -75,7 +75,7 @@ def test_who_listens_to_a_rank_that_has_gone_on_while_another_sends_is_wrong() -
     tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
     waits = [in_barrier(2, 0, 1), in_barrier(3, 0, 1)]
 
-    (finding,) = judge(tracks, waits=waits).findings
+    (finding,) = recorded_calls(tracks, waits=waits).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, (1,))
 
@@ -84,7 +84,7 @@ def test_who_listens_to_a_late_rank_is_not_wrong() -> None:
     """Rank 2 has not come to its send yet: that rank 0 also has something for 1 proves nothing."""
     tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
 
-    report = judge(tracks, waits=[in_barrier(3, 0, 1)])
+    report = recorded_calls(tracks, waits=[in_barrier(3, 0, 1)])
 
     assert all(1 not in finding.culprits for finding in report.findings)
 
@@ -94,6 +94,6 @@ def test_receives_and_collectives_that_wait_for_each_other_blame_nobody() -> Non
     tracks = [stands(0, "recv", 3), stands(2, "recv", 1)]
     waits = [in_barrier(1, 0, 2), in_barrier(3, 0, 2)]
 
-    (finding,) = judge(tracks, waits=waits).findings
+    (finding,) = recorded_calls(tracks, waits=waits).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, ())

@@ -1,128 +1,30 @@
-"""The collective ledger: all evidence of how far each rank came, merged in one place.
+"""Collectives, sends and receives that records show, matched over all ranks.
 
-``judge(tracks, groups, world_size, waits=...)`` takes every ``Track`` there is (flight recorder,
-watchdog lines, fingerprints, NCCL counters, RAS, stacks) and gives a ``LedgerReport``. Tracks
-without a rank are left out: whoever identifies the ranks fills ``track.who.rank`` in before.
+``recorded_calls(tracks, groups, world_size, waits=...)`` takes every ``Track`` there is (flight
+recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way to its findings:
 
-Reading the report:
-
-* ``findings``: causes first. Each has a ``verdict``, ``culprits`` (may be empty), ``call``,
-  ``waiting``, ``affected``, ``sides`` for a mismatch, ``cycle`` for a deadlock, ``sources``.
-* ``waits``: edges for ``graph.roots`` and ``graph.cycles``; add those read off stacks to them,
-  or hand the latter in as ``waits=`` so that the findings take them into account.
-* ``activity_of(rank)``: "in all_reduce #133 of default_pg".
+* ``groups``: the calls of each process group, and how far each rank came;
+* ``consistency``: what contradicts the rest is corrected;
+* ``pending``, ``pending_collectives``, ``p2p``: the call that each rank is in, and with whom;
+* ``graph``, ``call_graph``: who waits for whom, and where the waits end;
+* ``mismatch``, ``shift``, ``divergence``: how the calls of ranks differ;
+* ``findings`` and its neighbours: what became of each call, and through whom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from whyhang.analyzer.collectives.book import Book, Table, open_book
-from whyhang.analyzer.collectives.findings import find
-from whyhang.analyzer.collectives.graph import Wait, cycles, roots
-from whyhang.analyzer.collectives.heads import find_heads
-from whyhang.analyzer.collectives.meet import collective_waits, meetings
-from whyhang.analyzer.collectives.moments import (
-    failed,
-    forget,
-    in_motion,
-    overtaken,
-    running,
-    with_open,
-)
-from whyhang.analyzer.collectives.p2p import pair_waits, pairings
-from whyhang.analyzer.collectives.parting import parted
-from whyhang.analyzer.collectives.records import (
-    Disagreement,
-    Finding,
-    GroupLine,
-    LedgerReport,
-    Quote,
-    Side,
-    Spot,
-    Verdict,
-)
-from whyhang.analyzer.collectives.scene import Scene, place
-from whyhang.analyzer.facts import Group, Track, replace
+from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdict
+from whyhang.analyzer.collectives.groups import Disagreement
+from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.recorded_calls import RecordedCalls, recorded_calls
 
 __all__ = [
+    "CallFinding",
     "Disagreement",
-    "Finding",
-    "GroupLine",
-    "LedgerReport",
+    "Position",
     "Quote",
+    "RecordedCalls",
     "Side",
-    "Spot",
     "Verdict",
-    "judge",
+    "recorded_calls",
 ]
-
-
-def judge(
-    tracks: Iterable[Track],
-    groups: Iterable[Group] = (),
-    world_size: int | None = None,
-    *,
-    waits: Sequence[Wait] = (),
-) -> LedgerReport:
-    """Merge all tracks and say what became of the calls.
-
-    ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
-    """
-    tracks, groups = list(tracks), list(groups)
-    book = open_book(tracks, groups, world_size)
-    unsure = failed(book)
-    if older := overtaken(book):
-        book = open_book(forget(tracks, older), groups, world_size)
-        book = replace(book, disagreements=(*book.disagreements, *older.values()))
-    book = with_open(book, unsure)
-    book = replace(book, tables=tuple(parted(table) for table in book.tables))
-    heads = find_heads(book)
-    found = meetings(book, heads)
-    known = book.present | set(book.stacks) | {wait.waiter for wait in waits}
-    pairs = pairings(book, heads, known)
-    own = (*collective_waits(found), *pair_waits(book, pairs))
-    if running(book):
-        return LedgerReport(
-            findings=(in_motion(book),),
-            spots=heads.spots,
-            groups=tuple(_line(table) for table in book.tables),
-            disagreements=_disagreements(book, heads.doubts),
-            moved=book.moved,
-        )
-    every = (*own, *waits)
-    scene = Scene(
-        book=book,
-        heads=heads,
-        meetings=found,
-        pairings=pairs,
-        waits=own,
-        roots=roots(every, known),
-        cycles=cycles(every),
-        meeting_by_place={place(meeting): meeting for meeting in found},
-    )
-    return LedgerReport(
-        findings=find(scene),
-        waits=own,
-        roots=scene.roots,
-        cycles=scene.cycles,
-        spots=heads.spots,
-        groups=tuple(_line(table) for table in book.tables),
-        disagreements=_disagreements(book, heads.doubts),
-        moved=book.moved,
-    )
-
-
-def _disagreements(book: Book, doubts: Sequence[Disagreement]) -> tuple[Disagreement, ...]:
-    return (*book.disagreements, *doubts)
-
-
-def _line(table: Table) -> GroupLine:
-    return GroupLine(
-        group=table.group,
-        name=table.name,
-        kind=table.space,
-        enqueued={rank: own.enqueued for rank, own in table.standings.items()},
-        completed={rank: own.completed for rank, own in table.standings.items()},
-        absent=tuple(sorted(table.absent)),
-    )

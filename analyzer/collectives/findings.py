@@ -1,231 +1,205 @@
-"""From the wait graph to findings: what became of the calls, and through whom."""
+"""From the pending calls to findings: what became of them, and through whom."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
-from whyhang.analyzer.collectives.circles import deadlock, of_split
-from whyhang.analyzer.collectives.graph import Root
-from whyhang.analyzer.collectives.heads import refer, site_of
-from whyhang.analyzer.collectives.history import history_of, shift
-from whyhang.analyzer.collectives.meet import Meeting
-from whyhang.analyzer.collectives.p2p import left_open
-from whyhang.analyzer.collectives.records import Finding, Verdict
-from whyhang.analyzer.collectives.scene import (
-    Scene,
-    merged,
-    place,
-    site_of_heads,
-    sources,
+from whyhang.analyzer.collectives.call_graph import CallGraph, merged
+from whyhang.analyzer.collectives.finding import CallFinding, Quote, Verdict
+from whyhang.analyzer.collectives.graph import Cycle, Root
+from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
+from whyhang.analyzer.collectives.p2p_findings import (
+    not_answered,
+    stuck_p2p,
+    unclosed,
+    unpaired,
 )
-from whyhang.analyzer.collectives.splits import mismatches
-from whyhang.analyzer.collectives.together import standstill
-from whyhang.analyzer.collectives.unpaired import stuck_pairs, unanswered, unpaired
+from whyhang.analyzer.collectives.pending import quote_of
+from whyhang.analyzer.collectives.pending_collectives import Key, PendingCollective
+from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
 from whyhang.analyzer.facts import replace
 
-MAX_STUDIED = 4
-"""Culprits of one call whose whole recorder is read for a skipped call."""
+MAX_QUOTED = 3
 
 
-def find(scene: Scene) -> tuple[Finding, ...]:
+def find(graph: CallGraph) -> tuple[CallFinding, ...]:
     """Make all findings, causes first, those that hold up most ranks before others."""
-    if not scene.heads.of:
-        return _all_completed(scene)
-    found = list(mismatches(scene))
-    explained = {rank for finding in found for rank in finding.culprits}
-    split = {place(meeting) for meeting in scene.meetings if meeting.split is not None}
-    open_cycles = [
+    if not graph.pending:
+        return _all_completed(graph)
+    findings = list(mismatches(graph))
+    explained = {rank for finding in findings for rank in finding.culprits}
+    differing = {key for key, each in graph.collectives.items() if each.mismatch is not None}
+    cycles = [
         cycle
-        for cycle in scene.cycles
-        if not of_split(scene, cycle, split) and not cycle.members & explained
+        for cycle in graph.cycles
+        if not cycle.members & explained and not _in_one_of(graph, cycle, differing)
     ]
-    pairs = unpaired(scene, open_cycles, explained)
-    if pairs is not None:
-        found.append(pairs)
-        explained.update(pairs.culprits, pairs.waiting)
-    for finding in _unclosed(scene):
-        found.append(finding)
+    not_paired = unpaired(graph, cycles, explained)
+    for finding in (*([not_paired] if not_paired is not None else ()), *unclosed(graph)):
+        findings.append(finding)
         explained.update(finding.culprits, finding.waiting)
-    found += [deadlock(scene, c) for c in open_cycles if c.chain and not c.members & explained]
-    found += _ends(scene, explained, split)
-    if any(finding.culprits for finding in found):
+    findings += [deadlock(graph, c) for c in cycles if c.chain and not c.members & explained]
+    findings += _at_roots(graph, explained, differing)
+    if any(finding.culprits for finding in findings):
         # Whoever left no record may well wait for those who are known to hold others up.
-        found = [replace(f, cause=f.verdict is not Verdict.WAITS_FOR_ABSENT) for f in found]
-    return tuple(sorted(found, key=lambda f: (not f.cause, not f.culprits, -len(f.affected))))
+        findings = [replace(f, cause=f.verdict is not Verdict.WAITS_FOR_ABSENT) for f in findings]
+    return tuple(sorted(findings, key=lambda f: (not f.cause, not f.culprits, -len(f.affected))))
 
 
-def _all_completed(scene: Scene) -> tuple[Finding, ...]:
-    standings = [s for table in scene.book.tables for s in table.standings.values() if s.known]
-    if all(standing.completed is None for standing in standings):
-        return ()  # nothing tells of an end
-    if scene.book.older or any(t.absent for t in scene.book.tables if not t.inferred):
+def in_motion(job: JobCalls) -> CallFinding:
+    """Return the finding that the dumps are of a job that ran."""
+    quotes = [
+        Quote(rank=rank, source=own.source, text=quote_of(own.calls[max(own.calls)], group))
+        for group in job.groups
+        for rank, own in group.progress.items()
+        if own.source is not None and own.calls
+    ]
+    return CallFinding(
+        verdict=Verdict.IN_MOTION,
+        says=words.in_motion(job.present),
+        quotes=tuple(quotes[:MAX_QUOTED]),
+    )
+
+
+def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
+    known = [p for group in graph.job.groups for p in group.progress.values() if p.known]
+    if all(progress.completed is None for progress in known):
+        return ()  # no end is recorded
+    if graph.job.older or any(g.absent for g in graph.job.groups if not g.inferred):
         return ()  # the open call of a rank that left no record may be the one that matters
-    if any(standing.unrecorded for standing in standings):
+    if any(progress.unrecorded for progress in known):
         return ()  # so may be one that is not recorded
-    ranks = sorted(scene.book.present)
-    quotes = scene.quotes(ranks[:3])
+    ranks = sorted(graph.job.present)
     return (
-        Finding(
+        CallFinding(
             verdict=Verdict.ALL_COMPLETED,
             says=words.all_completed(ranks),
-            quotes=quotes,
-            sources=sources(quotes),
+            quotes=graph.quotes(ranks[:MAX_QUOTED]),
         ),
     )
 
 
-def _ends(scene: Scene, explained: set[int], split: set[tuple[int, int]]) -> Iterable[Finding]:
-    """Judge the members at which the waits end."""
-    late: list[Root] = []
-    stuck: dict[tuple[int, int], list[Root]] = defaultdict(list)
-    pairs: list[Root] = []
-    for root in scene.roots:
+def _in_one_of(graph: CallGraph, cycle: Cycle, keys: Collection[Key]) -> bool:
+    """Return whether a rank of a cycle is in one of these collectives."""
+    collectives = (graph.collective_of(link.wait.waiter) for link in cycle.chain)
+    return any(collective is not None and collective.key in keys for collective in collectives)
+
+
+def _at_roots(
+    graph: CallGraph, explained: Collection[int], differing: Collection[Key]
+) -> Iterable[CallFinding]:
+    """Yield the findings on ranks at which the waits end."""
+    lagging: list[Root] = []
+    inside: dict[Key, list[Root]] = defaultdict(list)
+    in_p2p: list[Root] = []
+    for root in graph.roots:
         if root.member in explained:
             continue
-        meeting = scene.meeting_of(root.member)
-        if meeting is None:
-            heads = scene.heads.of.get(root.member, ())
-            (pairs if any(head.call.p2p for head in heads) else late).append(root)
-        elif meeting.stalled or root.member in meeting.missing:
-            late.append(root)
-        elif place(meeting) not in split:
-            stuck[place(meeting)].append(root)
-    found = _late(scene, [root for root in late if root.direct])
-    if found is not None:
-        yield found
-    yield from (
-        standstill(scene, scene.meeting_by_place[key], roots) for key, roots in stuck.items()
-    )
-    yield from stuck_pairs(scene, pairs)
+        collective = graph.collective_of(root.member)
+        if collective is None:
+            p2p = any(each.call.p2p for each in graph.pending.get(root.member, ()))
+            (in_p2p if p2p else lagging).append(root)
+        elif collective.stalled or root.member in collective.missing:
+            lagging.append(root)
+        elif collective.key not in differing:
+            inside[collective.key].append(root)
+    late = _lagging(graph, [root for root in lagging if root.direct])
+    if late is not None:
+        yield late
+    for key, roots in inside.items():
+        yield stuck(graph, graph.collectives[key], roots)
+    p2p_finding = stuck_p2p(graph, in_p2p)
+    if p2p_finding is not None:
+        yield p2p_finding
 
 
-def _late(scene: Scene, roots: Sequence[Root]) -> Finding | None:
+def _lagging(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     """Make one finding of all ranks that others wait for and that wait for no rank."""
-    best: dict[int, Meeting] = {}
-    wanted = {root.member for root in roots}
-    for meeting in sorted(scene.meetings, key=lambda m: len(m.inside)):
-        best.update(dict.fromkeys(wanted & meeting.missing, meeting))
-    parts: dict[tuple[int, int], list[Root]] = defaultdict(list)
+    awaited: dict[int, PendingCollective] = {}
+    members = {root.member for root in roots}
+    for collective in sorted(graph.collectives.values(), key=lambda each: len(each.inside)):
+        awaited.update(dict.fromkeys(members & collective.missing, collective))
+    by_call: dict[Key, list[Root]] = defaultdict(list)
     for root in roots:
-        where = best.get(root.member) or scene.meeting_of(root.member)
-        parts[place(where) if where is not None else (-1, root.member)].append(root)
-    found = [
+        awaits = awaited.get(root.member) or graph.collective_of(root.member)
+        by_call[awaits.key if awaits is not None else (-1, root.member)].append(root)
+    parts = [
         finding
-        for key, members in parts.items()
-        if (finding := _late_part(scene, scene.meeting_by_place.get(key), members)) is not None
+        for key, of_call in by_call.items()
+        if (finding := _lagging_part(graph, graph.collectives.get(key), of_call)) is not None
     ]
-    if not found:
+    if not parts:
         return None
-    found = _not_recorded(scene, found)
-    found.sort(key=lambda f: (f.verdict is Verdict.STALLED, -len(f.waiting)))
-    if len(found) == 1:
-        return found[0]
+    parts = _with_unrecorded(graph, parts)
+    parts.sort(key=lambda f: (f.verdict is Verdict.STALLED, -len(f.waiting)))
+    if len(parts) == 1:
+        return parts[0]
     return replace(
-        found[0],
-        says=words.several([part.says for part in found]),
-        culprits=merged(part.culprits for part in found),
-        affected=merged(part.affected for part in found),
-        quotes=tuple(dict.fromkeys(quote for part in found for quote in part.quotes)),
-        sources=tuple(dict.fromkeys(source for part in found for source in part.sources)),
-        parts=tuple(found),
+        parts[0],
+        says=words.several([part.says for part in parts]),
+        culprits=merged(part.culprits for part in parts),
+        affected=merged(part.affected for part in parts),
+        quotes=tuple(dict.fromkeys(quote for part in parts for quote in part.quotes)),
+        parts=tuple(parts),
     )
 
 
-def _not_recorded(scene: Scene, found: list[Finding]) -> list[Finding]:
-    """Take blame back from late ranks that may wait for each other in unrecorded calls."""
-    culprits = {rank for finding in found for rank in finding.culprits}
-    apart = {
+def _with_unrecorded(graph: CallGraph, parts: list[CallFinding]) -> list[CallFinding]:
+    """Take blame back from lagging ranks that may wait for each other in unrecorded calls."""
+    culprits = {rank for finding in parts for rank in finding.culprits}
+    unrecorded = {
         rank
-        for table in scene.book.tables
-        for rank, own in table.standings.items()
-        if rank in culprits and own.unrecorded and rank not in scene.book.stacks
+        for group in graph.job.groups
+        for rank, progress in group.progress.items()
+        if rank in culprits and progress.unrecorded and rank not in graph.job.stacks
     }
-    if not apart:
-        return found
-    if len(culprits) == 1 and not any(table.absent for table in scene.book.tables):
-        return [replace(finding, unrecorded=True) for finding in found]
+    if not unrecorded:
+        return parts
+    if len(culprits) == 1 and not any(group.absent for group in graph.job.groups):
+        return [replace(finding, unrecorded=True) for finding in parts]
     return [
         replace(
             finding,
-            verdict=Verdict.LATE_OR_APART,
-            says=words.late_or_apart(finding.says, sorted(culprits)),
+            verdict=Verdict.LATE_OR_UNRECORDED,
+            says=words.late_or_unrecorded(finding.says, sorted(culprits)),
             culprits=(),
             affected=merged((finding.affected, finding.culprits)),
         )
-        if apart.issuperset(finding.culprits)
+        if unrecorded.issuperset(finding.culprits)
         else finding
-        for finding in found
+        for finding in parts
     ]
 
 
-def _late_part(scene: Scene, meeting: Meeting | None, roots: Sequence[Root]) -> Finding | None:
-    """Judge the ranks that hold up one call."""
+def _lagging_part(
+    graph: CallGraph, collective: PendingCollective | None, roots: Sequence[Root]
+) -> CallFinding | None:
+    """Return the finding on the ranks that hold up one call."""
     culprits = tuple(sorted(root.member for root in roots))
     affected = merged(root.blocks for root in roots)
-    spot = scene.heads.spots.get(culprits[0])
-    if meeting is None:
-        return unanswered(scene, culprits, affected)
-    waiting = tuple(rank for rank in meeting.ranks if rank not in culprits)
-    stalled = not set(culprits) & meeting.missing
-    quotes = scene.quotes((*culprits[:3], *waiting[:2]))
-    base = Finding(
+    position = graph.positions.get(culprits[0])
+    if collective is None:
+        return not_answered(graph, culprits, affected)
+    waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
+    stalled = not collective.missing.intersection(culprits)
+    completed = tuple(sorted(collective.completed))
+    finding = CallFinding(
         verdict=Verdict.STALLED if stalled else Verdict.NEVER_JOINED,
-        says=words.stalled(culprits, meeting.call, sorted(meeting.done))
+        says=words.stalled(culprits, collective.call, completed)
         if stalled
-        else words.never_joined(culprits, meeting.call, waiting, spot),
-        call=meeting.call,
+        else words.never_joined(culprits, collective.call, waiting, position),
+        call=collective.call,
         culprits=culprits,
-        waiting=tuple(sorted(meeting.done)) if stalled else waiting,
+        waiting=completed if stalled else waiting,
         affected=affected,
-        absent=tuple(sorted(meeting.unknown)),
-        missed=spot.call if spot is not None else None,
-        site=spot.site if spot is not None else None,
-        waiting_site=site_of_heads(meeting.inside),
-        quotes=quotes,
-        sources=sources(quotes),
-        inferred=meeting.table.inferred,
+        absent=tuple(sorted(collective.unknown)),
+        missed=position.call if position is not None else None,
+        site=position.site if position is not None else None,
+        waiting_site=collective.site,
+        quotes=graph.quotes((*culprits[:3], *waiting[:2])),
+        inferred=collective.group.inferred,
     )
-    return base if stalled or not waiting else _with_history(base, meeting, waiting[0])
-
-
-def _with_history(base: Finding, meeting: Meeting, waiting: int) -> Finding:
-    """Find out whether the ranks are behind because they left a call out before."""
-    usual = history_of(meeting.table.standings[waiting])
-    for rank in base.culprits[:MAX_STUDIED]:
-        found = shift(history_of(meeting.table.standings[rank]), usual)
-        if found is not None and found.verdict is not Verdict.EXTRA:
-            missed = refer(meeting.table, found.missed)
-            shift_says = words.shifted(base.culprits, found, missed, site_of(found.missed))
-            return replace(
-                base,
-                verdict=found.verdict,
-                says=f"{shift_says}: {words.AGREE}",
-                shift_says=shift_says,
-                missed=missed,
-                site=site_of(found.missed) or base.site,
-            )
-    return base
-
-
-def _unclosed(scene: Scene) -> Iterable[Finding]:
-    met = {p.head.rank for p in scene.pairings if p.answered and p.ready}
-    again = sorted(root.member for root in scene.roots if root.member in met)[:MAX_STUDIED]
-    for rank, heads in scene.heads.of.items():
-        head = heads[0]
-        if not head.call.unclosed and not (rank in again and left_open(scene.book, head)):
-            continue
-        call = refer(scene.table(head), head.call)
-        quotes = scene.quotes((rank,))
-        yield Finding(
-            verdict=Verdict.COALESCED_OPEN,
-            says=words.unclosed(rank, call, site_of(head.call)),
-            call=call,
-            culprits=(rank,),
-            waiting=tuple(sorted({p.peer for p in scene.pairings if p.head is head} - {rank})),
-            affected=scene.reaching({rank}, (rank,)),
-            site=site_of(head.call),
-            quotes=quotes,
-            sources=sources(quotes),
-        )
+    return finding if stalled or not waiting else with_skipped(finding, collective, waiting[0])

@@ -8,12 +8,12 @@ to a rank goes with the first unfinished receive of that rank from here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import Book
-from whyhang.analyzer.collectives.graph import Wait
-from whyhang.analyzer.collectives.heads import Head, Heads, refer, site_of
-from whyhang.analyzer.collectives.history import order_of
+from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref, site_of
+from whyhang.analyzer.collectives.sequences import p2p_of
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 
 MAX_STUDIED = 16
@@ -24,63 +24,87 @@ Stack = tuple[str, tuple[Frame, ...]]
 
 _COUNTERPART = {"send": "recv", "recv": "send"}
 
+_Tags = Mapping[tuple[int, str, int | None], Collection[int | None]]
+"""The tags (None: not known) of sends and receives by rank, operation and peer."""
 
-class Pairing(Record):
-    """One send or receive that holds ``head.rank`` up, and how its peer answers it.
 
-    ``answered``: the peer has posted the counterpart; ``ready``: it stands in it, too.
-    ``told``: there is a record of the peer at all.
+class PendingP2P(Record):
+    """One send or receive that holds a rank up, and how its peer answers it.
+
+    ``matched``: the peer has posted the counterpart; ``peer_inside``: it is in it, too.
+    ``peer_known``: it is known where the peer stands. ``pending`` is what ``call`` was
+    launched with.
     """
 
-    head: Head
+    pending: PendingCall
     call: Call
     peer: int
-    answered: bool
-    ready: bool
-    told: bool
+    matched: bool
+    peer_inside: bool
+    peer_known: bool
+
+    @property
+    def rank(self) -> int:
+        """The rank that waits in it."""
+        return self.pending.rank
+
+    @property
+    def ref(self) -> CallRef:
+        """The name of the call."""
+        return call_ref(self.pending.group, self.call)
+
+    @property
+    def site(self) -> Frame | None:
+        """The place in the user's code that made the call."""
+        return site_of(self.call)
 
 
-def pairings(book: Book, heads: Heads, told: set[int] | frozenset[int]) -> tuple[Pairing, ...]:
-    """Hold every send and receive in which a rank stands against its peer.
+def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
+    """Hold every send and receive that a rank is in against its peer.
 
-    ``told`` are the ranks of which it is known where they stand.
+    ``known`` are the ranks of which it is known where they stand.
     """
-    posted = _posted(book, heads)
-    standing_in = _Posted()
-    for head in (head for found in heads.of.values() for head in found):
-        for call in head.batch or (head.call,):
-            standing_in.add(head.rank, call)
-    found = []
-    for own in heads.of.values():
-        for head in own:
-            for call in head.batch or (head.call,):
-                if not call.p2p or call.peer is None or call.op not in _COUNTERPART:
-                    continue
-                found.append(
-                    Pairing(
-                        head=head,
-                        call=call,
-                        peer=call.peer,
-                        answered=posted.answers(head.rank, call),
-                        ready=standing_in.answers(head.rank, call),
-                        told=call.peer in told,
-                    )
-                )
+    every = [each for calls in pending.values() for each in calls]
+    inside = [(each.rank, call) for each in every for call in each.launched]
+    posted = [
+        (rank, call)
+        for group in job.groups
+        for rank, progress in group.progress.items()
+        for call in progress.p2p
+        if not call.unclosed and call.state is not CallState.COMPLETED
+    ]
+    posted += [(each.rank, each.call) for each in every if each.group is None]
+    posted_tags, inside_tags = _tags(posted), _tags(inside)
+    p2p = [
+        PendingP2P(
+            pending=each,
+            call=call,
+            peer=call.peer,
+            matched=_answers(posted_tags, each.rank, call),
+            peer_inside=_answers(inside_tags, each.rank, call),
+            peer_known=call.peer in known,
+        )
+        for each in every
+        for call in each.launched
+        if call.p2p and call.peer is not None and call.op in _COUNTERPART
+    ]
     # What was launched together ends together: who answers one call of such a batch and
-    # stands alone in another does not come through.
-    held = {p.head.rank for p in found if len(p.head.batch) > 1 and p.told and not p.answered}
-    return tuple(replace(p, ready=False) if p.ready and p.peer in held else p for p in found)
+    # is alone in another does not come through.
+    held = {p.rank for p in p2p if len(p.pending.batch) > 1 and p.peer_known and not p.matched}
+    return tuple(replace(p, peer_inside=p.peer_inside and p.peer not in held) for p in p2p)
 
 
-def pair_waits(book: Book, found: Iterable[Pairing]) -> tuple[Wait, ...]:
-    """Draw the waits of everyone who stands in a send or a receive."""
-    by_rank: dict[int, list[Pairing]] = defaultdict(list)
-    for pairing in found:
-        by_rank[pairing.head.rank].append(pairing)
-    return tuple(wait for own in by_rank.values() for wait in _waits(book, own))
+def p2p_waits(p2p: Iterable[PendingP2P]) -> tuple[Wait, ...]:
+    """Return the waits of everyone who is in a send or a receive."""
+    by_rank: dict[int, list[PendingP2P]] = defaultdict(list)
+    for each in p2p:
+        by_rank[each.rank].append(each)
+    return tuple(wait for own in by_rank.values() for wait in _waits(own))
 
 
-def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple[int, ...]:
+def wrong_peers(
+    job: JobCalls, p2p: Sequence[PendingP2P], within: Collection[int]
+) -> tuple[int, ...]:
     """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
 
     A rank that left its own habit at this line of code is wrong. If ranks send by one rule
@@ -88,173 +112,155 @@ def wrong_peers(book: Book, found: Sequence[Pairing], within: set[int]) -> tuple
     listens to another, who listens to another (and so on) who listens to it. Only records of
     ranks ``within`` are read for it.
     """
-    lonely = [pairing for pairing in found if not pairing.answered and pairing.told]
-    caught = {p.head.rank for p in lonely} | {p.peer for p in lonely}
-    studied = sorted(caught & within)[:MAX_STUDIED]
-    for odd in ({r for r in studied if left_habit(book, r)}, _odd_distances(book, found)):
-        wrong = caught & odd
-        if wrong:
+    unmatched = [each for each in p2p if not each.matched and each.peer_known]
+    concerned = {each.rank for each in unmatched} | {each.peer for each in unmatched}
+    studied = sorted(concerned.intersection(within))[:MAX_STUDIED]
+    for unusual in ({r for r in studied if changed_peer(job, r)}, _unusual_distances(job, p2p)):
+        if wrong := concerned & unusual:
             return tuple(sorted(wrong))
-    listens_to = {p.head.rank: p.peer for p in lonely if p.call.op == "recv"}
+    listens_to = {each.rank: each.peer for each in unmatched if each.call.op == "recv"}
     wrong = {
-        pairing.head.rank
-        for pairing in lonely
-        if pairing.call.op == "send"
-        and pairing.head.rank in _followed(listens_to, pairing.peer)
-        and not _named_before(book, pairing)
+        each.rank
+        for each in unmatched
+        if each.call.op == "send"
+        and each.rank in _followed(listens_to, each.peer)
+        and not _used_before(job, each)
     }
-    return tuple(sorted(wrong)) if len(wrong) == 1 else ()
+    return tuple(wrong) if len(wrong) == 1 else ()
 
 
-def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
-    """List whom a rank listens to, and whom that one listens to, and so on."""
-    found: set[int] = set()
-    while rank in listens_to and listens_to[rank] not in found:
-        rank = listens_to[rank]
-        found.add(rank)
-    return found
-
-
-def deaf_to_sender(book: Book, found: Iterable[Pairing], caught: set[int]) -> tuple[int, ...]:
+def receives_from_wrong_peer(
+    job: JobCalls, p2p: Iterable[PendingP2P], caught: Collection[int]
+) -> tuple[int, ...]:
     """Find the one rank that listens to who does not send, while another sends to it in vain.
 
     Only among ranks that wait for each other in a circle (``caught``): else its sender may just
     be late, and the other is next in turn.
     """
-    lonely = [p for p in found if not p.answered and p.told and p.head.rank in caught]
-    senders = {p.peer: p.head.rank for p in lonely if p.call.op == "send"}
-    talking = {p.head.rank for p in lonely if p.call.op == "send"}
-    deaf = {
-        p.head.rank
-        for p in lonely
-        if p.call.op == "recv"
-        and p.peer not in talking
-        and senders.get(p.head.rank, p.peer) != p.peer
-        and not _named_before(book, p)
+    unmatched = [p for p in p2p if not p.matched and p.peer_known and p.rank in caught]
+    senders = {each.peer: each.rank for each in unmatched if each.call.op == "send"}
+    wrong = {
+        each.rank
+        for each in unmatched
+        if each.call.op == "recv"
+        and each.peer not in senders.values()
+        and senders.get(each.rank, each.peer) != each.peer
+        and not _used_before(job, each)
     }
-    return tuple(deaf) if len(deaf) == 1 else ()
+    return tuple(wrong) if len(wrong) == 1 else ()
 
 
-def _named_before(book: Book, pairing: Pairing) -> bool:
-    """Tell whether a rank has had such a call with this peer before: then it is no wrong one."""
-    return any(
-        call.op == pairing.call.op
-        and call.peer == pairing.peer
-        and call.state is CallState.COMPLETED
-        for table in book.tables
-        if (standing := table.standings.get(pairing.head.rank)) is not None and standing.p2p
-        for call in order_of(standing)
-    )
-
-
-class _Posted:
-    """Sends and receives by rank, operation and peer, each with its tag (None: not told)."""
-
-    def __init__(self) -> None:
-        self._tags: dict[tuple[int, str, int | None], set[int | None]] = defaultdict(set)
-
-    def add(self, rank: int, call: Call) -> None:
-        """Note one call, if it is a send or a receive."""
-        if call.p2p:
-            self._tags[rank, call.op, call.peer].add(call.tag)
-
-    def answers(self, rank: int, call: Call) -> bool:
-        """Tell whether the peer of a call has posted its counterpart; tags count where told."""
-        key = (-1 if call.peer is None else call.peer, _COUNTERPART[call.op], rank)
-        tags = self._tags.get(key, set())
-        return bool(tags) and (call.tag is None or None in tags or call.tag in tags)
-
-
-def _posted(book: Book, heads: Heads) -> _Posted:
-    """Collect the unfinished sends and receives of each rank."""
-    posted = _Posted()
-    for table in book.tables:
-        for rank, standing in table.standings.items():
-            for call in standing.p2p:
-                launched = not call.unclosed and call.state is not CallState.COMPLETED
-                if launched and call.peer is not None:
-                    posted.add(rank, call)
-    for rank, found in heads.of.items():
-        for head in found:
-            if head.table < 0 and head.call.p2p and head.call.peer is not None:
-                posted.add(rank, head.call)
-    return posted
-
-
-def _waits(book: Book, own: Sequence[Pairing]) -> Iterable[Wait]:
-    head = own[0].head
-    launched = [] if head.call.unclosed else own  # else it waits for no one but itself
-    alone = frozenset(p.peer for p in launched if not p.answered and p.told)
-    queued = frozenset(p.peer for p in launched if p.answered and not p.ready)
-    absent = frozenset(p.peer for p in launched if not p.told)
-    shown = next((p for p in own if not p.answered), own[0])
-    table = book.tables[head.table] if head.table >= 0 else None
-    for on, certain in ((alone, True), (queued, False)):
-        if on or (not alone and not queued and certain):
-            yield Wait(
-                waiter=head.rank,
-                on=on,
-                call=refer(table, shown.call),
-                certain=certain and not (absent and not on),
-                absent=absent,
-                site=site_of(shown.call),
-                source=head.source,
-            )
-
-
-def left_habit(book: Book, rank: int) -> bool:
-    """Tell whether a rank named, at a line of its code, a peer that it never names there.
+def changed_peer(job: JobCalls, rank: int) -> bool:
+    """Return whether a rank named, at a line of its code, a peer that it never names there.
 
     It is the call that holds the rank up, or its last: that may even have been answered, by a
     receive that was meant for another.
     """
-    for table in book.tables:
-        standing = table.standings.get(rank)
-        if standing is None or not standing.p2p:
-            continue
+    for calls in _p2p_of_rank(job, rank):
         by_stack: dict[Stack, list[Call]] = defaultdict(list)
-        for call in order_of(standing):
+        for call in calls:
             if call.frames:
                 by_stack[call.op, call.frames].append(call)
-        for calls in by_stack.values():
-            first = next((c for c in calls if c.state is not CallState.COMPLETED), None)
-            for odd in (first, calls[-1]):
-                usual = {call.peer for call in calls if call is not odd}
-                if odd is not None and len(usual) == 1 and odd.peer not in usual:
+        for alike in by_stack.values():
+            first = next((c for c in alike if c.state is not CallState.COMPLETED), None)
+            for last in (first, alike[-1]):
+                usual = {call.peer for call in alike if call is not last}
+                if last is not None and len(usual) == 1 and last.peer not in usual:
                     return True
     return False
 
 
-def left_open(book: Book, head: Head) -> bool:
-    """Tell from all that a rank's recorder holds whether its send belongs to an open batch."""
-    standing = book.tables[head.table].standings.get(head.rank) if head.table >= 0 else None
-    if standing is None or not head.call.p2p:
+def in_unclosed_batch(pending: PendingCall) -> bool:
+    """Return whether a send belongs to an open batch, by all that the rank's recorder holds."""
+    if pending.group is None or not pending.call.p2p:
         return False
-    return any(call.unclosed and call.order == head.call.order for call in order_of(standing))
+    calls = p2p_of(pending.group.progress[pending.rank])
+    return any(call.unclosed and call.order == pending.call.order for call in calls)
 
 
-def _odd_distances(book: Book, found: Sequence[Pairing]) -> set[int]:
+def _tags(calls: Iterable[tuple[int, Call]]) -> _Tags:
+    tags: dict[tuple[int, str, int | None], set[int | None]] = defaultdict(set)
+    for rank, call in calls:
+        if call.p2p:
+            tags[rank, call.op, call.peer].add(call.tag)
+    return tags
+
+
+def _answers(tags: _Tags, rank: int, call: Call) -> bool:
+    """Return whether the peer of a call is among these with its counterpart."""
+    theirs = tags.get((call.peer or 0, _COUNTERPART[call.op], rank), ())
+    return bool(theirs) and (call.tag is None or None in theirs or call.tag in theirs)
+
+
+def _waits(own: Sequence[PendingP2P]) -> Iterable[Wait]:
+    pending = own[0].pending
+    launched = [] if pending.call.unclosed else own  # else it waits for no one but itself
+    unmatched = frozenset(p.peer for p in launched if not p.matched and p.peer_known)
+    queued = frozenset(p.peer for p in launched if p.matched and not p.peer_inside)
+    absent = frozenset(p.peer for p in launched if not p.peer_known)
+    shown = next((p for p in own if not p.matched), own[0])
+    wait = Wait(
+        waiter=pending.rank,
+        on=unmatched,
+        call=shown.ref,
+        absent=absent,
+        site=shown.site,
+        source=pending.source,
+    )
+    if unmatched:
+        yield wait
+    if queued:
+        yield replace(wait, on=queued, certain=False)
+    if not unmatched and not queued:
+        yield replace(wait, certain=not absent)
+
+
+def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
+    """List whom a rank listens to, and whom that one listens to, and so on."""
+    followed: set[int] = set()
+    while rank in listens_to and listens_to[rank] not in followed:
+        rank = listens_to[rank]
+        followed.add(rank)
+    return followed
+
+
+def _p2p_of_rank(job: JobCalls, rank: int) -> Iterable[tuple[Call, ...]]:
+    """Yield the sends and receives of a rank on each group where one is pending."""
+    for group in job.groups:
+        progress = group.progress.get(rank)
+        if progress is not None and progress.p2p:
+            yield p2p_of(progress)
+
+
+def _used_before(job: JobCalls, p2p: PendingP2P) -> bool:
+    """Return whether a rank has had such a call with this peer before: then it is no wrong one."""
+    return any(
+        (call.op, call.peer, call.state) == (p2p.call.op, p2p.peer, CallState.COMPLETED)
+        for calls in _p2p_of_rank(job, p2p.rank)
+        for call in calls
+    )
+
+
+def _unusual_distances(job: JobCalls, p2p: Iterable[PendingP2P]) -> set[int]:
     """Find ranks whose peer lies at another distance than that of most, at one line of code.
 
     Distances are counted within the group and go around: its last rank sends on to its first.
     """
     by_stack: dict[Stack, dict[int, int]] = defaultdict(dict)
-    for pairing in found:
-        if pairing.call.frames:
-            stack = pairing.call.op, pairing.call.frames
-            by_stack[stack][pairing.head.rank] = _distance(book, pairing)
-    odd: set[int] = set()
+    for each in p2p:
+        if each.call.frames:
+            by_stack[each.call.op, each.call.frames][each.rank] = _distance(job, each)
+    unusual: set[int] = set()
     for distances in by_stack.values():
         usual, count = Counter(distances.values()).most_common(1)[0]
         if len(distances) // 2 < count < len(distances) and len(distances) > 2:
-            odd.update(rank for rank, distance in distances.items() if distance != usual)
-    return odd
+            unusual.update(rank for rank, distance in distances.items() if distance != usual)
+    return unusual
 
 
-def _distance(book: Book, pairing: Pairing) -> int:
+def _distance(job: JobCalls, p2p: PendingP2P) -> int:
     """Count the steps from a rank on to its peer."""
-    here, there = pairing.head.rank, pairing.peer
-    members = book.tables[pairing.head.table].members if pairing.head.table >= 0 else ()
-    if here in members and there in members:
-        return (members.index(there) - members.index(here)) % len(members)
-    return (there - here) % (1 + max((*book.present, *book.stacks), default=0))
+    members = p2p.pending.group.members if p2p.pending.group is not None else ()
+    if p2p.rank in members and p2p.peer in members:
+        return (members.index(p2p.peer) - members.index(p2p.rank)) % len(members)
+    return (p2p.peer - p2p.rank) % (1 + max((*job.present, *job.stacks), default=0))

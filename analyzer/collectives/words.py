@@ -1,16 +1,21 @@
-"""The sentences of the ledger's findings."""
+"""The sentences of findings about recorded calls."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from whyhang.analyzer.collectives.divergence import Divergence
+from whyhang.analyzer.collectives.finding import Side, Verdict
 from whyhang.analyzer.collectives.graph import CallRef, Link
-from whyhang.analyzer.collectives.history import Shift
-from whyhang.analyzer.collectives.records import Side, Spot, Verdict
-from whyhang.analyzer.facts import Call, CallState, Frame, few
+from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.shift import Shift
+from whyhang.analyzer.facts import Frame, few
 from whyhang.analyzer.stacks.usercode import short
 
 FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
+
+MAX_DIVERGENCES = 2
+"""Ranks that diverged of which a sentence says how."""
 
 
 def ranks_in_words(ranks: Collection[int]) -> str:
@@ -26,60 +31,42 @@ def at(site: Frame | None) -> str:
     return f" at {short(site.file)}{line} ({site.function})"
 
 
-def record(call: Call, group: str) -> str:
-    """Quote the record of one call: its number, what was called, with what, how far it is."""
-    number = f"record {call.order}: " if call.order is not None else ""
-    seq = f" #{call.seq}" if call.seq is not None else ""
-    peer = f" peer {call.peer}" if call.peer is not None else ""
-    peer += f" tag {call.tag}" if call.tag else ""
-    shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
-    types = ",".join(dict.fromkeys(call.dtypes))
-    parts = (f"{number}{call.op or 'a call'}{seq}{peer}", f"of {group}" if group else "", shapes)
-    state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
-        call.state, call.state.name.lower()
-    )
-    return " ".join(part for part in (*parts, types, state) if part)
-
-
 def never_joined(
-    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], position: Position | None
 ) -> str:
     """Say who has not come, who waits, and what the first of those missing did last."""
-    has = "has" if len(culprits) == 1 else "have"
     wait = f", where {_wait(waiting)}" if waiting else ""
-    return f"{_start(culprits)} {has} not joined {call}{wait}{_last(culprits, spot)}"
+    return f"{_start(culprits)} {_has(culprits)} not joined {call}{wait}{_last(culprits, position)}"
 
 
 def never_answered(
-    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], spot: Spot | None
+    culprits: Sequence[int], call: CallRef, waiting: Sequence[int], position: Position | None
 ) -> str:
     """Say who has not posted the other half of a send or receive."""
-    has = "has" if len(culprits) == 1 else "have"
     return (
-        f"{_start(culprits)} {has} not answered the {call} in which {_wait(waiting)}"
-        f"{_last(culprits, spot)}"
+        f"{_start(culprits)} {_has(culprits)} not answered the {call} in which {_wait(waiting)}"
+        f"{_last(culprits, position)}"
     )
 
 
 def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
     """Say who joined a call and has not finished it though others have."""
-    has = "has" if len(culprits) == 1 else "have"
     return (
-        f"{_start(culprits)} joined {call} and {has} not finished it, though "
-        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'}: "
+        f"{_start(culprits)} joined {call} and {_has(culprits)} not finished it, though "
+        f"{ranks_in_words(done)} {_has(done)}: "
         "its device or its process stopped in the middle"
     )
 
 
-def half_done(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
+def partly_completed(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
     """Say who stands in a call that others came through, which blames nobody."""
     return (
         f"{_start(ranks)} {'is' if len(ranks) == 1 else 'are'} still in {call}, which "
-        f"{ranks_in_words(done)} {'has' if len(done) == 1 else 'have'} finished"
+        f"{ranks_in_words(done)} {_has(done)} finished"
     )
 
 
-def late_or_apart(late: str, ranks: Sequence[int]) -> str:
+def late_or_unrecorded(late: str, ranks: Sequence[int]) -> str:
     """Add that late ranks may wait for each other where no record tells of it."""
     return (
         f"{late}. This job also makes calls that its recorders leave out (over gloo: sends and "
@@ -87,13 +74,13 @@ def late_or_apart(late: str, ranks: Sequence[int]) -> str:
     )
 
 
-def parted(sides: Sequence[Side]) -> str:
+def out_of_step(sides: Sequence[Side]) -> str:
     """Say that each side stands in a call that the other has behind it or not before it."""
     listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
     return f"The ranks are out of step, so their calls before did not match: {listed}"
 
 
-def stuck_together(ranks: Sequence[int], call: CallRef) -> str:
+def all_arrived(ranks: Sequence[int], call: CallRef) -> str:
     """Say that everyone came and nobody got through."""
     if call.p2p:
         stand = "stands" if len(ranks) == 1 else "stand"
@@ -129,14 +116,14 @@ def mismatch(call: CallRef, field: str, sides: Sequence[Side], culprits: Sequenc
     return f"Under{number} of {call.group} the ranks called {FIELDS[field]}{even}: {listed}"
 
 
-def shifted(culprits: Sequence[int], found: Shift, missed: CallRef, site: Frame | None) -> str:
+def shifted(culprits: Sequence[int], shift: Shift, missed: CallRef, site: Frame | None) -> str:
     """Say which call was left out, was one too many, or came in another order."""
     what = {
         Verdict.SKIPPED: "skipped",
         Verdict.EXTRA: "made one call too many:",
-        Verdict.ORDER: "made its calls in another order, beginning at",
-    }[found.verdict]
-    more = f" and {found.calls - 1} more" if found.calls > 1 else ""
+        Verdict.REORDERED: "made its calls in another order, beginning at",
+    }[shift.verdict]
+    more = f" and {shift.calls - 1} more" if shift.calls > 1 else ""
     return f"{_start(culprits)} {what} {missed}{at(site)}{more}"
 
 
@@ -146,7 +133,7 @@ AGREE = "the calls after it agree if shifted"
 def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
     """Say that a rank has gone on to what comes after a loop."""
     return (
-        f"{_start(culprits)} {'has' if len(culprits) == 1 else 'have'} left the loop that others "
+        f"{_start(culprits)} {_has(culprits)} left the loop that others "
         f"are still in: {own.call}{at(own.site)}, while {ranks_in_words(others.ranks)} "
         f"{'is' if len(others.ranks) == 1 else 'are'} in {others.call}{at(others.site)}"
     )
@@ -177,13 +164,24 @@ def deadlock(links: Sequence[Link]) -> str:
     return f"The ranks wait for each other in a circle: {steps}"
 
 
-def went_another_way(
-    rank: int, own: CallRef, site: Frame | None, theirs: CallRef, their_site: Frame | None
-) -> str:
-    """Say what a rank did where its mates did what all of them had always done."""
+def with_divergences(says: str, divergences: Sequence[Divergence]) -> str:
+    """Put before a sentence what ranks did where they diverged from ranks of the same role."""
+    return ". ".join((*(_diverged(each) for each in divergences[:MAX_DIVERGENCES]), says))
+
+
+def _diverged(divergence: Divergence) -> str:
+    own, usual = divergence.own, divergence.usual
     return (
-        f"Rank {rank} went on to {own}{at(site)} where ranks of its role call "
-        f"{theirs}{at(their_site)}, as it did before"
+        f"Rank {divergence.rank} went on to {own.ref}{at(own.site)} "
+        f"where ranks of its role call {usual.ref}{at(usual.site)}, as it did before"
+    )
+
+
+def in_motion(ranks: Collection[int]) -> str:
+    """Say that the dumps are of a job that ran."""
+    return (
+        f"The dumps of {ranks_in_words(ranks)} were written while the ranks still went on: "
+        "the newest call of each is no older than the pauses it makes anyway"
     )
 
 
@@ -202,17 +200,21 @@ def _start(ranks: Sequence[int]) -> str:
     return ranks_in_words(ranks).capitalize()
 
 
+def _has(ranks: Sequence[int]) -> str:
+    return "has" if len(ranks) == 1 else "have"
+
+
 def _wait(ranks: Sequence[int]) -> str:
     return f"{ranks_in_words(ranks)} {'waits' if len(ranks) == 1 else 'wait'}"
 
 
-def _last(culprits: Sequence[int], spot: Spot | None) -> str:
-    if spot is None or spot.call is None:
+def _last(culprits: Sequence[int], position: Position | None) -> str:
+    if position is None or position.call is None:
         return ""
     whose = "its" if len(culprits) == 1 else f"rank {culprits[0]}'s"
-    if spot.inside:
-        return f"; {whose} oldest open call is {spot.call}{at(spot.site)}"
-    return f"; {whose} last call was {spot.call}{at(spot.site)}"
+    if position.inside:
+        return f"; {whose} oldest open call is {position.call}{at(position.site)}"
+    return f"; {whose} last call was {position.call}{at(position.site)}"
 
 
 def _called(side: Side, field: str) -> str:

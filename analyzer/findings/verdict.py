@@ -55,7 +55,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     if seen_live or not case.job.lines:
         return "hung"
     ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
-    inside = any(spot.inside for spot in case.graph.calls.spots.values())
+    inside = any(position.inside for position in case.graph.calls.positions.values())
     if inside and not ended and not _errors(case, candidates):
         return "hung"  # calls stand open, and no line says that anything failed
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"

@@ -77,12 +77,12 @@ def lagging(
 
 def _apart(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
-    recorded = all(case.states[number].spot is not None for number in waiters)
+    recorded = all(case.states[number].position is not None for number in waiters)
     return [
         state
         for state in (case.states[number] for number in case.graph.not_waiting)
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
-        if not (state.spot is not None and recorded)
+        if not (state.position is not None and recorded)
         # How it ended is a line's to say; here, that others wait for it.
         and not (state.status is Status.GONE and state.end is not None and not waiters)
     ]
@@ -144,7 +144,7 @@ def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
     """Return whether the ledger knows these ranks, and blames others."""
     blamed = {rank for finding in case.graph.calls.findings for rank in finding.culprits}
     ranks = set(case.ranks(members))
-    return bool(blamed) and ranks <= case.graph.calls.spots.keys() and not ranks & blamed
+    return bool(blamed) and ranks <= case.graph.calls.positions.keys() and not ranks & blamed
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.collectives.book import COUNTERS
+from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.graph import CallRef
-from whyhang.analyzer.collectives.records import Finding
+from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.queries.evidence import cite, cite_line, members_of
@@ -29,7 +28,7 @@ def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     return tuple(recorded_hit(case, finding) for finding in case.graph.calls.of(*verdicts))
 
 
-def recorded_hit(case: Case, finding: Finding) -> Hit:
+def recorded_hit(case: Case, finding: CallFinding) -> Hit:
     """Turn one finding of the ledger into a hit, with the words of a title."""
     members, unseen = members_of(case, finding.culprits)
     affected, _ = members_of(case, finding.affected or finding.waiting)
@@ -57,7 +56,7 @@ def recorded_hit(case: Case, finding: Finding) -> Hit:
         "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
         if finding.call and finding.call.op and finding.field in SIZES
         else "are out of step"
-        if finding.verdict is Verdict.PARTED
+        if finding.verdict is Verdict.DIVERGED
         else "call different collectives",
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
@@ -75,7 +74,7 @@ def recorded_hit(case: Case, finding: Finding) -> Hit:
     )
 
 
-def _who(finding: Finding) -> str:
+def _who(finding: CallFinding) -> str:
     """Name the culprits; where a call is not finished and nobody is to blame, those inside."""
     if finding.culprits:
         return ranks_in_words(finding.culprits)
@@ -83,7 +82,7 @@ def _who(finding: Finding) -> str:
     return ranks_in_words(finding.waiting) if stalled else "no single rank"
 
 
-def _calls(finding: Finding) -> str:
+def _calls(finding: CallFinding) -> str:
     """Name the call; where several ranks hold up several calls, each with its ranks."""
     if len(finding.parts) < 2:
         return str(finding.call) if finding.call else "a collective"
@@ -94,7 +93,7 @@ def _calls(finding: Finding) -> str:
     return " and ".join(named[:MAX_CALLS]) + more
 
 
-def _last(finding: Finding) -> str:
+def _last(finding: CallFinding) -> str:
     first = finding.parts[0].culprits if finding.parts else finding.culprits
     alone = len(finding.culprits) == 1
     if finding.missed is not None:
@@ -103,7 +102,7 @@ def _last(finding: Finding) -> str:
     return f"{'it has' if alone else 'they have'} not enqueued the call"
 
 
-def _sides(finding: Finding) -> str:
+def _sides(finding: CallFinding) -> str:
     if not finding.sides:
         return finding.says
     sites = {_site(side.site) for side in finding.sides if side.site}
@@ -126,7 +125,7 @@ def _site(frame: Frame | None) -> str:
     return f"{frame.function} ({short(frame.file)}{line})"
 
 
-def _collective(finding: Finding) -> Collective | None:
+def _collective(finding: CallFinding) -> Collective | None:
     call: CallRef | None = finding.call
     if call is None or call.op is None:
         return None
@@ -136,7 +135,7 @@ def _collective(finding: Finding) -> Collective | None:
     return Collective(op=call.op, group=call.group or None, seq=call.seq, others=others)
 
 
-def _strength(case: Case, finding: Finding) -> float:
+def _strength(case: Case, finding: CallFinding) -> float:
     """Return how sure it is: less for conclusions, and for launches that were counted once."""
     kinds = {track.kind for track in case.job.tracks if track.source in finding.sources}
     lagging = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
@@ -144,11 +143,11 @@ def _strength(case: Case, finding: Finding) -> float:
         return INDIRECT
     if finding.unrecorded:
         return CONTRADICTED
-    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.PARTED
+    guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.DIVERGED
     return INDIRECT if guessed else CLEAR
 
 
-def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
+def _counted(case: Case, finding: CallFinding) -> tuple[Evidence, ...]:
     """Cite what NCCL's health network counted of the culprits."""
     files = {source.file for source in finding.sources}
     lines = [
@@ -159,7 +158,7 @@ def _counted(case: Case, finding: Finding) -> tuple[Evidence, ...]:
     return tuple(cite_line(line) for line in lines[:MAX_SOURCES])
 
 
-def _evidence(finding: Finding) -> tuple[Evidence, ...]:
+def _evidence(finding: CallFinding) -> tuple[Evidence, ...]:
     """Cite the records that the finding rests on."""
     return tuple(
         cite(quote.source, quote.text, quote.rank) for quote in finding.quotes[:MAX_SOURCES]

@@ -55,7 +55,7 @@ def all_seen(case: Case) -> bool:
 
 def all_recorded(case: Case) -> bool:
     """Return whether no stack shows any rank: then the ledger knows more of how they meet."""
-    return all(state.spot is not None for state in case.states)
+    return all(state.position is not None for state in case.states)
 
 
 def count(case: Case, members: Iterable[int]) -> int:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.collectives.book import COUNTERS, SPACES, STATE
-from whyhang.analyzer.collectives.compare import family
-from whyhang.analyzer.collectives.records import Spot
+from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE
+from whyhang.analyzer.collectives.mismatch import family
+from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.facts import (
     Call,
     CallState,
@@ -38,18 +38,21 @@ DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
 
 def completed(
-    job: Job, states: Iterable[RankState], spots: Mapping[int, Spot], ends: Mapping[int, End]
+    job: Job,
+    states: Iterable[RankState],
+    positions: Mapping[int, Position],
+    ends: Mapping[int, End],
 ) -> tuple[RankState, ...]:
     """Fill in the states of ranks by records and logs, where stacks say nothing.
 
-    ``spots`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
+    ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
     given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     return tuple(
         replace(
-            _completed(job, state, spots, ends, given_up),
+            _completed(job, state, positions, ends, given_up),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
         )
@@ -60,13 +63,13 @@ def completed(
 def _completed(
     job: Job,
     state: RankState,
-    spots: Mapping[int, Spot],
+    positions: Mapping[int, Position],
     ends: Mapping[int, End],
     given_up: set[int],
 ) -> RankState:
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
-    spot = spots.get(member.rank) if member.rank is not None else None
+    position = positions.get(member.rank) if member.rank is not None else None
     if end is not None:
         state = replace(state, end=end)
     if state.status is not Status.UNSEEN:
@@ -76,8 +79,8 @@ def _completed(
         return replace(state, status=Status.GONE) if printed and end and end.own else state
     if end is not None and end.own:
         return replace(state, status=Status.GONE)
-    if spot is not None and spot.inside:
-        return replace(state, status=Status.WAITING, place=_place_of(spot), spot=spot)
+    if position is not None and position.inside:
+        return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
     if end is not None and end.op is not None:
         user = end.user if end.user is not None and not is_library(end.user) else None
         place = Place(
@@ -88,19 +91,21 @@ def _completed(
             user=user,
         )
         return replace(state, status=Status.WAITING, place=place)
-    if end is not None and end.signal == signal.SIGTERM and given_up and spot is None:
+    if end is not None and end.signal == signal.SIGTERM and given_up and position is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
-    if spot is not None:
-        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(spot)), certain=False)
-        return replace(state, status=Status.RUNNING, place=place, spot=spot)
+    if position is not None:
+        place = Place(
+            kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False
+        )
+        return replace(state, status=Status.RUNNING, place=place, position=position)
     return state
 
 
-def _place_of(spot: Spot) -> Place:
+def _place_of(position: Position) -> Place:
     """Return the place of a rank that a record shows inside a call."""
-    call = spot.call
+    call = position.call
     kind = WaitKind.COLLECTIVE
     if call is not None and call.p2p:
         kind = WaitKind.P2P
@@ -111,7 +116,7 @@ def _place_of(spot: Spot) -> Place:
         scope=Scope.RANKS,
         says=phrase(f"in {call.op}" if call is not None and call.op else "in a collective"),
         op=call.op if call is not None else None,
-        user=spot.site,
+        user=position.site,
     )
 
 

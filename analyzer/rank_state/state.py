@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from whyhang.analyzer.collectives.records import Spot
+from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Motion
@@ -40,7 +40,7 @@ class RankState(Record):
 
     ``place`` is its place in the last snapshot, ``earlier`` its status in those before, oldest
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
-    is known. ``spot`` is where its records show it, where no stack does.
+    is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last.
     """
 
@@ -51,6 +51,6 @@ class RankState(Record):
     earlier: tuple[Status, ...] = ()
     children: tuple[Place | None, ...] = ()
     end: End | None = None
-    spot: Spot | None = None
+    position: Position | None = None
     ras: str = ""
     last_line: str = ""

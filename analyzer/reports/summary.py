@@ -94,8 +94,8 @@ def _host_by_slurm(case: Case, rank: int) -> str | None:
 def _row(case: Case, state: RankState) -> RankRow:
     member = case.member(state.member)
     place = location_of(case, state)
-    if state.spot is not None:
-        place = site_location(state.spot.site) if state.spot.inside else None
+    if state.position is not None:
+        place = site_location(state.position.site) if state.position.inside else None
     return RankRow(
         rank=member.rank,
         host=member.host,

@@ -42,8 +42,8 @@ def activity(state: RankState) -> str:
     """Return in a short phrase what a member does."""
     if state.status is Status.GONE:
         return _ended(state.end) if state.end is not None else "dead"
-    if state.spot is not None:
-        return str(state.spot)
+    if state.position is not None:
+        return str(state.position)
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][1]
     if state.place is None and state.end is not None:
@@ -234,11 +234,15 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
 def collective_of(case: Case, operation: PendingOperation, others: str | None = None) -> Collective:
     """Describe an operation; with group and number where records show one of each."""
     ranks = {case.member(number).rank for number in operation.members}
-    spots = [spot for rank, spot in case.graph.calls.spots.items() if rank in ranks and spot.inside]
+    positions = [
+        position
+        for rank, position in case.graph.calls.positions.items()
+        if rank in ranks and position.inside
+    ]
     calls = {
-        (spot.call.group, spot.call.seq)
-        for spot in spots
-        if spot.call is not None and not spot.call.p2p and spot.call.op == operation.op
+        (position.call.group, position.call.seq)
+        for position in positions
+        if position.call is not None and not position.call.p2p and position.call.op == operation.op
     }
     if len(calls) != 1:
         return Collective(op=operation.op, others=others)

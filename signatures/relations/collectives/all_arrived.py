@@ -23,7 +23,7 @@ from whyhang.analyzer.wait_graph import PendingOperation
 
 
 def in_one_call(case: Case) -> Iterable[Hit]:
-    return merged(_by_stacks(case), recorded(case, Verdict.STUCK_TOGETHER, Verdict.HALF_DONE))
+    return merged(_by_stacks(case), recorded(case, Verdict.ALL_ARRIVED, Verdict.PARTLY_COMPLETED))
 
 
 def creating_groups(case: Case) -> Iterable[Hit]:

@@ -11,7 +11,7 @@ from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, record
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return recorded(case, Verdict.LATE_OR_APART)
+    return recorded(case, Verdict.LATE_OR_UNRECORDED)
 
 
 SIGNATURE = Signature(

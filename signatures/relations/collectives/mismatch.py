@@ -25,7 +25,7 @@ from whyhang.analyzer.queries import (
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of
 
-MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.ORDER, Verdict.PARTED)
+MISMATCHES = (Verdict.MISMATCH, Verdict.SKIPPED, Verdict.EXTRA, Verdict.REORDERED, Verdict.DIVERGED)
 
 ONE_SIDED = frozenset(
     {"broadcast", "reduce", "scatter", "gather"}

@@ -40,7 +40,7 @@ _OF_A_MODEL = re.compile(
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(_by_stacks(case), recorded(case, Verdict.UNEVEN))
+    return merged(_by_stacks(case), recorded(case, Verdict.LEFT_LOOP))
 
 
 SIGNATURE = Signature(

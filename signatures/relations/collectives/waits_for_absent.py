@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.collectives.book import OVERTAKEN
-from whyhang.analyzer.collectives.moments import RECORDER
-from whyhang.analyzer.collectives.records import Finding
+from whyhang.analyzer.collectives import CallFinding
+from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
 from whyhang.analyzer.queries import (
@@ -114,6 +113,6 @@ def _very_few(case: Case, absent: set[int]) -> bool:
     return few and len(ranks) >= FEWEST and not known & absent
 
 
-def _with_absent(hit: Hit, finding: Finding) -> Hit:
+def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
     words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
     return replace(hit, fields={**hit.fields, "absent": words})

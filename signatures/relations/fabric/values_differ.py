@@ -196,7 +196,7 @@ def _talked(case: Case, values: Difference) -> bool:
         any(line.completed.get(rank) for rank in odd)
         and any(line.completed.get(rank) for rank in usual)
         for line in case.graph.calls.groups
-        if line.kind == "torch"
+        if line.space == "torch"
     )
 
 

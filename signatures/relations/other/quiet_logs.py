@@ -124,7 +124,7 @@ def _quiet(case: Case, *, started: bool) -> Iterator[Hit]:
         for end in case.job.of(LastLine)
         if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
-    inside = any(spot.inside for spot in case.graph.calls.spots.values())
+    inside = any(position.inside for position in case.graph.calls.positions.values())
     raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
     looked_at = any(member.dumps or member.processes for member in case.job.members)
     bad = any(BARE_ERROR.search(end.text) or BAD_END.search(end.text) for end in ends)

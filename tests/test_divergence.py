@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from test_ledger import DONE, OPEN, WORLD, call, only, p2p, track
+from test_recorded_calls import DONE, OPEN, WORLD, call, only, p2p, track
 
-from whyhang.analyzer.collectives import LedgerReport, Verdict, judge
+from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
 from whyhang.analyzer.facts import Call, Group, Track
 
 PAIRS = {0: Group(name="1", ranks=(0, 1), description="tp"),
@@ -29,8 +29,10 @@ def issued(rank: int, program: Sequence[tuple[str, int]], done: int) -> list[Tra
     return [track(rank, *own, group=groups[name]) for name, own in calls.items()]
 
 
-def job(*programs: tuple[Sequence[tuple[str, int]], int]) -> LedgerReport:
-    return judge([t for rank, (p, done) in enumerate(programs) for t in issued(rank, p, done)])
+def job(*programs: tuple[Sequence[tuple[str, int]], int]) -> RecordedCalls:
+    return recorded_calls(
+        [t for rank, (p, done) in enumerate(programs) for t in issued(rank, p, done)]
+    )
 
 
 @pytest.mark.parametrize("rounds", [3, 5])
@@ -46,7 +48,7 @@ def test_who_leaves_a_call_out_is_found_in_a_circle_of_two_groups(rounds: int) -
 
 
 def test_a_call_that_all_make_for_the_first_time_blames_nobody() -> None:
-    """Where mates have not come as far, what is new may be the next phase of the program."""
+    """Where others of its role have not come as far, it may be the next phase of the program."""
     usual = STEP * 3
     ahead = (*usual, ("world", 99))
     behind = (*usual, STEP[0])
@@ -70,7 +72,7 @@ def test_two_ranks_are_enough_where_one_goes_on_as_both_did() -> None:
         ]
         tracks.append(track(rank, *calls, group=pair))
 
-    finding = only(judge(tracks))
+    finding = only(recorded_calls(tracks))
 
     assert (finding.verdict, finding.culprits) == (Verdict.SKIPPED, (1,))
     assert finding.site is not None
@@ -89,7 +91,7 @@ def test_of_two_ranks_the_one_with_a_new_size_or_type_is_named(
         track(1, *before, call(seq=4, line=10, state=OPEN, **odd), group=pair),  # type: ignore[arg-type]
     ]
 
-    finding = only(judge(tracks))
+    finding = only(recorded_calls(tracks))
 
     assert (finding.field, finding.culprits, finding.by_history) == (field, (1,), True)
 
@@ -103,7 +105,7 @@ def test_absent_ranks_may_make_a_minority_the_majority() -> None:
                   group=world)
             for r in ranks
         ]  # fmt: skip
-        return only(judge(tracks)).culprits
+        return only(recorded_calls(tracks)).culprits
 
     eight = Group(name="0", ranks=tuple(range(8)), description="default_pg")
 
@@ -130,11 +132,11 @@ def test_a_batch_that_stands_alone_in_one_call_answers_none() -> None:
         for rank in (0, 1)
     ]  # fmt: skip
 
-    assert only(judge(tracks)).verdict is Verdict.P2P_UNPAIRED
+    assert only(recorded_calls(tracks)).verdict is Verdict.P2P_UNPAIRED
 
 
 def test_who_comes_to_a_call_from_another_line_is_found() -> None:
-    """Two calls that look alike meet and never end; the mates tell who left one out."""
+    """Two calls that look alike meet and never end; ranks of the role show who left one out."""
     before = (("tp", 10), ("tp", 11), ("world", 13)) * 3
     mate = ((*before, ("tp", 10), ("tp", 11), ("world", 13)), len(before) + 2)
     usual, short = (*before, ("tp", 10)), (*before, ("tp", 11))
@@ -154,4 +156,4 @@ def test_who_has_not_come_yet_is_no_vote_for_those_who_came_early() -> None:
     ]
     tracks += [track(r, *before, group=eight) for r in (2, 3, 4, 6, 7)]
 
-    assert 0 not in {rank for f in judge(tracks).findings for rank in f.culprits}
+    assert 0 not in {rank for f in recorded_calls(tracks).findings for rank in f.culprits}

@@ -1,4 +1,4 @@
-"""Do ranks that meet under one number call the same thing? The rules per operation.
+"""Do ranks that meet under one sequence number call the same thing? The rules per operation.
 
 What must agree: the operation, the number of elements that each rank puts in (for operations
 where it must), the type. What may differ: everything about all_to_all; outputs of operations
@@ -23,91 +23,93 @@ _FAMILY = {
     "reduce_scatter_tensor_coalesced": "reduce_scatter_coalesced",
 }
 _FREE_SIZES = frozenset(("all_to_all", "barrier", "send", "recv", "coalesced", ""))
-_BY_OUTPUT = frozenset(("scatter",))
-
 
 CLEAR = 3
-"""How many times larger than another a camp must be to be the majority, whoever is absent."""
+"""How many times larger than another a variant must be to be the usual one, whoever is absent."""
 
 
-class Camp(Record):
+class Variant(Record):
     """Ranks that called the same; ``says`` is what sets them apart from the others."""
 
     says: str
     ranks: tuple[int, ...]
 
 
-class Split(Record):
-    """Ranks differ in ``field``. ``camps`` have the largest first; ``tie`` if it is not alone."""
+class Mismatch(Record):
+    """Ranks differ in ``field``. ``variants``: most ranks first; ``tie``: none has clearly most."""
 
     field: str
-    camps: tuple[Camp, ...]
+    variants: tuple[Variant, ...]
     tie: bool
 
     @property
     def minority(self) -> tuple[int, ...]:
-        """The ranks outside the largest camp; none at a tie."""
-        return () if self.tie else tuple(sorted(r for camp in self.camps[1:] for r in camp.ranks))
+        """The ranks outside the largest variant; none at a tie."""
+        others = () if self.tie else self.variants[1:]
+        return tuple(sorted(rank for variant in others for rank in variant.ranks))
 
 
-def split(calls: Mapping[int, Call], members: Sequence[int], absent: int = 0) -> Split | None:
+def find_mismatch(
+    calls: Mapping[int, Call], members: Sequence[int], absent: int = 0
+) -> Mismatch | None:
     """Compare the calls of ranks under one number; None if they agree.
 
     ``members`` is the group in its own order, for outputs that list each member's share.
-    ``absent`` many left no record or have not come: a camp that they could make the largest is
-    no minority, unless it is a small one.
+    ``absent`` many left no record or have not come: a variant that they could make the largest
+    is no minority, unless it is a small one.
     """
     for field, key, says in (
         ("op", _op, lambda call: call.op),
         ("size", _size, _shapes),
         ("dtype", _dtype, lambda call: ", ".join(dict.fromkeys(call.dtypes))),
     ):
-        camps = _camps(calls, key, says)
-        if len(camps) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
-            most, next_most = len(camps[0].ranks), len(camps[1].ranks)
+        variants = _variants(calls, key, says)
+        if len(variants) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
+            most, next_most = len(variants[0].ranks), len(variants[1].ranks)
             clear = most > next_most + absent or (absent and most >= CLEAR * next_most)
-            return Split(field=field, camps=camps, tie=not clear)
+            return Mismatch(field=field, variants=variants, tie=not clear)
     return None
 
 
-def same(a: Call, b: Call) -> bool:
-    """Tell whether two calls could meet, or are the same step of a program."""
-    pairs = ((_op(a), _op(b)), (_size(a), _size(b)), (_dtype(a), _dtype(b)))
-    return all(x is None or y is None or x == y for x, y in pairs)
-
-
 def family(op: str) -> str:
-    """Give the operation that NCCL and gloo see: all_gather for all_gather_into_tensor."""
+    """Return the operation that NCCL and gloo see: all_gather for all_gather_into_tensor."""
     return _FAMILY.get(op, op)
 
 
-def _camps(
-    calls: Mapping[int, Call],
-    key: Callable[[Call], object],
-    says: Callable[[Call], str],
-) -> tuple[Camp, ...]:
-    camps: dict[object, list[int]] = defaultdict(list)
+def elements(call: Call) -> tuple[int, ...]:
+    """Return the elements of each input; of an all_to_all none, which differ by design."""
+    if call.op == "all_to_all":
+        return ()
+    return tuple(math.prod(shape) for shape in call.input_sizes or ())
+
+
+def _variants(
+    calls: Mapping[int, Call], key: Callable[[Call], object], says: Callable[[Call], str]
+) -> tuple[Variant, ...]:
+    by_value: dict[object, list[int]] = defaultdict(list)
     for rank, call in calls.items():
         value = key(call)
         if value is not None:
-            camps[value].append(rank)
-    ordered = sorted(camps.values(), key=lambda ranks: (-len(ranks), min(ranks)))
-    return tuple(Camp(says=says(calls[r[0]]), ranks=tuple(sorted(r))) for r in ordered)
+            by_value[value].append(rank)
+    ordered = sorted(by_value.values(), key=lambda ranks: (-len(ranks), min(ranks)))
+    return tuple(Variant(says=says(calls[r[0]]), ranks=tuple(sorted(r))) for r in ordered)
 
 
 def _op(call: Call) -> str | None:
     return family(call.op) if call.op else None
 
 
+def _compared_sizes(call: Call) -> tuple[tuple[int, ...], ...]:
+    return (call.output_sizes if call.op == "scatter" else call.input_sizes) or ()
+
+
 def _size(call: Call) -> object:
-    """Give what must be equal: elements per tensor, or all inputs of a reduce_scatter."""
-    if family(call.op) in _FREE_SIZES:
+    """Return what must be equal: elements per tensor, or of all inputs of a reduce_scatter."""
+    shapes = _compared_sizes(call)
+    if family(call.op) in _FREE_SIZES or not shapes:
         return None
-    shapes = call.output_sizes if call.op in _BY_OUTPUT else call.input_sizes
-    if not shapes:
-        return None
-    elements = tuple(math.prod(shape) for shape in shapes)
-    return sum(elements) if family(call.op).startswith("reduce_scatter") else elements
+    counts = tuple(math.prod(shape) for shape in shapes)
+    return sum(counts) if family(call.op).startswith("reduce_scatter") else counts
 
 
 def _dtype(call: Call) -> object:
@@ -115,13 +117,12 @@ def _dtype(call: Call) -> object:
 
 
 def _shapes(call: Call) -> str:
-    shapes = call.output_sizes if call.op in _BY_OUTPUT else call.input_sizes
-    listed = [str(list(shape)) for shape in shapes or ()]
+    listed = [str(list(shape)) for shape in _compared_sizes(call)]
     return " ".join(listed[:4]) + (" …" if len(listed) > 4 else "")
 
 
 def _uneven_by_design(calls: Mapping[int, Call], members: Sequence[int]) -> bool:
-    """Tell whether each rank puts in just what all ranks expect of it (an uneven all_gather)."""
+    """Return whether each rank puts in just what all ranks expect of it (an uneven all_gather)."""
     place = {rank: index for index, rank in enumerate(members)}
     expected = None
     for rank, call in calls.items():

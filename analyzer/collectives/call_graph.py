@@ -1,0 +1,88 @@
+"""All pending calls of a job, who waits in them for whom, and where the waits end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from whyhang.analyzer.collectives.finding import Quote
+from whyhang.analyzer.collectives.graph import Cycle, Root, Wait, cycles, roots
+from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.p2p import PendingP2P, p2p_waits, pending_p2p
+from whyhang.analyzer.collectives.pending import Pending, PendingCall, Position
+from whyhang.analyzer.collectives.pending_collectives import (
+    Key,
+    PendingCollective,
+    collective_waits,
+    pending_collectives,
+)
+from whyhang.analyzer.facts import Record
+
+
+class CallGraph(Record):
+    """The pending calls of all ranks, and the reading of the wait graph.
+
+    ``waits`` are those that the calls give; ``roots`` and ``cycles`` take others into account, too.
+    """
+
+    job: JobCalls
+    pending: dict[int, tuple[PendingCall, ...]]
+    positions: dict[int, Position]
+    collectives: dict[Key, PendingCollective]
+    p2p: tuple[PendingP2P, ...]
+    waits: tuple[Wait, ...]
+    roots: tuple[Root, ...]
+    cycles: tuple[Cycle, ...]
+
+    def collective_of(self, rank: int) -> PendingCollective | None:
+        """Return the collective that a rank is in."""
+        for pending in self.pending.get(rank, ()):
+            if pending.group is not None and not pending.call.p2p:
+                key = (pending.group.index, pending.call.seq or 0)
+                if key in self.collectives:
+                    return self.collectives[key]
+        return None
+
+    def quotes(self, ranks: Iterable[int]) -> tuple[Quote, ...]:
+        """Quote what the records of some ranks say of where they stand."""
+        positions = (self.positions[rank] for rank in ranks if rank in self.positions)
+        return tuple(
+            Quote(rank=position.rank, source=position.source, text=position.quote)
+            for position in positions
+            if position.source is not None
+        )
+
+    def reaching(self, ranks: Collection[int], culprits: Collection[int]) -> tuple[int, ...]:
+        """Return ``ranks`` and all who wait for them in the end, without the culprits."""
+        reaching = set(ranks)
+        for root in self.roots:
+            if root.member in ranks or root.member in culprits:
+                reaching |= root.blocks
+        for cycle in self.cycles:
+            if cycle.members.intersection(ranks):
+                reaching |= cycle.members | cycle.blocks
+        return tuple(sorted(reaching.difference(culprits)))
+
+
+def call_graph(
+    job: JobCalls, pending: Pending, positions: dict[int, Position], others: Sequence[Wait]
+) -> CallGraph:
+    """Read off who waits for whom; ``others`` are waits that were read off stacks."""
+    known = job.present | set(job.stacks) | {wait.waiter for wait in others}
+    collectives = pending_collectives(pending)
+    p2p = pending_p2p(job, pending, known)
+    waits = (*collective_waits(collectives), *p2p_waits(p2p))
+    return CallGraph(
+        job=job,
+        pending=dict(pending),
+        positions=positions,
+        collectives={collective.key: collective for collective in collectives},
+        p2p=p2p,
+        waits=waits,
+        roots=roots((*waits, *others), known),
+        cycles=cycles((*waits, *others)),
+    )
+
+
+def merged(ranks: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    """Join several lists of ranks."""
+    return tuple(sorted({rank for some in ranks for rank in some}))

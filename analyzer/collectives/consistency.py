@@ -1,0 +1,264 @@
+"""Corrections of what records say, where they contradict each other or leave the end of calls open.
+
+Dumps are taken rank by rank, and a file of an earlier time may lie beside newer ones. A call
+that takes every member's part and is completed on one rank has been joined by all of them: a
+dump of a member that ends before it is older, and does not show where that rank is now.
+Over gloo there is another reading: a call that failed is recorded like one that went well. So where
+a call is the last of all on a rank that others have not joined, it may have failed there.
+
+NCCL's log lines announce calls and never say that one is completed. But ranks that announced
+different calls under one number cannot get past it: those before are completed, and this is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from whyhang.analyzer.collectives.groups import (
+    OVERTAKEN,
+    RECORDER,
+    Disagreement,
+    GroupCalls,
+    GroupProgress,
+    JobCalls,
+    job_calls,
+)
+from whyhang.analyzer.collectives.mismatch import ROOTED, find_mismatch
+from whyhang.analyzer.collectives.pending import last_calls
+from whyhang.analyzer.collectives.sequences import collectives_of
+from whyhang.analyzer.facts import Call, CallState, Group, Record, Track, replace
+
+OTHER_RUN = 60.0
+"""Seconds that a dump may seem to be newer than one that overtook it: clocks differ."""
+
+MAX_COMPARED = 100_000  # announced calls of all ranks; of more only the latest are compared
+AROUND = 2  # announced calls kept on both sides of the first mismatch
+
+
+class FailedCall(Record):
+    """A call of one rank, on the group of this name, that counts as completed and may not be."""
+
+    group: str
+    rank: int
+    seq: int
+    disagreement: Disagreement
+
+
+def consistent_calls(
+    tracks: Iterable[Track], pgs: Iterable[Group], world_size: int | None
+) -> JobCalls:
+    """Merge tracks by group and rank, and correct what contradicts the rest."""
+    tracks, pgs = list(tracks), list(pgs)
+    job = job_calls(tracks, pgs, world_size)
+    failed = _failed(job)
+    older = _overtaken(job)
+    if older:
+        job = job_calls(_without_calls(tracks, older), pgs, world_size)
+    failed = [call for call in failed if any(_recorded(group, call) for group in job.groups)]
+    groups = (_completed_before_mismatch(_reopened(group, failed)) for group in job.groups)
+    disagreements = (
+        *job.disagreements,
+        *older.values(),
+        *(call.disagreement for call in failed),
+    )
+    return replace(job, groups=tuple(groups), disagreements=disagreements)
+
+
+def in_motion(job: JobCalls) -> bool:
+    """Return whether every dump was written while its rank went on, and none is missing."""
+    known = [p for group in job.groups for p in group.progress.values() if p.known]
+    if any(group.absent and not group.inferred for group in job.groups):
+        return False
+    return bool(known) and all(p.tracks and all(t.in_motion for t in p.tracks) for p in known)
+
+
+def _overtaken(job: JobCalls) -> dict[int, Disagreement]:
+    """Find the ranks whose dumps others overtook, each with what shows it."""
+    overtaken: dict[int, Disagreement] = {}
+    newest = _newest_times(job)
+    ends = {id(call) for _, call in last_calls(job).values()}
+    for group in job.groups:
+        last = _last_joint_call(group, ends)
+        if last is None:
+            continue
+        seq, witness = last
+        behind = [
+            rank
+            for rank, progress in group.progress.items()
+            if _by_recorder(progress) and progress.exact and (progress.enqueued or 0) < seq
+        ]
+        # Calls that were issued long after the other dump's last one cannot be overtaken by it.
+        later = [r for r in behind if newest.get(r, 0.0) > newest.get(witness, 0.0) + OTHER_RUN]
+        if later:
+            older = _older(group, witness, later[0], "an earlier run")
+            overtaken.setdefault(witness, older)
+        else:
+            for rank in behind:
+                overtaken.setdefault(rank, _older(group, rank, witness, f"before #{seq}"))
+    return overtaken
+
+
+def _last_joint_call(group: GroupCalls, ends: Collection[int]) -> tuple[int, int] | None:
+    """Find the last call, and a rank, that is completed there and takes everyone's part.
+
+    ``ends`` are the calls that ranks issued last: those may have failed, over gloo.
+    """
+    if group.space != "torch" or len(group.members) < 2:
+        return None
+    best: tuple[int, int] | None = None
+    for rank, progress in group.progress.items():
+        if not progress.tracks or not _by_recorder(progress) or not progress.exact:
+            continue
+        for seq, call in progress.calls.items():
+            if id(call) in ends and progress.over_gloo and not _may_move(group, seq):
+                continue
+            joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
+            if joint and (best is None or seq > best[0]):
+                best = seq, rank
+    return best
+
+
+def _by_recorder(progress: GroupProgress) -> bool:
+    """Return whether a recorder shows how far a rank came, be it by its silence."""
+    return not progress.tracks or progress.tracks[0].kind == RECORDER
+
+
+def _may_move(group: GroupCalls, seq: int) -> bool:
+    """Return whether a rank that has not joined a call was still going on."""
+    behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
+    return any(track.in_motion for progress in behind for track in progress.tracks)
+
+
+def _newest_times(job: JobCalls) -> dict[int, float]:
+    """Return when each rank issued its newest call."""
+    newest: dict[int, float] = {}
+    for group in job.groups:
+        for rank, progress in group.progress.items():
+            for call in (*progress.calls.values(), *progress.p2p):
+                newest[rank] = max(newest.get(rank, 0.0), call.created_at or 0.0)
+    return newest
+
+
+def _older(group: GroupCalls, rank: int, other: int, when: str) -> Disagreement:
+    sources = (group.progress[rank].source, group.progress[other].source)
+    return Disagreement(
+        rank=rank,
+        group=group.name,
+        what="the moment of its dump",
+        believed=f"rank {other}'s is newer",
+        other=f"its own is of {when}, and was left out",
+        sources=tuple(source for source in sources if source is not None),
+    )
+
+
+def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list[Track]:
+    """Keep of some ranks' dumps only that there are such ranks and which groups they use."""
+    return [
+        replace(
+            track,
+            kind=OVERTAKEN,
+            enqueued=None,
+            started=None,
+            completed=None,
+            calls=(),
+            detail=None,
+        )
+        if track.kind == RECORDER and track.who.rank in ranks
+        else track
+        for track in tracks
+    ]
+
+
+def _failed(job: JobCalls) -> list[FailedCall]:
+    """Find calls over gloo that count as completed on a rank and went no further."""
+    failed = []
+    for rank, (group, call) in last_calls(job).items():
+        if call.state is CallState.COMPLETED and _may_have_failed(group, rank, call):
+            source = group.progress[rank].source
+            disagreement = Disagreement(
+                rank=rank,
+                group=group.name,
+                what=f"the end of {call.op} #{call.seq}",
+                believed="not all of the group have joined it, or not with the same call",
+                other="it counts as finished on this rank: it may have failed there",
+                sources=(source,) if source is not None else (),
+            )
+            failed.append(
+                FailedCall(
+                    group=group.name, rank=rank, seq=call.seq or 0, disagreement=disagreement
+                )
+            )
+    return failed
+
+
+def _may_have_failed(group: GroupCalls, rank: int, call: Call) -> bool:
+    """Return whether not all of its group were in a call over gloo that counts as completed."""
+    if call.p2p or call.seq is None or not group.progress[rank].over_gloo:
+        return False
+    known = {r: p for r, p in group.progress.items() if p.tracks and p.enqueued is not None}
+    if any((other.enqueued or 0) < call.seq for other in known.values()):
+        return True
+    calls = {r: p.calls[call.seq] for r, p in known.items() if call.seq in p.calls}
+    return find_mismatch(calls, group.members) is not None
+
+
+def _recorded(group: GroupCalls, call: FailedCall) -> bool:
+    """Return whether this is the group of a call, and has it."""
+    own = group.progress.get(call.rank) if group.name == call.group else None
+    return group.space == "torch" and own is not None and call.seq in own.calls
+
+
+def _reopened(group: GroupCalls, failed: Iterable[FailedCall]) -> GroupCalls:
+    """Take those of the calls that are this group's for unfinished ones."""
+    progress = dict(group.progress)
+    for failure in failed:
+        if _recorded(group, failure):
+            own = progress[failure.rank]
+            call = replace(own.calls[failure.seq], state=CallState.SCHEDULED)
+            progress[failure.rank] = replace(
+                own, calls={**own.calls, failure.seq: call}, completed=failure.seq - 1
+            )
+    return replace(group, progress=progress)
+
+
+def _completed_before_mismatch(group: GroupCalls) -> GroupCalls:
+    """Where no end is recorded, mark the calls before the first mismatch as completed."""
+    if group.space != "nccl" or group.inferred or not _no_end_recorded(group):
+        return group
+    latest = {rank: progress.calls for rank, progress in group.progress.items()}
+    size = sum(progress.enqueued or 0 for progress in group.progress.values())
+    if size > MAX_COMPARED and _first_mismatch(latest, group) is None:
+        return group
+    whole = {rank: collectives_of(progress) for rank, progress in group.progress.items()}
+    seq = _first_mismatch(whole, group)
+    if seq is None:
+        return group
+    progress = {rank: _marked(own, whole[rank], seq) for rank, own in group.progress.items()}
+    return replace(group, progress=progress)
+
+
+def _no_end_recorded(group: GroupCalls) -> bool:
+    known = [progress for progress in group.progress.values() if progress.calls]
+    return len(known) > 1 and all(
+        progress.completed is None
+        and all(call.state is CallState.UNKNOWN for call in progress.calls.values())
+        for progress in known
+    )
+
+
+def _first_mismatch(calls: Mapping[int, Mapping[int, Call]], group: GroupCalls) -> int | None:
+    """Return the first number under which two ranks called different things."""
+    for seq in sorted({seq for own in calls.values() for seq in own}):
+        under = {rank: own[seq] for rank, own in calls.items() if seq in own}
+        if len(under) > 1 and find_mismatch(under, group.members) is not None:
+            return seq
+    return None
+
+
+def _marked(progress: GroupProgress, calls: Mapping[int, Call], seq: int) -> GroupProgress:
+    near = {
+        number: replace(call, state=CallState.COMPLETED if number < seq else CallState.SCHEDULED)
+        for number, call in calls.items()
+        if seq - AROUND <= number <= seq + AROUND
+    }
+    return replace(progress, calls=near, completed=min(seq - 1, progress.enqueued or 0))

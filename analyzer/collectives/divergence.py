@@ -1,0 +1,285 @@
+"""Which of a few ranks diverged, where they hold each other up and none is in a minority.
+
+One of them has done something that the others did not: left a call out, made one too many, taken
+two in another order. Two ways find it, from all calls that the ranks issued on all groups:
+
+* ``divergences`` compares it with ranks of the same role (the same stage, another replica), which
+  make the same calls in the same order. The sequences of two ranks are laid side by side from a
+  call that they share; where they differ, the one that goes on as both did a round before is right.
+* ``left_routine`` needs no such rank: a program repeats its step, and one of them has gone round
+  and round until a certain call and then done something else, while the others still go round.
+  What looks new may only be the next phase of the program, so no rank of the same role may ever
+  have done the same after the same calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.sequences import (
+    Issued,
+    Step,
+    issued_by,
+    step_of_rank,
+    step_of_role,
+    with_contents,
+)
+from whyhang.analyzer.facts import Record, replace
+
+MAX_RANKS = 8
+"""More ranks than these are not compared."""
+
+MIN_ROUNDS = 5
+"""How often a step must have come to be a habit: what comes every tenth (an evaluation, a
+checkpoint) looks new to whoever knows three."""
+
+MAX_NEAR = 6  # ranks of one group that are compared with another
+SAME_ROLE = 2  # how often a shared call must come back before two ranks are known to be of one role
+CONTEXT = 6  # calls that must come before a step as they did in an earlier round
+SHORT_CONTEXT = 3  # as many are enough where two ranks made the same calls from the first one on
+
+MAX_CONTROLS = 4  # ranks that are asked whether they ever did what one did that left its routine
+CONTROL_CONTEXT = 24  # calls that must be the same before that
+MAX_SINCE = 3  # rounds that a rank may have gone on since it left its routine
+
+
+class Divergence(Record):
+    """What a rank did where it diverged from ranks of the same role, and what these did there."""
+
+    rank: int
+    own: Issued
+    usual: Issued
+
+
+class _Comparison(Record):
+    """Two sequences side by side: up to which call of one's own they are the same.
+
+    ``own`` and ``theirs`` is what each did then, ``usual`` what both did in the ``rounds``
+    before; all None where they do not differ. ``new``: no call like ``own`` came before.
+    ``other`` is the rank compared with, ``offset`` how much later the same call is in its sequence.
+    """
+
+    at: int
+    own: Hashable | None = None
+    theirs: Hashable | None = None
+    usual: Hashable | None = None
+    rounds: int = 0
+    new: bool = False
+    other: int = -1
+    offset: int = 0
+
+
+class _Routine(Record):
+    """What a rank did, call by call: ``left`` is where it left its routine, None if nowhere.
+
+    ``rounds`` is how often it went round before.
+    """
+
+    steps: tuple[Hashable, ...]
+    left: int | None
+    rounds: int = 0
+
+
+def divergences(job: JobCalls, ranks: Sequence[int]) -> tuple[Divergence, ...]:
+    """Find those of a few ranks that diverged from ranks of the same role; none in doubt.
+
+    Each must differ from at least one that did as both had done before. None of the same role may
+    have done as it did, or not more than kept to what they had done many times.
+    """
+    if not 2 <= len(ranks) <= MAX_RANKS:
+        return ()
+    issued = _Issued(job)
+    for step in (with_contents(step_of_role), step_of_role):
+        diverged = [
+            d for rank in sorted(set(ranks)) if (d := _divergence(issued, rank, ranks, step))
+        ]
+        if diverged and 2 * len(diverged) <= len(ranks):
+            return tuple(diverged)
+    return ()
+
+
+def left_routine(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Find those of a few ranks that left their routine; none unless all others keep theirs."""
+    if not 2 <= len(ranks) <= MAX_RANKS:
+        return ()
+    issued = _Issued(job)
+    for own, of_role in (
+        (with_contents(step_of_rank), with_contents(step_of_role)),
+        (step_of_rank, step_of_role),
+    ):
+        routines = {rank: _routine([own(each) for each in issued.by(rank)]) for rank in ranks}
+        left = [rank for rank, routine in routines.items() if routine and routine.left is not None]
+        if None in routines.values() or not left or 2 * len(left) > len(ranks):
+            continue
+        others = [rank for rank in ranks if rank not in left]
+        controls = {r: dict.fromkeys((*issued.nearest(r, left), *others)) for r in left}
+        if all(
+            _unique(issued, r, routines[r], of_role, [*controls[r]][:MAX_CONTROLS]) for r in left
+        ):
+            return tuple(sorted(left))
+    return ()
+
+
+class _Issued:
+    """The calls that ranks issued, each rank's read once."""
+
+    def __init__(self, job: JobCalls) -> None:
+        self._job = job
+        self._by: dict[int, list[Issued]] = {}
+
+    def by(self, rank: int) -> list[Issued]:
+        """Return the calls of one rank, oldest first."""
+        if rank not in self._by:
+            self._by[rank] = issued_by(self._job, rank)
+        return self._by[rank]
+
+    def near(self, rank: int, first: Iterable[int]) -> list[int]:
+        """Choose ranks that may be of the same role: those near it in each of its groups."""
+        chosen = [other for other in first if other != rank]
+        groups = [g for g in self._job.groups if rank in g.progress and g.space == "torch"]
+        for group in sorted(groups, key=lambda group: -len(group.members)):
+            others = [r for r, progress in group.progress.items() if progress.tracks and r != rank]
+            chosen += sorted(others, key=lambda other: abs(other - rank))[:MAX_NEAR]
+        return list(dict.fromkeys(chosen))[: 2 * MAX_NEAR]
+
+    def nearest(self, rank: int, without: Sequence[int]) -> list[int]:
+        """Choose the nearest rank of each group of a rank, the smallest groups first."""
+        groups = [group for group in self._job.groups if rank in group.progress]
+        chosen = []
+        for group in sorted(groups, key=lambda group: len(group.members)):
+            others = [r for r, p in group.progress.items() if p.tracks and r not in without]
+            chosen += sorted(others, key=lambda other: abs(other - rank))[:1]
+        return list(dict.fromkeys(chosen))
+
+
+def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:
+    compared = [
+        replace(comparison, other=other)
+        for other in issued.near(rank, ranks)
+        if (comparison := _compare(issued.by(rank), issued.by(other), step)) is not None
+    ]
+    against = [c for c in compared if c.theirs is not None and c.theirs == c.usual != c.own]
+    if not against:
+        return None
+    if len(against) == 1 and against[0].new and against[0].rounds < MIN_ROUNDS:
+        return None  # it may be the next phase of the program, which the other has missed
+    first = min(against, key=lambda comparison: comparison.at)
+    agreeing = sum(comparison.at > first.at for comparison in compared)
+    rounds = min(comparison.rounds for comparison in against)
+    if agreeing and (len(against) <= agreeing or rounds < MIN_ROUNDS):
+        return None
+    return Divergence(
+        rank=rank,
+        own=issued.by(rank)[first.at],
+        usual=issued.by(first.other)[first.at + first.offset],
+    )
+
+
+def _compare(own: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> _Comparison | None:
+    """Lay two sequences side by side from their first shared call.
+
+    None if they are not of one role: those make the same calls from one shared call to the
+    next of its kind.
+    """
+    places = {key: at for at, issued in enumerate(theirs) if (key := _shared(issued)) is not None}
+    shared = ((at, places.get(_shared(issued))) for at, issued in enumerate(own))
+    start, there = next(((a, b) for a, b in shared if b is not None), (0, None))
+    if there is None:
+        return None
+    left = [step(issued) for issued in own[start:]]
+    right = [step(issued) for issued in theirs[there:]]
+    until = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    length = min(len(left), len(right)) if until is None else until
+    kinds = Counter(
+        left[n] for n in range(length) if places.get(_shared(own[start + n])) == there + n
+    )
+    if not kinds or max(kinds.values()) < SAME_ROLE:
+        return None
+    if until is None:
+        return _Comparison(at=start + length)
+    usual, rounds = _usual_step(left[:until], short=start == there == 0)
+    return _Comparison(
+        at=start + until,
+        own=left[until],
+        theirs=right[until],
+        usual=usual,
+        rounds=rounds,
+        new=left[until] not in left[:until],
+        offset=there - start,
+    )
+
+
+def _shared(issued: Issued) -> Hashable:
+    """Name a call that is the same one on all members of its group."""
+    return None if issued.call.p2p else (issued.group.index, issued.call.seq)
+
+
+def _usual_step(before: Sequence[Hashable], *, short: bool) -> tuple[Hashable | None, int]:
+    """Return what followed the last calls in earlier rounds, and in how many of them.
+
+    None if what followed differs, or there was no such round. ``short``: a shorter context will do.
+    """
+    for width in (CONTEXT, SHORT_CONTEXT) if short else (CONTEXT,):
+        followers = list(_followers(before, before[-width:]))
+        if followers:
+            return (followers[0], len(followers)) if len(set(followers)) == 1 else (None, 0)
+    return None, 0
+
+
+def _followers(steps: Sequence[Hashable], context: Sequence[Hashable]) -> Iterator[Hashable]:
+    """Yield what followed the same steps."""
+    width = len(context)
+    for at in range(width, len(steps)):
+        if steps[at - 1] == context[-1] and steps[at - width : at] == context:
+            yield steps[at]
+
+
+def _routine(steps: list[Hashable]) -> _Routine | None:
+    """Find the routine in a sequence: a period, up to the end or to shortly before it."""
+    for start in (0, len(steps) // 4, len(steps) // 2):
+        tail = steps[start:]
+        length, period = _periodic(tail)
+        if not period or len(tail) - length > MAX_SINCE * period:
+            continue
+        if length == len(tail):
+            return _Routine(steps=tuple(steps), left=None)
+        if length >= 3 * period:
+            return _Routine(steps=tuple(steps), left=start + length, rounds=length // period)
+    return None
+
+
+def _periodic(steps: Sequence[Hashable]) -> tuple[int, int]:
+    """Return the length of the longest beginning that repeats itself, and its period."""
+    border = [0] * len(steps)
+    best = (0, 0)
+    for at in range(1, len(steps)):
+        width = border[at - 1]
+        while width and steps[at] != steps[width]:
+            width = border[width - 1]
+        border[at] = width + (steps[at] == steps[width])
+        period = at + 1 - border[at]
+        if 2 * period <= at + 1:
+            best = (at + 1, period)
+    return best
+
+
+def _unique(
+    issued: _Issued, rank: int, routine: _Routine | None, step: Step, controls: Iterable[int]
+) -> bool:
+    """Return whether ranks of the same role never did what this one did where it left."""
+    if routine is None or routine.left is None:
+        return False
+    at = routine.left
+    own = [step(each) for each in issued.by(rank)[: at + 1]]
+    context, new = own[max(0, at - CONTROL_CONTEXT) : at], own[at]
+    compared = 0
+    for control in controls:
+        followers = list(_followers([step(each) for each in issued.by(control)], context))
+        if new in followers:
+            return False
+        compared += len(followers) > 1
+    if routine.steps[at] in routine.steps[:at] or routine.rounds >= MIN_ROUNDS:
+        return compared > 0
+    return compared > 1  # what is all new may be the next phase, which another rank has missed

@@ -1,0 +1,175 @@
+"""Findings about ranks that met in different calls, and how they came to differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_graph import CallGraph
+from whyhang.analyzer.collectives.divergence import divergences, left_routine
+from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdict
+from whyhang.analyzer.collectives.mismatch import Mismatch, Variant
+from whyhang.analyzer.collectives.pending import call_ref, quote_of, site_of
+from whyhang.analyzer.collectives.pending_collectives import PendingCollective
+from whyhang.analyzer.collectives.sequences import collectives_of
+from whyhang.analyzer.collectives.shift import Shift, find_shift, left_loop
+from whyhang.analyzer.facts import Call, replace
+
+MAX_MISMATCHES = 8
+"""Mismatches that are reported; more are of the same kind."""
+
+MAX_STUDIED = 4
+"""Culprits of one call whose whole recorder is read for a skipped call."""
+
+VALUES: dict[str, Callable[[Call], object]] = {
+    "size": lambda call: (call.input_sizes, call.output_sizes),
+    "dtype": lambda call: call.dtypes,
+}
+"""What a call carries, by the field in which calls differ."""
+
+MIN_KNOWN = 2
+"""How often a size or type must have been carried to be a usual one."""
+
+
+def mismatches(graph: CallGraph) -> Iterable[CallFinding]:
+    """Yield a finding for each call in which ranks called different things, the fullest first."""
+    differing = [each for each in graph.collectives.values() if each.mismatch is not None]
+    differing.sort(key=lambda collective: -len(collective.inside))
+    for collective in differing[:MAX_MISMATCHES]:
+        if collective.mismatch is not None:
+            yield _mismatch(graph, collective, collective.mismatch)
+
+
+def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatch) -> CallFinding:
+    sides = tuple(_side(collective, variant) for variant in mismatch.variants)
+    culprits, by_history = mismatch.minority, False
+    if mismatch.tie:
+        culprits = (
+            _unusual_value(collective, mismatch.field, sides)
+            or _diverged(graph, sides)
+            or _left_routine(graph, sides)
+        )
+        by_history = bool(culprits)
+    odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
+    finding = CallFinding(
+        verdict=Verdict.MISMATCH,
+        says=words.mismatch(collective.call, mismatch.field, sides, culprits),
+        call=collective.call,
+        culprits=culprits,
+        waiting=tuple(rank for rank in collective.ranks if rank not in culprits),
+        affected=graph.reaching(collective.ranks, culprits),
+        field=mismatch.field,
+        sides=sides,
+        tie=mismatch.tie and not by_history,
+        by_history=by_history,
+        site=odd.site,
+        waiting_site=sides[0].site,
+        quotes=tuple(_quotes(collective, sides)),
+        inferred=collective.group.inferred,
+    )
+    return _with_history(finding, collective, sides, odd) if culprits else finding
+
+
+def _side(collective: PendingCollective, variant: Variant) -> Side:
+    progress = collective.group.progress[variant.ranks[0]]
+    call = progress.calls[collective.seq]
+    return Side(
+        says=variant.says,
+        ranks=variant.ranks,
+        call=call_ref(collective.group, call),
+        site=site_of(call),
+        source=progress.source,
+    )
+
+
+def _quotes(collective: PendingCollective, sides: Iterable[Side]) -> Iterable[Quote]:
+    for side in sides:
+        rank = side.ranks[0]
+        call = collective.group.progress[rank].calls[collective.seq]
+        if side.source is not None:
+            yield Quote(rank=rank, source=side.source, text=quote_of(call, collective.group))
+
+
+def _unusual_value(
+    collective: PendingCollective, field: str, sides: Sequence[Side]
+) -> tuple[int, ...]:
+    """Of two sides with other sizes or types, find the one that carries what nobody did before.
+
+    At this line of code both have carried what the other side carries, and neither this.
+    """
+    value = VALUES.get(field)
+    if value is None or len(sides) != 2:
+        return ()
+    now, before = [], []
+    for side in sides:
+        calls = collectives_of(collective.group.progress[side.ranks[0]])
+        call = calls[collective.seq]
+        step = call.op, site_of(call)
+        now.append(value(call))
+        before.append(
+            Counter(
+                value(earlier)
+                for seq, earlier in calls.items()
+                if seq < collective.seq and (earlier.op, site_of(earlier)) == step
+            )
+        )
+    for odd, usual in ((0, 1), (1, 0)):
+        known = min(count[now[usual]] for count in before)
+        if known >= MIN_KNOWN and not any(count[now[odd]] for count in before):
+            return sides[odd].ranks
+    return ()
+
+
+def _diverged(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of equally many ranks, find the side that diverged from ranks of the same role."""
+    diverged = {each.rank for each in divergences(graph.job, [side.ranks[0] for side in sides])}
+    return next((side.ranks for side in sides if diverged == {side.ranks[0]}), ())
+
+
+def _left_routine(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
+    """Of equally many ranks, find the side whose ranks left the routine of their program."""
+    left = left_routine(graph.job, [rank for side in sides for rank in side.ranks])
+    return next((side.ranks for side in sides if set(side.ranks) == set(left)), ())
+
+
+def _with_history(
+    finding: CallFinding, collective: PendingCollective, sides: Sequence[Side], odd: Side
+) -> CallFinding:
+    """Say whether the odd ranks left a call out, made one too many, or left the loop."""
+    usual = next((side for side in sides if side is not odd), sides[0])
+    progress = collective.group.progress
+    calls, usual_calls = (collectives_of(progress[side.ranks[0]]) for side in (odd, usual))
+    # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
+    if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
+        says = words.left_loop(finding.culprits, odd, usual)
+        return replace(finding, verdict=Verdict.LEFT_LOOP, says=says)
+    shift = find_shift(calls, usual_calls)
+    if shift is None or shift.seq > collective.seq:
+        return finding
+    return _shifted(finding, collective, shift)
+
+
+def with_skipped(finding: CallFinding, collective: PendingCollective, usual: int) -> CallFinding:
+    """Say whether ranks are behind because they left a call out before; ``usual`` did not."""
+    progress = collective.group.progress
+    usual_calls = collectives_of(progress[usual])
+    for rank in finding.culprits[:MAX_STUDIED]:
+        shift = find_shift(collectives_of(progress[rank]), usual_calls)
+        if shift is not None and shift.verdict is not Verdict.EXTRA:
+            return replace(
+                _shifted(finding, collective, shift), site=site_of(shift.missed) or finding.site
+            )
+    return finding
+
+
+def _shifted(finding: CallFinding, collective: PendingCollective, shift: Shift) -> CallFinding:
+    missed = call_ref(collective.group, shift.missed)
+    shift_says = words.shifted(finding.culprits, shift, missed, site_of(shift.missed))
+    return replace(
+        finding,
+        verdict=shift.verdict,
+        says=f"{shift_says}: {words.AGREE}",
+        shift_says=shift_says,
+        missed=missed,
+    )

@@ -1,0 +1,210 @@
+"""The collectives that hold ranks up: who has joined, who has not, and who waits for whom.
+
+For each of them the members of its group fall into those who have not joined, those who have
+joined but are still in an older call (it is queued there), those inside, those who have completed
+it, and those of whom nothing is known. From that follow the waits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
+from whyhang.analyzer.collectives.mismatch import ROOTED, Mismatch, find_mismatch
+from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref
+from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
+
+WORLD = "default_pg"
+"""What torch calls the group of all ranks: its membership is known even if nobody lists it."""
+
+MAX_PER_GROUP = 64
+"""Collectives of one group that are looked at; ranks further ahead wait for the same ranks."""
+
+Key = tuple[int, int]  # index of the group, sequence number
+
+
+class PendingCollective(Record):
+    """One collective that holds ranks up. All sets are of global ranks.
+
+    ``inside`` are the pending calls of those in it. ``missing`` have not joined it, ``queued``
+    have, behind an older call of theirs. ``completed`` have left it; ``recorded``: more than a
+    watchdog says so. ``unknown`` left no record. ``mismatch`` says how their calls differ.
+    """
+
+    group: GroupCalls
+    seq: int
+    call: CallRef
+    inside: tuple[PendingCall, ...]
+    missing: frozenset[int]
+    queued: frozenset[int]
+    completed: frozenset[int]
+    recorded: bool
+    unknown: frozenset[int]
+    mismatch: Mismatch | None
+
+    @property
+    def key(self) -> Key:
+        """The group and the sequence number."""
+        return self.group.index, self.seq
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks inside."""
+        return tuple(sorted(pending.rank for pending in self.inside))
+
+    @property
+    def joined(self) -> tuple[int, ...]:
+        """The ranks inside and those that have it queued."""
+        return tuple(sorted({*self.ranks, *self.queued}))
+
+    @property
+    def site(self) -> Frame | None:
+        """The first known place in the user's code of a rank inside."""
+        return next((p.site for p in self.inside if p.site is not None), None)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether others have completed what those inside have not, though nobody is missing.
+
+        Completing a collective without a root takes everyone's part in it. Over gloo the end
+        of a call is recorded some time after it. With as many on either side, and only a
+        watchdog's words for it, it may as well be that their calls do not match: then nobody
+        is behind.
+        """
+        return (
+            bool(self.completed)
+            and not self.missing
+            and len(self.completed) >= len(self.inside) + (not self.recorded)
+            and self.call.op not in ROOTED
+            and not any(self.group.progress[pending.rank].over_gloo for pending in self.inside)
+            and (not self.group.inferred or self.group.pg.description == WORLD)
+        )
+
+
+def pending_collectives(pending: Pending) -> tuple[PendingCollective, ...]:
+    """Find every collective that some rank is in."""
+    groups: dict[int, GroupCalls] = {}
+    inside: dict[int, dict[int, list[PendingCall]]] = defaultdict(lambda: defaultdict(list))
+    for calls in pending.values():
+        for each in calls:
+            if each.group is not None and not each.call.p2p and each.call.seq is not None:
+                groups[each.group.index] = each.group
+                inside[each.group.index][each.call.seq].append(each)
+    return tuple(
+        _collective(groups[index], seq, by_seq)
+        for index, by_seq in inside.items()
+        for seq in sorted(by_seq)[:MAX_PER_GROUP]
+    )
+
+
+def collective_waits(collectives: Iterable[PendingCollective]) -> tuple[Wait, ...]:
+    """Return the waits of everyone who is in a collective."""
+    return tuple(wait for collective in collectives for wait in _waits(collective))
+
+
+def _collective(
+    group: GroupCalls, seq: int, by_seq: Mapping[int, Sequence[PendingCall]]
+) -> PendingCollective:
+    inside = by_seq[seq]
+    ranks_inside = {each.rank for each in inside}
+    # Calls of one group run in order: whoever is in a later one has completed this.
+    beyond = {each.rank for later, calls in by_seq.items() if later > seq for each in calls}
+    # Whoever opened a coalesced block and never closed it has launched nothing.
+    missing = {each.rank for each in inside if each.call.unclosed}
+    queued, completed = set(), set()
+    calls: dict[int, Call] = {}
+    for rank, progress in group.progress.items():
+        call = progress.calls.get(seq)
+        if call is not None:
+            calls[rank] = call
+        if rank in ranks_inside:
+            continue
+        if call is None and not _joined(progress, seq):
+            # Whoever has no open call has not joined one that holds others up.
+            if progress.idle or (progress.enqueued is not None and progress.exact):
+                missing.add(rank)
+        elif rank in beyond or _completed(progress, call, seq):
+            completed.add(rank)
+        else:
+            queued.add(rank)
+    unknown = group.absent | _unknown(group, seq)
+    mismatch = find_mismatch(calls, group.members, len(missing | unknown) + group.silent)
+    return PendingCollective(
+        group=group,
+        seq=seq,
+        call=call_ref(group, _shown(calls, inside, seq, mismatch)),
+        inside=tuple(inside),
+        missing=frozenset(missing),
+        queued=frozenset(queued),
+        completed=frozenset(completed),
+        recorded=any(t.kind != "watchdog" for r in completed for t in group.progress[r].tracks),
+        unknown=unknown,
+        mismatch=mismatch,
+    )
+
+
+def _joined(progress: GroupProgress, seq: int) -> bool:
+    return progress.enqueued is not None and progress.enqueued >= seq
+
+
+def _completed(progress: GroupProgress, call: Call | None, seq: int) -> bool:
+    if call is not None and call.state is not CallState.UNKNOWN:
+        return call.state is CallState.COMPLETED
+    return progress.completed is not None and progress.completed >= seq
+
+
+def _unknown(group: GroupCalls, seq: int) -> frozenset[int]:
+    """List members with a record that does not show whether they have joined."""
+    return frozenset(
+        rank
+        for rank, progress in group.progress.items()
+        if not progress.idle
+        and (progress.enqueued is None or (not progress.exact and progress.enqueued < seq))
+    )
+
+
+def _shown(
+    calls: Mapping[int, Call], inside: Sequence[PendingCall], seq: int, mismatch: Mismatch | None
+) -> Call:
+    """Choose the call that names the collective: the majority's."""
+    if mismatch is not None:
+        return calls[mismatch.variants[0].ranks[0]]
+    named = next((each.call for each in inside if each.call.op), None)
+    return named or next(iter(calls.values()), Call(op="", seq=seq))
+
+
+def _waits(collective: PendingCollective) -> Iterable[Wait]:
+    mismatch = collective.mismatch
+    queued = frozenset() if collective.stalled else collective.queued
+    queued -= frozenset(mismatch.minority if mismatch is not None else ())
+    others_of = _other_variants(mismatch) if mismatch is not None else {}
+    shared: dict[frozenset[int], frozenset[int]] = {}  # one set for all who need the same ranks
+    for pending in collective.inside:
+        others = others_of.get(pending.rank, frozenset())
+        needed = shared.setdefault(others, collective.missing | others)
+        wait = Wait(
+            waiter=pending.rank,
+            on=needed,
+            call=collective.call,
+            absent=collective.unknown,
+            site=pending.site,
+            source=pending.source,
+        )
+        if pending.call.unclosed:  # waits for nobody but itself
+            yield replace(wait, on=frozenset(), absent=frozenset(), site=None)
+            continue
+        if needed or not queued:
+            yield wait if needed else replace(wait, certain=not collective.unknown)
+        if queued:
+            yield replace(wait, on=queued, certain=False)
+
+
+def _other_variants(mismatch: Mismatch) -> dict[int, frozenset[int]]:
+    """Return whose other call each rank waits for: the majority for the rest, at a tie all."""
+    variants = [frozenset(variant.ranks) for variant in mismatch.variants]
+    if mismatch.tie:
+        everyone = frozenset().union(*variants)
+        return {rank: everyone - variant for variant in variants for rank in variant}
+    return dict.fromkeys(variants[0], frozenset().union(*variants[1:]))

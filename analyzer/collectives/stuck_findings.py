@@ -1,0 +1,213 @@
+"""Findings about ranks that wait for each other, or for nothing that any rank could do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_graph import CallGraph, merged
+from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
+from whyhang.analyzer.collectives.finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.graph import CallRef, Cycle, Root
+from whyhang.analyzer.collectives.mismatch import ROOTED
+from whyhang.analyzer.collectives.p2p import changed_peer
+from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.pending_collectives import PendingCollective
+from whyhang.analyzer.facts import replace
+
+MAX_STUDIED = 4
+"""Ranks beside a culprit whose whole recorder is read."""
+
+
+def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]) -> CallFinding:
+    """Return the finding on a call that all known members have joined, and not all completed."""
+    joined = collective.joined
+    if collective.completed and not collective.unknown:
+        return _partly_completed(graph, collective, roots)
+    sites = {pending.site for pending in collective.inside}
+    diverged = divergences(graph.job, joined) if len(sites) > 1 else ()
+    if diverged:
+        return _reordered(graph, collective, diverged)
+    alone = collective.group.inferred and len(collective.group.members) < 2
+    waits = bool(collective.unknown) or alone
+    absent = tuple(sorted(collective.unknown))
+    return CallFinding(
+        verdict=Verdict.WAITS_FOR_ABSENT if waits else Verdict.ALL_ARRIVED,
+        says=words.waits_for_absent(joined, collective.call, absent, graph.job.older)
+        if waits
+        else words.all_arrived(joined, collective.call),
+        call=collective.call,
+        waiting=joined,
+        affected=merged((joined, *(root.blocks for root in roots))),
+        absent=absent,
+        site=collective.site,
+        waiting_site=collective.site,
+        quotes=graph.quotes(joined[:3]),
+        inferred=collective.group.inferred,
+    )
+
+
+def _reordered(
+    graph: CallGraph, collective: PendingCollective, diverged: Sequence[Divergence]
+) -> CallFinding:
+    """Return the finding on a call that some joined from a line where it is another one.
+
+    Two calls that look alike (a broadcast of as many elements with another root) may meet and
+    never end.
+    """
+    culprits = tuple(each.rank for each in diverged)
+    waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
+    sites = [pending.site for pending in collective.inside if pending.rank in waiting]
+    says = words.all_arrived(collective.ranks, collective.call)
+    return CallFinding(
+        verdict=Verdict.REORDERED,
+        says=words.with_divergences(says, diverged),
+        call=collective.call,
+        culprits=culprits,
+        waiting=waiting,
+        affected=graph.reaching(collective.ranks, culprits),
+        by_history=True,
+        missed=diverged[0].usual.ref,
+        site=diverged[0].own.site,
+        waiting_site=next((site for site in sites if site is not None), None),
+        quotes=graph.quotes((*culprits[:2], *waiting[:2])),
+        inferred=collective.group.inferred,
+    )
+
+
+def _partly_completed(
+    graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
+) -> CallFinding:
+    """Return the finding on a call that others have completed, where that blames nobody.
+
+    Others may complete a call with a root early. Any other call takes everyone's part: where as
+    many have left it as are in it, each side is in a call of its own, and they do not match.
+    """
+    joined, call = collective.joined, collective.call
+    completed = tuple(sorted(collective.completed))
+    ahead = [graph.positions[rank] for rank in completed if rank in graph.positions]
+    ahead = [position for position in ahead if position.inside]
+    diverged = call.op and call.op not in ROOTED and ahead and not collective.recorded
+    base = CallFinding(
+        verdict=Verdict.PARTLY_COMPLETED,
+        says=words.partly_completed(joined, call, completed),
+        call=call,
+        waiting=joined,
+        affected=merged((joined, *(root.blocks for root in roots))),
+        site=collective.site,
+        waiting_site=collective.site,
+        quotes=graph.quotes((*joined[:2], *completed[:2])),
+        inferred=collective.group.inferred,
+    )
+    if not diverged:
+        return base
+    sides = _own_calls(collective, ahead)
+    everyone = merged((joined, completed))
+    return replace(
+        base,
+        verdict=Verdict.DIVERGED,
+        says=words.out_of_step(sides),
+        waiting=everyone,
+        affected=everyone,
+        sides=sides,
+        waiting_site=None,
+    )
+
+
+def _own_calls(collective: PendingCollective, ahead: Sequence[Position]) -> tuple[Side, ...]:
+    """List who is in which call, those that are behind by number first."""
+    calls: dict[CallRef, list[int]] = defaultdict(list)
+    for position in ahead:
+        if position.call is not None:
+            calls[position.call].append(position.rank)
+    behind = Side(
+        says=f"in {collective.call}",
+        ranks=collective.joined,
+        call=collective.call,
+        site=collective.site,
+    )
+    rest = (Side(says=f"in {call}", ranks=tuple(ranks), call=call) for call, ranks in calls.items())
+    return (behind, *rest)
+
+
+def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
+    """Return the finding on ranks that wait only for each other, in calls of several groups."""
+    links = cycle.chain
+    caught = [link.wait.waiter for link in links]
+    culprits = _fewer_by_group(graph, cycle) or tuple(
+        sorted({rank for rank in caught if changed_peer(graph.job, rank)})
+    )
+    diverged = () if culprits else divergences(graph.job, caught)
+    culprits = culprits or tuple(each.rank for each in diverged) or left_routine(graph.job, caught)
+    culprits = _with_alike(graph, culprits, cycle)
+    odd = next((link for link in links if link.wait.waiter in culprits), links[0])
+    return CallFinding(
+        verdict=Verdict.CROSS_GROUP,
+        says=words.with_divergences(words.deadlock(links), diverged),
+        call=links[0].wait.call,
+        culprits=culprits,
+        waiting=tuple(sorted(cycle.members.difference(culprits))),
+        affected=tuple(sorted((cycle.members | cycle.blocks).difference(culprits))),
+        sides=tuple(
+            Side(
+                says=f"in {link.wait.call}",
+                ranks=(link.wait.waiter,),
+                call=link.wait.call or CallRef(op=None, group=""),
+                site=link.wait.site,
+                source=link.wait.source,
+            )
+            for link in links
+        ),
+        site=diverged[0].own.site if diverged else odd.wait.site,
+        cycle=cycle,
+        quotes=graph.quotes(caught),
+    )
+
+
+def _with_alike(graph: CallGraph, culprits: tuple[int, ...], cycle: Cycle) -> tuple[int, ...]:
+    """Add the ranks of a cycle that are in the same call as a culprit, and diverged, too.
+
+    A chain shows one rank of each call only. Who came to that call as others do is no culprit.
+    """
+    links = [link.wait.waiter for link in cycle.chain if link.wait.waiter not in culprits]
+    alike = set(culprits)
+    for rank in culprits:
+        collective = graph.collective_of(rank)
+        beside = sorted(set(collective.ranks if collective else ()) & cycle.members - {rank})
+        for other in beside[:MAX_STUDIED]:
+            diverged = divergences(graph.job, (other, *links[:1])) if other not in links else ()
+            alike.update(each.rank for each in diverged if each.rank == other)
+    return tuple(sorted(alike))
+
+
+def _fewer_by_group(graph: CallGraph, cycle: Cycle) -> tuple[int, ...]:
+    """Return the ranks that entered two groups in the rarer order, among those who are in both.
+
+    Where sends or a third group are part of the cycle, some only wait as a result, and to
+    count them proves nothing.
+    """
+    calls = [link.wait.call for link in cycle.chain]
+    if any(call is None or call.p2p for call in calls):
+        return ()
+    if len({call.group for call in calls if call is not None}) != 2:
+        return ()
+    groups = graph.job.groups
+    first = {
+        rank: pending[0].group.index
+        for rank, pending in graph.pending.items()
+        if rank in cycle.members and pending[0].group is not None
+    }
+    entered: dict[tuple[int, int], set[int]] = defaultdict(set)  # first group, other group
+    for other in set(first.values()):
+        for rank in groups[other].members:
+            if first.get(rank, other) != other:
+                entered[first[rank], other].add(rank)
+    culprits: set[int] = set()
+    for (one, other), ranks in entered.items():
+        opposite = entered.get((other, one), ())
+        absent = groups[one].absent & groups[other].absent
+        silent = max(groups[one].silent, groups[other].silent)
+        if opposite and len(ranks) + len(absent) + silent < len(opposite):
+            culprits |= ranks
+    return tuple(sorted(culprits))

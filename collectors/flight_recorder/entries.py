@@ -177,7 +177,7 @@ def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]
 def _shapes(shapes: list[object]) -> Shapes:
     return _shared_shapes(
         tuple(
-            tuple(n for size in shape[:MAX_DIMENSIONS] if (n := number(size)) is not None)
+            tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
             for shape in shapes
             if isinstance(shape, list)
         )

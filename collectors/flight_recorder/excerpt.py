@@ -42,6 +42,9 @@ WINDOWS = (16, 64, 256)
 MAX_SCATTERED = 256
 """How many entries before the window are built one by one; with more, all are."""
 
+MAX_LOOKALIKES = 16
+"""How many places that look as if a number was given there are tried."""
+
 MAX_ENTRIES = 1 << 18
 """No recorder is made as large."""
 
@@ -55,7 +58,7 @@ _OPENING = lazy_re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
 _CLOSING = lazy_re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
 _BATCH_END = lazy_re.compile(rb":[A-Za-z_]*coalesced(?=[qr\x94])")
-_REFERENCES = lazy_re.compile(rb"h(.)|j(..[\x00-\x0f]\x00)", re.DOTALL)
+_REFERENCES = lazy_re.compile(rb"h.|j..[\x00-\x0f]\x00", re.DOTALL)
 
 
 class Dump(Record):
@@ -189,9 +192,9 @@ class _Layout:
         self.second = self._next(self.first)
         (entries,) = self._built([(self.first, self.second)])
         self.first_entry = entries[0] if entries else None
-        self.numbers = {
-            text: number for number, text in self.builder.memo().items() if isinstance(text, str)
-        }
+        memo = self.builder.memo()
+        self.known = set(map(get, memo))  # references to what is in the header or the first entry
+        self.numbers = {text: number for number, text in memo.items() if isinstance(text, str)}
 
     def latest(self) -> Dump:
         """Build the last entries, unfinished ones before them, the last one of each group."""
@@ -235,7 +238,7 @@ class _Layout:
 
         Some of the references are only bytes that look like one; a wrong entry does no harm.
         """
-        known = set(self.builder.memo())
+        known = set(self.known)
         spans: dict[int, int] = {}
         pending = list(wanted)
         while pending:
@@ -243,14 +246,31 @@ class _Layout:
             if start in spans:
                 continue
             spans[start] = end = self.end if start == window else self._next(start)
-            for short, long in set(_REFERENCES.findall(self.data, start, end)):
-                number = int.from_bytes(short or long, "little")
-                if number not in known:
-                    known.add(number)
-                    place = self.memo.place_of(number, self.second)
-                    if 0 <= place < window:
-                        pending.append(self._start_of(place))
+            referred = set(_REFERENCES.findall(self.data, start, end)) - known
+            known |= referred
+            for reference in referred:
+                place = self._place_of(int.from_bytes(reference[1:], "little"))
+                if 0 <= place < window:
+                    pending.append(self._start_of(place))
         return sorted(spans.items())
+
+    def _place_of(self, number: int) -> int:
+        """Find where a number is given behind the first entry; -1 if it is hard to find."""
+        place = self.memo.place_of(number, self.second)
+        for _ in range(MAX_LOOKALIKES):
+            # Short ones often look so behind an operation whose operand is their own code.
+            lookalike = number < 256 and self.data[place - 1] in b"hqK"
+            if place < 0 or not lookalike or self._is_operation(place):
+                return place
+            place = self.memo.place_of(number, place + 1)
+        return -1
+
+    def _is_operation(self, place: int) -> bool:
+        """Return whether an operation begins at a place, which may be an operand that looks so."""
+        try:
+            return all(end for _, end, _ in operations(self.data[self._start_of(place) : place]))
+        except BadPickleError:  # it ends within one
+            return False
 
     def _built(self, spans: Iterable[tuple[int, int]]) -> list[list[object]]:
         """Build the entries of each span, all with one memo."""
@@ -326,8 +346,14 @@ class _Layout:
             raise _UnusualError  # a batch far back is unfinished; its members are needed as well
 
     def _places(self, pattern: bytes, window: int) -> Iterator[int]:
-        found = re.compile(pattern, re.DOTALL).finditer(self.data, self.first, window)
-        return (match.start() for match in found)
+        matches = re.compile(pattern, re.DOTALL).finditer(self.data, self.first, window)
+        return filter(self._is_operation, (match.start() for match in matches))
+
+    def _last_place(self, operations: bytes, start: int, end: int) -> int:
+        place = self.data.rfind(operations, start, end)
+        while place >= 0 and not self._is_operation(place):
+            place = self.data.rfind(operations, start, place)
+        return place
 
     def _last_of_groups(self, window: int) -> Iterator[int]:
         """Find the last entry of each group that has none within the window."""
@@ -338,11 +364,12 @@ class _Layout:
             groups = {key + self._get(name) for name in names if isinstance(name, str)}
         else:  # those that entries name; the groups of gloo stand nowhere else
             yield from self._places(re.escape(key) + rb"[X\x8c]", window)
-            references = re.compile(re.escape(key) + rb"(?:h.|j....)", re.DOTALL)
+            pair = rb"(?:h.|j....)(?=h.\x86|j....\x86|[X\x8c])"
+            references = re.compile(re.escape(key) + pair, re.DOTALL)
             groups = set(references.findall(self.data, self.first, window))
         for group in groups:
-            if self.data.rfind(group, window, self.end) < 0:
-                place = self.data.rfind(group, self.first, window)
+            if self._last_place(group, window, self.end) < 0:
+                place = self._last_place(group, self.first, window)
                 if place >= 0:
                     yield place
 

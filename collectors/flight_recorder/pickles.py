@@ -66,18 +66,14 @@ _COUNTED = {
 }  # fmt: skip
 _TUPLES = b")t\x85\x86\x87"
 _TEXTS = b"\x8cX\x8d"
-_CODE = {
-    ord("c"): "GLOBAL", ord("i"): "INST", ord("o"): "OBJ", ord("R"): "REDUCE", ord("b"): "BUILD",
-    ord("P"): "PERSID", ord("Q"): "BINPERSID", 0x81: "NEWOBJ", 0x82: "EXT1", 0x83: "EXT2",
-    0x84: "EXT4", 0x92: "NEWOBJ_EX", 0x93: "STACK_GLOBAL",
-}  # fmt: skip
+_CODE = b"ciobRPQ\x81\x82\x83\x84\x92\x93"  # what looks up or calls something
 _TWO_TEXTS = lazy_re.compile(
     rb"([\w.]{1,99})" + MEMO + rb"(?:X.{4}|\x8c.)([\w.]{1,99})" + MEMO + rb"\Z", re.DOTALL
 )
 _TWO_LINES = lazy_re.compile(rb"[ci]([\w.]{1,99})\n([\w.]{1,99})\n")
 # What the documentation of pickle says may be raised, and what was seen on damaged dumps.
 _FAILURES = (
-    *(pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError),
+    *(pickle.UnpicklingError, AttributeError, ImportError, IndexError, KeyError),
     *(MemoryError, OverflowError, TypeError, ValueError),
 )
 
@@ -185,7 +181,8 @@ def _end_of_operation(data: bytes, at: int) -> int:
     if code == _STACK_GLOBAL:
         names = _TWO_TEXTS.search(data, max(0, at - 250), at)
     if names is None:
-        raise UnsafePickleError(f"the operation {_CODE[code]}")
+        name = next(known.name for known in pickletools.opcodes if known.code == chr(code))
+        raise UnsafePickleError(f"the operation {name}")
     raise UnsafePickleError(b".".join(names.groups()).decode("ascii", "replace"))
 
 

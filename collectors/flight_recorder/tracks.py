@@ -107,13 +107,12 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     """Return every call of one group that the dump holds."""
-    entries = dump.entries
-    if not numbered(entries) and any(
-        isinstance(entry, dict) and entry.get("state") == "completed" for entry in entries
-    ):  # entries of other groups tell nothing of this one
-        own = [e for e in entries if isinstance(e, dict) and name in group_of(e)]
-        dump = replace(dump, entries=own)
-    known = [row for row in _rows(dump) if row.group[0] == name]
+    entries = [entry for entry in dump.entries if isinstance(entry, dict)]
+    if numbered(entries) or all(entry.get("state") != "completed" for entry in entries):
+        known = _rows(dump)  # entries of other groups tell of this one
+    else:
+        known = rows(entry for entry in entries if name in group_of(entry))
+    known = [row for row in known if row.group[0] == name]
     group = groups_of(dump.top, known).get(name)
     return tuple(calls(known, group.ranks if group else None))
 

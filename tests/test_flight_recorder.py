@@ -578,8 +578,8 @@ BOMBS = {
     "a memo number that would take 34 GB": START + b"r\xff\xff\xff\x7fNu.",
     "tuples that take exponential time to hash": b"\x80\x02}X\x09\x00\x00\x00pg_config0"
      b"N" + b"q\x01h\x01\x86" * 60 + b"Ns.",
-    "tuples a million deep as a key": b"\x80\x02}(N" + b"N\x86" * 1_000_000 + b"NX\x07\x00\x00\x00"
-     b"entriesq\x00](}(X\x06\x00\x00\x00framesq\x01]uee.",
+    "tuples two hundred thousand deep as a key": b"\x80\x02}(N" + b"N\x86" * 200_000
+     + b"NX\x07\x00\x00\x00entriesq\x00](}(X\x06\x00\x00\x00framesq\x01]uee.",
     "a list within itself": START + b"NX\x07\x00\x00\x00entries]q\x00(h\x00eu.",
     "lists a hundred thousand deep": nested(100_000) + b"pg_config",
     "a text longer than the file": b"\x80\x02}(X\xff\xff\xff\x7fpg_config",

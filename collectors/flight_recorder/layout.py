@@ -202,9 +202,12 @@ class Layout:
             for start, end in spans
         ]
         built = self._builder.build(b"](" + b"".join(lists) + b"e.")
-        if not isinstance(built, list) or not all(isinstance(part, list) for part in built):
+        parts = (
+            [part for part in built if isinstance(part, list)] if isinstance(built, list) else []
+        )
+        if len(parts) != len(lists):
             raise UnusualError
-        return built
+        return parts
 
 
 class _Memo:

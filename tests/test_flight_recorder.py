@@ -28,10 +28,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import Call, CallState, Group, Setting, Track, Trust, UnsafeDump
-from whyhang.collectors.flight_recorder import builder as fr_builder
-from whyhang.collectors.flight_recorder import torch_dump as fr_torch
-from whyhang.collectors.flight_recorder import unpickle as fr_pickle
+from whyhang.analyzer.facts import Call, CallState, Gap, Group, Setting, Track, Trust, UnsafeDump
+from whyhang.collectors.flight_recorder import excerpt, pickles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 READER = FlightRecorder()
@@ -344,74 +342,121 @@ def ring(count: int, *tail: dict[str, object]) -> list[dict[str, object]]:
     return [*(entry(n) for n in range(count)), *tail]
 
 
-def same(data: bytes) -> fr_torch.Dump:
-    """Check that what the fast way built is what the sure way builds; give the former."""
-    quick = fr_torch.build(data)
-    assert quick is not None
-    sure = fr_pickle.load(data)
+def listed(value: object) -> object:
+    """Make lists of tuples, as the reader does."""
+    if isinstance(value, list | tuple):
+        return [listed(item) for item in value]
+    return {k: listed(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+LAYOUTS = ("torch", 2, 3, 4, 5)
+"""Who has written a pickle: torch, or Python in one of its protocols after reading torch's."""
+
+
+def written_by(layout: object, data: bytes) -> bytes:
+    return pickle.dumps(pickle.loads(data), layout) if isinstance(layout, int) else data
+
+
+def same(data: bytes) -> excerpt.Dump:
+    """Check that what is built is what the standard library builds; return it."""
+    quick = excerpt.read(data)
+    sure = listed(pickle.loads(data))
     assert isinstance(sure, dict)
     known = {made["record_id"]: made for made in sure["entries"]}
     for made in quick.entries:
         assert isinstance(made, dict)
         assert known[made["record_id"]] == made
-    whole = fr_torch.build(data, everything=True)
-    assert whole is not None
-    assert whole.entries == sure["entries"]
+    assert excerpt.read(data, everything=True).entries == sure["entries"]
     assert quick.first == sure["entries"][0]
     assert quick.top == {key: value for key, value in sure.items() if key != "entries"}
     return quick
 
 
-def test_only_the_end_of_a_long_ring_is_built() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_only_the_end_of_a_long_ring_is_built(layout: object) -> None:
     """Of two thousand entries a few are; texts defined far above are found for them."""
     status_of = {"0": status(2001, 2000)}
-    dump = same(pickled(header(pg_status=status_of), ring(2000, open_entry(2000))))
+    data = pickled(header(pg_status=status_of), ring(2000, open_entry(2000)))
+
+    assert len(same(written_by(layout, data)).entries) < 50
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_the_end_refers_to_is_built_wherever_it_was_memoised(layout: object) -> None:
+    """Stacks and names that first stand in the middle of the file, or at its end."""
+    pickler = benchmark("fr_pickler")
+
+    def stack(line: int) -> list[object]:
+        return [pickler.Frame(f"f{line}", "train.py", line), *common]
+
+    common = [pickler.Frame("main", "train.py", n) for n in range(3)]
+    early, late, last = stack(11), stack(22), stack(33)
+    made = [
+        entry(n, frames=early if n < 900 else late, thread_name="t1" if n < 700 else "t2")
+        for n in range(1500)
+    ]
+    end = [open_entry(n, frames=last, profiling_name="nccl:barrier") for n in range(1500, 1504)]
+    top = header(pg_status={"0": status(1504, 1500)})
+
+    dump = same(written_by(layout, pickled(top, [*made, *end])))
 
     assert len(dump.entries) < 50
+    functions = {
+        frame["name"]
+        for made_entry in dump.entries
+        if isinstance(made_entry, dict)
+        for frame in made_entry["frames"]
+    }
+    assert functions == {"f22", "f33", "main"}
 
 
-def test_an_unfinished_call_far_back_is_found() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_unfinished_call_far_back_is_found(layout: object) -> None:
     """An asynchronous call on another group may hang while hundreds of others go by."""
     far = open_entry(700, process_group=("7", "dp"), pg_id=2, collective_seq_id=5)
     groups = [("0", "default_pg", (0, 1)), ("7", "dp", (0, 1))]
     made = ring(1500)
     made[700] = far
     top = header(*groups, pg_status={"0": status(1500, 1500), "2": status(5, 4)})
+    data = written_by(layout, pickled(top, made))
 
-    dump = same(pickled(top, made))
+    dump = same(data)
 
     assert far["record_id"] in [e["record_id"] for e in dump.entries if isinstance(e, dict)]
     assert len(dump.entries) < 400
-    found = {t.group.name: t for t in tracks(pickled(top, made))}
+    found = {t.group.name: t for t in tracks(data)}
     assert (found["7"].enqueued, found["7"].completed) == (5, 4)
 
 
-def test_the_last_call_of_a_quiet_group_is_found() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_last_call_of_a_quiet_group_is_found(layout: object) -> None:
     """How far a rank came on a group is told by the last entry, wherever it is."""
     made = ring(1500)
     made[40] = entry(40, process_group=("7", "dp"), pg_id=2, collective_seq_id=77)
     top = header(("0", "default_pg", (0, 1)), ("7", "dp", (0, 1)),
                  pg_status={"0": status(1500, 1500), "2": status(77, 77)})  # fmt: skip
 
-    found = {t.group.name: t for t in tracks(pickled(top, made))}
+    found = {t.group.name: t for t in tracks(written_by(layout, pickled(top, made)))}
 
     assert (found["7"].enqueued, found["7"].calls[0].op) == (77, "all_reduce")
 
 
-def test_history_is_read_again_on_demand() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_history_is_read_again_on_demand(layout: object) -> None:
     """A track of a long ring keeps a few calls and can read them all."""
-    (track,) = tracks(pickled(header(), ring(1500)))
+    (track,) = tracks(written_by(layout, pickled(header(), ring(1500))))
 
     assert len(track.calls) < 10
     assert track.detail is not None
     assert [call.seq for call in track.detail()] == list(range(1, 1501))
 
 
-def test_a_file_that_was_cut_off_keeps_what_it_holds() -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_file_that_was_cut_off_keeps_what_it_holds(layout: object) -> None:
     """All but the entry it was cut off in is read, and the cut is said."""
     data = pickled(header(), ring(100, open_entry(100), open_entry(101)))
 
-    found = facts(data[:-40])
+    found = facts(written_by(layout, data)[:-40])
 
     assert [fact.enqueued for fact in found if isinstance(fact, Track)] == [101]
     (gap,) = gaps(found)
@@ -425,6 +470,39 @@ def test_a_file_cut_off_early_is_a_gap(keep: int) -> None:
 
     assert len(gaps(found)) == 1
     assert len(found) == 1
+
+
+def test_texts_that_entries_do_not_share_are_read_as_well() -> None:
+    """JSON that was pickled: each entry has its own texts, and lists for tuples."""
+    made = ring(1500, open_entry(1500))
+    made[40] = entry(40, process_group=("7", "dp"), pg_id=2, collective_seq_id=77)
+    groups = [("0", "default_pg", (0, 1)), ("7", "dp", (0, 1))]
+    top = header(*groups, pg_status={"0": status(1501, 1500), "2": status(77, 77)})
+
+    found = tracks(pickle.dumps(json.loads(json.dumps({**top, "entries": made}))))
+
+    assert {t.group.name: (t.enqueued, t.completed) for t in found} == {
+        "0": (1501, 1500), "7": (77, 77),
+    }  # fmt: skip
+
+
+def test_a_text_larger_than_a_frame_of_a_pickle_is_read() -> None:
+    """Python's picklers write one of 64 kB between two frames."""
+    top = header(("0", "default_pg", range(20_000)), pg_status={"0": status(1501, 1500)})
+    data = written_by(4, pickled(top, ring(1500, open_entry(1500))))
+
+    assert len(same(data).entries) < 50
+    (track,) = tracks(data)
+    assert track.group.ranks == tuple(range(20_000))
+
+
+def test_a_text_that_is_no_utf_8_loses_only_those_letters() -> None:
+    """A file's path may have any bytes."""
+    data = pickled(header(), [entry(0, profiling_name="nccl:reduX")])
+
+    (track,) = tracks(data.replace(b"nccl:reduX", b"nccl:redu\xff"))
+
+    assert track.calls[0].op == "redu\ufffd"
 
 
 @pytest.mark.repo
@@ -478,14 +556,13 @@ def test_a_dump_that_asks_for_code_is_refused_by_name(
     assert not (tmp_path / "owned").exists()
 
 
-def test_the_fast_way_refuses_code_as_well() -> None:
-    """A crafted entry in torch's own layout does not get to the C unpickler."""
+def test_code_in_a_dump_of_torchs_layout_is_refused() -> None:
+    """A crafted entry does not get to the C unpickler, wherever only some entries are built."""
     data = pickled(header(), ring(3))
     crafted = data.replace(b"nccl:all_reduce", b"nccl:all_reducX", 1)
     at = crafted.index(b"is_p2p") - 5
     crafted = crafted[:at] + b"cposix\nsystem\n0" + crafted[at:]
 
-    assert fr_torch.build(crafted) is None
     assert [f.code for f in facts(crafted) if isinstance(f, UnsafeDump)] == ["posix.system"]
 
 
@@ -498,6 +575,8 @@ BOMBS = {
     "a memo number that would take 34 GB": START + b"r\xff\xff\xff\x7fNu.",
     "tuples that take exponential time to hash": b"\x80\x02}X\x09\x00\x00\x00pg_config0"
      b"N" + b"q\x01h\x01\x86" * 60 + b"Ns.",
+    "tuples two hundred thousand deep as a key": b"\x80\x02}(N" + b"N\x86" * 200_000
+     + b"NX\x07\x00\x00\x00entriesq\x00](}(X\x06\x00\x00\x00framesq\x01]uee.",
     "a list within itself": START + b"NX\x07\x00\x00\x00entries]q\x00(h\x00eu.",
     "lists a hundred thousand deep": nested(100_000) + b"pg_config",
     "a text longer than the file": b"\x80\x02}(X\xff\xff\xff\x7fpg_config",
@@ -520,6 +599,82 @@ def test_a_crafted_file_is_a_gap_and_takes_no_time(what: str) -> None:
     assert gaps(found)
     assert not [fact for fact in found if isinstance(fact, Track)]
     assert time.process_time() - start < 2
+
+
+def doubled(inner: object, times: int = 60) -> list[object]:
+    """Make a list that holds another one twice, which holds another one twice, and so on."""
+    value = [inner]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize("field", [*sorted(entry(0)), *header(), "entries"])
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_lists_that_hold_each_other_many_times_over_take_no_time(field: str, protocol: int) -> None:
+    """Through 60 of them lead more ways than can be walked, whichever field they stand in."""
+    made = [entry(n) if n < 250 else open_entry(n) for n in range(300)]
+    top: dict[str, object] = {**header(), "entries": made}
+    hostile = doubled(made[0])
+    for holder in (top, *made) if field != "entries" else ():
+        if field in holder:
+            holder[field] = {"0": {"ranks": hostile}} if field == "pg_config" else hostile
+    top["entries"] = doubled(made[0]) if field == "entries" else made
+    data = pickle.dumps(top, protocol)
+    start = time.process_time()
+
+    found = facts(data)
+
+    assert [fact for fact in found if isinstance(fact, Track | Gap)]
+    recorded_calls([fact for fact in found if isinstance(fact, Track)])
+    assert time.process_time() - start < 2
+
+
+def test_what_entries_share_is_read_once() -> None:
+    """A crafted dump of a few kilobytes takes no more than its size, in time or memory."""
+    name = "\u20ac" * 100_000
+    frames = [{"name": name, "filename": name, "line": 10**150}] * 3000
+    shared = {"frames": frames, "input_sizes": [list(range(500))] * 3000,
+              "input_dtypes": [name] * 3000, "state": name, "profiling_name": name}  # fmt: skip
+    ranks = list(range(100_000))
+    config = {str(n): {"desc": name, "ranks": ranks} for n in range(3000)}
+    made = [open_entry(n, **shared) for n in range(3000)]
+    data = pickle.dumps({**header(), "pg_config": config, "entries": made})
+    start = time.process_time()
+
+    assert tracks(data)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("protocol", [0, 1])
+def test_pickles_that_look_like_text_are_refused_with_a_word(
+    protocol: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No recorder writes protocols 0 and 1; none of them is taken for a log."""
+    monkeypatch.chdir(tmp_path)
+    for extra, why, claims in (
+        ("train.py", "it is a pickle of protocol 0 or 1, which no recorder writes", []),
+        (Evil(), "it was not run", [f"{os.system.__module__}.system"]),
+    ):
+        data = pickle.dumps({**header(), "entries": [entry(0, extra=extra)]}, protocol)
+
+        assert READER.sniff(document(data, "dumps/rank_0"))
+        found = facts(data)
+        (gap,) = gaps(found)
+
+        assert gap.why.endswith(why)
+        assert [f.code for f in found if isinstance(f, UnsafeDump)] == claims
+    assert not (tmp_path / "owned").exists()
+
+
+def test_text_that_calls_a_function_is_no_log() -> None:
+    """The smallest pickle that runs something holds nothing else."""
+    data = b"cos\nsystem\n(S'touch owned'\ntR."
+
+    assert READER.sniff(document(data, "nccl_trace_rank_3"))
+    assert [f.code for f in facts(data) if isinstance(f, UnsafeDump)] == ["os.system"]
+    assert READER.sniff(document(data, "rank3.pkl"))
+    assert not READER.sniff(document(b"checking\nsystem\n(all of it)\n", "rank3.pkl"))
 
 
 PLAIN = st.recursive(
@@ -551,10 +706,15 @@ def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.integers(0, 5000), st.binary(min_size=1, max_size=6), st.sampled_from([0, 1]))
-def test_no_byte_breaks_the_reader(at: int, junk: bytes, over: int) -> None:
-    """Damage anywhere in a dump in torch's layout is a gap or a smaller loss."""
-    data = DAMAGED
+@given(
+    st.integers(0, 5000),
+    st.binary(min_size=1, max_size=6),
+    st.sampled_from([0, 1]),
+    st.sampled_from(LAYOUTS),
+)
+def test_no_byte_breaks_the_reader(at: int, junk: bytes, over: int, layout: object) -> None:
+    """Damage anywhere in a dump is a gap or a smaller loss."""
+    data = written_by(layout, DAMAGED)
     at %= len(data)
     broken = data[:at] + junk + data[at + over * len(junk) :]
 
@@ -569,18 +729,23 @@ DAMAGED = pickled(header(), ring(40, open_entry(40)))
 
 @given(st.binary(max_size=200))
 def test_tokens_are_read_to_the_end_or_refused(data: bytes) -> None:
-    """The check before the C unpickler never reads beyond the data."""
-    end = fr_builder.token_end(data)
+    """What looks at a pickle before the C unpickler never reads beyond the data."""
+    try:
+        ends = [end for _, end, _ in pickles.operations(data)]
+    except (pickles.UnsafePickleError, pickles.BadPickleError):
+        return
 
-    assert end is None or 0 < end <= len(data)
+    assert ends == sorted(set(ends))
+    assert not ends or 0 < ends[-1] <= len(data)
 
 
 @given(PLAIN)
-def test_the_sure_way_builds_what_pickle_does(value: object) -> None:
-    """On plain data, the machine of our own and the standard library agree."""
+def test_plain_data_is_built_as_pickle_does(value: object) -> None:
+    """But for tuples, which become lists, shared ones as well."""
     for protocol in (3, 4, 5):  # 2 needs a function to make bytes
-        written = pickle.dumps(value, protocol=protocol)
-        assert repr(fr_pickle.load(written)) == repr(pickle.loads(written))
+        for given_value in (value, (value, (value, 1), [(), (1,), (1, 2, value, 4)])):
+            written = pickle.dumps(given_value, protocol=protocol)
+            assert repr(pickles.load(written)) == repr(listed(pickle.loads(written)))
 
 
 @pytest.mark.live

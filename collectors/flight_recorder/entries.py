@@ -1,45 +1,29 @@
-"""From the entries of a flight recorder to calls, as one rank issued them.
+"""The entries of a flight recorder, read into rows. Nothing here raises.
 
 Formats differ by version ("2.2" had ``seq_id``, "2.4" has ``collective_seq_id`` and
 ``p2p_seq_id``, ...); fields are looked for, versions are not compared. Sources:
 ``FlightRecorder.hpp`` and, before torch 2.8, ``TraceUtils.h`` of c10d.
 
-What takes care here:
-
-* gloo never leaves the state ``scheduled``; its finished calls are ``retired``. For NCCL,
-  retired and not completed means timed out or aborted.
-* Members of a coalesced batch stay ``scheduled`` for ever, and the entry that ends the batch
-  tells how far it is. The members get its state; a batch without an end was never closed.
-* Sends and receives carry ranks *within the group* in their name, and the number of the last
-  collective beside their own.
+A list that many entries share is read once, and no deeper than its field goes: what a crafted
+dump takes grows with its size only. What is read is kept once for all ranks: thousands of dumps
+of one job hold the same shapes and the same stacks.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
 
-from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
-from whyhang.collectors.flight_recorder.values import (
-    dtypes,
-    frames,
-    join,
-    number,
-    sizes,
-    text,
-    time_created,
-)
+from whyhang.analyzer.facts import CallState, Frame, Record, replace
 
-KEPT_COMPLETED = 4
-"""Completed calls that a track keeps before its first unfinished one, where more can be read
-again; without that it keeps ``KEPT_AT_MOST``."""
-
-KEPT_AT_MOST = 64
-
-KEPT_UNFINISHED = 64
-"""Unfinished calls that a track keeps, the oldest and the newest."""
+GLOO = "gloo"
+MAX_TEXT = 4096
+MAX_STACKS = 65536
+MAX_DIMENSIONS = 16
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+T = TypeVar("T")
 
 _OPS = {
     "_all_gather_base": "all_gather_into_tensor",
@@ -59,7 +43,7 @@ _OPS = {
     "all_to_all_single": "all_to_all",
 }
 _STATES = {"completed": CallState.COMPLETED, "started": CallState.STARTED}
-_P2P = re.compile(r"(?P<op>send|recv)(?: (?P<me>\d+)(?:->|<-)(?P<peer>\d+|\?))?$")
+_P2P = re.compile(r"(send|recv)(?: (\d+)(?:->|<-)(?:(\d+)|\?))?$")
 # These tell by their state; gloo and others without a hook for it tell by ``retired``.
 _STATEFUL = re.compile(r"(?:nccl|rccl|xccl|hccl|mccl|cncl)")
 
@@ -79,7 +63,11 @@ class Name(Record):
 
 
 class Row(Record):
-    """One entry, reduced to what is used. ``group`` is its (name, description)."""
+    """One entry, reduced to what is used. ``group`` is its (name, description).
+
+    ``p2p_seq`` is set for sends and receives only. ``frames`` are one object where stacks are
+    equal. ``limit`` is the time limit of the call in seconds.
+    """
 
     name: Name
     group: tuple[str, str]
@@ -91,204 +79,183 @@ class Row(Record):
     state: CallState
     retired: bool
     created_at: float | None
+    limit: float | None
+    input_sizes: Shapes | None
+    output_sizes: Shapes | None
+    dtypes: tuple[str, ...]
     frames: tuple[Frame, ...]
-    raw: dict[object, object]
+
+    @property
+    def launch(self) -> int | None:
+        """The number that all members of a coalesced block share."""
+        return self.p2p_seq if self.p2p else self.seq
 
 
 def rows(entries: Iterable[object]) -> list[Row]:
-    """Read entries; what is no entry is left out."""
-    known: dict[int, Frame] = {}
-    found = [_row(entry, known) for entry in entries if isinstance(entry, dict)]
-    stateless = _stateless({row.name.library for row in found}, found)
-    if not stateless:
-        return found
+    """Read entries; what is no entry is left out.
+
+    gloo never leaves the state ``scheduled``; its finished calls are ``retired``. For NCCL,
+    retired and not completed means timed out or aborted.
+    """
+    reader = _RowReader()
+    found = [reader.row(entry) for entry in entries if isinstance(entry, dict)]
+    moving = {row.name.library for row in found if row.state is not CallState.SCHEDULED}
+    stateless = {
+        library
+        for library in {row.name.library for row in found}
+        if library == GLOO or (library not in moving and not _STATEFUL.match(library))
+    }
     return [
-        _with_state(row, CallState.COMPLETED if row.retired else CallState.SCHEDULED)
+        replace(row, state=CallState.COMPLETED if row.retired else CallState.SCHEDULED)
         if row.name.library in stateless
         else row
         for row in found
     ]
 
 
-def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
-    """Make the calls of one group, in the order of the rows, one for each batch of collectives.
+class _RowReader:
+    """Reads the entries of one dump; lists and frames that they share are read once."""
 
-    ``ranks`` are the group's global ranks, to name peers; without them only the default
-    group's are known, whose ranks are global.
-    """
-    found: list[Call] = []
-    closed: set[tuple[str, int]] = set()  # what is done in batches that end, by operation and stack
-    for _, group in groupby(rows, key=_launch):
-        same = list(group)
-        if same[-1].name.ends_batch:
-            closed.update(_by_stack(row) for row in same[:-1] if row.p2p and row.frames)
-            found += _batch(same, ranks)
-        else:
-            usually = len(same) == 1 and _by_stack(same[0]) in closed
-            found += _batch(same, ranks, unclosed=usually)
-    return found
+    def __init__(self) -> None:
+        self._frames: dict[int, Frame] = {}
+        self._stacks: dict[int, tuple[Frame, ...]] = {}
+        self._sizes: dict[int, Shapes] = {}
+        self._dtypes: dict[int, tuple[str, ...]] = {}
+
+    def row(self, entry: dict[object, object]) -> Row:
+        name = parse_name(text(entry.get("profiling_name")))
+        milliseconds = number(entry.get("timeout_ms"))
+        # Before torch 2.4 there is no such field, and a batch of sends and receives one entry.
+        batch = name.op == "coalesced" and not entry.get("input_sizes")
+        p2p = entry.get("is_p2p", batch or name.op in {"send", "recv"}) is True
+        dtypes = entry.get("input_dtypes") or entry.get("output_dtypes")
+        return Row(
+            name=name,
+            group=group_of(entry),
+            pg_id=number(entry.get("pg_id")),
+            order=number(entry.get("record_id")),
+            seq=number(entry.get("collective_seq_id", entry.get("seq_id"))),
+            p2p_seq=number(entry.get("p2p_seq_id", entry.get("seq_id"))) if p2p else None,
+            p2p=p2p,
+            state=_STATES.get(text(entry.get("state")), CallState.SCHEDULED),
+            retired=entry.get("retired") is True,
+            created_at=_created_at(entry),
+            limit=milliseconds / 1000 if milliseconds else None,
+            input_sizes=_once(self._sizes, entry.get("input_sizes"), _shapes),
+            output_sizes=_once(self._sizes, entry.get("output_sizes"), _shapes),
+            dtypes=_once(self._dtypes, dtypes, _texts) or (),
+            frames=_once(self._stacks, entry.get("frames"), self._stack) or (),
+        )
+
+    def _stack(self, frames: list[object]) -> tuple[Frame, ...]:
+        """Read a stack, innermost first; JSON dumps have none."""
+        stack = tuple([self._frames.get(id(frame)) or self._frame(frame) for frame in frames])
+        # By identity: hashing the frames of a deep stack takes longer than reading it.
+        if len(_stacks) >= MAX_STACKS:
+            _stacks.clear()
+        return _stacks.setdefault(tuple(map(id, stack)), stack)
+
+    def _frame(self, frame: object) -> Frame:
+        fields = frame if isinstance(frame, dict) else {}
+        name, file, line = map(fields.get, ("name", "filename", "line"))
+        read = self._frames[id(frame)] = _shared_frame(text(name), text(file), number(line))
+        return read
 
 
-def _by_stack(row: Row) -> tuple[str, int]:
-    return row.name.op, id(row.frames)  # equal stacks are one object
+_stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
 
 
-def worth_keeping(calls: Sequence[Call], completed: int) -> tuple[Call, ...]:
-    """Keep the unfinished calls (the oldest and newest of very many) and the last finished."""
-    unfinished = [call for call in calls if call.state is not CallState.COMPLETED]
-    if len(unfinished) > KEPT_UNFINISHED:
-        unfinished = unfinished[: KEPT_UNFINISHED - 8] + unfinished[-8:]
-    finished = [call for call in calls if call.state is CallState.COMPLETED]
-    if len(finished) > completed:
-        first = unfinished[0].order if unfinished else None
-        before = [c for c in finished if first is None or c.order is None or c.order < first]
-        finished = before[-completed:] + finished[len(before) :][-completed:]
-    return tuple(sorted((*finished, *unfinished), key=lambda call: call.order or 0))
+def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]) -> T | None:
+    """Read a list unless that has been done."""
+    if not isinstance(value, list):
+        return None
+    if id(value) not in read:
+        read[id(value)] = reader(value)
+    return read[id(value)]
+
+
+def _shapes(shapes: list[object]) -> Shapes:
+    return _shared_shapes(
+        tuple(
+            tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
+            for shape in shapes
+            if isinstance(shape, list)
+        )
+    )
+
+
+def _texts(texts: list[object]) -> tuple[str, ...]:
+    return _shared_texts(tuple(text(item) for item in texts))
+
+
+@functools.lru_cache(maxsize=65536)
+def _shared_shapes(shapes: Shapes) -> Shapes:
+    return shapes
+
+
+@functools.lru_cache(maxsize=65536)
+def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return texts
+
+
+@functools.lru_cache(maxsize=65536)
+def _shared_frame(name: str, file: str, line: int | None) -> Frame:
+    native = file.endswith((".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".so"))
+    return Frame(function=name, file=file, line=line, native=native)
 
 
 @functools.lru_cache(maxsize=4096)
 def parse_name(profiling_name: str) -> Name:
     """Take "nccl:all_reduce" or "nccl:recv 3<-0" apart; the operation gets its torch name."""
-    library, colon, rest = profiling_name.rpartition(":")
-    if not colon:
-        library, rest = "", profiling_name
-    found = _P2P.match(rest)
-    if found is not None:
-        me, peer = found["me"], found["peer"]
-        return Name(
-            library=library,
-            op=found["op"],
-            me=int(me) if me else None,
-            peer=int(peer) if peer and peer != "?" else None,
-        )
-    op = rest.partition(" ")[0]
-    lower = op.lower()
-    return Name(library=library, op=_OPS.get(lower, lower))
-
-
-def _row(entry: dict[object, object], known: dict[int, Frame]) -> Row:
-    name = parse_name(text(entry.get("profiling_name")))
-    seq = number(entry.get("collective_seq_id", entry.get("seq_id")))
-    # Before torch 2.4 there is no such field, and a batch of sends and receives one entry.
-    p2p = entry.get("is_p2p", name.op in {"send", "recv"} or _nothing_in(name, entry)) is True
-    return Row(
-        name=name,
-        group=named(entry),
-        pg_id=number(entry.get("pg_id")),
-        order=number(entry.get("record_id")),
-        seq=seq,
-        p2p_seq=number(entry.get("p2p_seq_id", entry.get("seq_id"))) if p2p else None,
-        p2p=p2p,
-        state=_STATES.get(text(entry.get("state")), CallState.SCHEDULED),
-        retired=entry.get("retired") is True,
-        created_at=time_created(entry),
-        frames=frames(entry.get("frames"), known),
-        raw=entry,
+    library, _, rest = profiling_name.rpartition(":")
+    p2p = _P2P.match(rest)
+    if p2p is None:
+        op = rest.partition(" ")[0].lower()
+        return Name(library=library, op=_OPS.get(op, op))
+    op, me, peer = p2p.groups()
+    return Name(
+        library=library, op=op, me=int(me) if me else None, peer=int(peer) if peer else None
     )
 
 
-def _nothing_in(name: Name, entry: Mapping[object, object]) -> bool:
-    return name.op == "coalesced" and not entry.get("input_sizes")
-
-
-def _stateless(libraries: set[str], found: Sequence[Row]) -> set[str]:
-    """Name the libraries whose entries never leave ``scheduled`` though they finish."""
-    telling = {row.name.library for row in found if row.state is not CallState.SCHEDULED}
-    return {
-        library
-        for library in libraries
-        if library == "gloo" or (library not in telling and not _STATEFUL.match(library))
-    }
-
-
-def _launch(row: Row) -> tuple[bool, int | None, object]:
-    """Say what rows of one coalesced block share; an entry without a number stands alone."""
-    shared = row.p2p_seq if row.p2p else row.seq
-    return (row.p2p, shared, None if shared is not None else id(row.raw))
-
-
-def _batch(same: list[Row], ranks: tuple[int, ...] | None, *, unclosed: bool = False) -> list[Call]:
-    """Make calls of what was launched under one number.
-
-    ``unclosed``: a send or receive alone is taken for a batch without an end, because from the
-    same line of code others were batches.
-    """
-    end = same[-1] if same[-1].name.ends_batch else None
-    members = [row for row in same if row is not end]
-    if end is None:
-        # Entries that share a number are of one block, and this one has no end.
-        unclosed = unclosed or len(members) > 1
-        unclosed = unclosed and members[-1].state is not CallState.COMPLETED
-        return [_call(row, ranks, unclosed=unclosed) for row in members]
-    if not members:
-        return [_call(end, ranks)]
-    if end.p2p:
-        return [_call(_with_state(row, end.state), ranks) for row in members]
-    whole = _call(end, ranks)
-    return [_merged(whole, [_call(row, ranks) for row in members])]
-
-
-def _merged(end: Call, members: Sequence[Call]) -> Call:
-    """Make one call of a block of collectives: the end's name and state, all sizes."""
-    first = members[0]
-    return Call(
-        op=end.op if end.op != "coalesced" else first.op,
-        seq=end.seq,
-        state=end.state,
-        input_sizes=join(call.input_sizes for call in (*members, end)),
-        output_sizes=join(call.output_sizes for call in (*members, end)),
-        dtypes=first.dtypes or end.dtypes,
-        created_at=first.created_at,
-        frames=first.frames or end.frames,
-        order=first.order,
-    )
-
-
-def _call(row: Row, ranks: tuple[int, ...] | None, *, unclosed: bool = False) -> Call:
-    return Call(
-        op=row.name.op,
-        seq=row.p2p_seq if row.p2p else row.seq,
-        state=row.state,
-        p2p=row.p2p,
-        peer=_peer(row, ranks),
-        input_sizes=sizes(row.raw.get("input_sizes")),
-        output_sizes=sizes(row.raw.get("output_sizes")),
-        dtypes=dtypes(row.raw),
-        created_at=row.created_at,
-        frames=row.frames,
-        order=row.order,
-        unclosed=unclosed,
-    )
-
-
-def _peer(row: Row, ranks: tuple[int, ...] | None) -> int | None:
-    peer = row.name.peer
-    if peer is None:
-        return None
-    if ranks is not None:
-        return ranks[peer] if peer < len(ranks) else None
-    return peer if row.group[1] == "default_pg" or row.group[0] == "0" else None
-
-
-def _with_state(row: Row, state: CallState) -> Row:
-    return replace(row, state=state)
-
-
-def named(entry: dict[object, object]) -> tuple[str, str]:
-    """Read ``process_group``; before torch 2.4 there is only the number within the process."""
+def group_of(entry: dict[object, object]) -> tuple[str, str]:
+    """Return name and description; before torch 2.4 the number within the process is the name."""
     group = entry.get("process_group")
-    if isinstance(group, list | tuple) and len(group) == 2:
+    if isinstance(group, list) and len(group) == 2:
         name, description = group
-        return _name_of_group(
-            name if isinstance(name, str) else "",
-            description if isinstance(description, str) else "",
-        )
+        return text(name), text(description)
     own_number = number(entry.get("pg_id"))
     if own_number is None:
         return "", ""
     return str(own_number), "default_pg" if own_number == 0 else ""
 
 
-@functools.lru_cache(maxsize=4096)
-def _name_of_group(name: str, description: str) -> tuple[str, str]:
-    return text(name), text(description)
+def _created_at(entry: dict[object, object]) -> float | None:
+    """Return when an entry was made, in seconds since the epoch."""
+    nanoseconds = number(entry.get("time_created_ns"))
+    if nanoseconds is not None:
+        return nanoseconds / 1e9
+    microseconds = number(entry.get("time_created_us"))  # torch 2.2
+    return microseconds / 1e6 if microseconds is not None else None
+
+
+def text(value: object) -> str:
+    """Return text that can be printed; whatever else there is counts as none."""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= MAX_TEXT and value.isascii() else _printable(value)
+
+
+@functools.lru_cache(maxsize=16)
+def _printable(value: str) -> str:
+    """Return what stands for long texts, and for those that may have a lone surrogate."""
+    return value[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
+
+
+def number(value: object) -> int | None:
+    """Return a number of 64 bits, which JSON and some tools write as text; None for others."""
+    if type(value) is int:
+        return value if value.bit_length() <= 64 else None
+    if isinstance(value, str) and len(value) < 20 and value.removeprefix("-").isdecimal():
+        return int(value)
+    return None

@@ -11,14 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.facts import Group, Record
-from whyhang.collectors.flight_recorder.entries import Row
-from whyhang.collectors.flight_recorder.values import number, text
-
-_DIGITS = re.compile(r"\d{1,9}")
-
+from whyhang.collectors.flight_recorder.entries import Row, number, text
 
 MAX_RANK = 1 << 20
 """No job has as many ranks."""
+
+MAX_GROUPS = 4096
+MAX_MEMBERS = 1 << 22
+"""How many ranks all groups of a dump may have together; those of further ones are not read."""
+
+_DIGITS = re.compile(r"\d{1,9}")
 
 
 class Status(Record):
@@ -33,109 +35,114 @@ class Status(Record):
     completed: int | None
 
 
-def groups_of(top: Mapping[object, object], known: Sequence[Row]) -> dict[str, Group]:
-    """Collect the groups by name: from ``pg_config``, and those that only entries name."""
-    found: dict[str, Group] = {}
+def groups_of(top: Mapping[object, object], rows: Sequence[Row]) -> dict[str, Group]:
+    """Return the groups by name: from ``pg_config``, and those that only entries name."""
+    groups: dict[str, Group] = {}
     unnamed: tuple[int, ...] | None = None
-    config = top.get("pg_config")
-    for name, about in config.items() if isinstance(config, dict) else ():
-        if not isinstance(about, dict):
-            continue
-        ranks = _ranks(_listed(about.get("ranks")))
+    members = 0
+    for name, config in _dicts(top.get("pg_config")).items():
+        listed = config.get("ranks") if members < MAX_MEMBERS else None
+        ranks = _ranks(listed) if isinstance(listed, str) else _ranks_of_list(listed)
+        members += len(ranks or ())
         if not text(name):
             unnamed = ranks  # gloo: one nameless group, with no ranks once there is a second
-            continue
-        found[text(name)] = _group(text(name), text(about.get("desc")), ranks)
-    named = dict.fromkeys(row.group for row in known)
+        elif len(groups) < MAX_GROUPS:
+            groups[text(name)] = _group(text(name), text(config.get("desc")), ranks)
+    named = dict.fromkeys(row.group for row in rows)
+    alone = len(named) == 1 and not groups
     for name, description in named:
-        if name not in found:
-            alone = len(named) == 1 and not found
-            found[name] = _group(name, description, unnamed if alone else None)
-    return found
+        if name not in groups and len(groups) < MAX_GROUPS:
+            groups[name] = _group(name, description, unnamed if alone else None)
+    return groups
 
 
 def default_group_size(top: Mapping[object, object]) -> int | None:
-    """Tell how many ranks the default group has, where the header lists them."""
+    """Return how many ranks the default group has, where the header lists them."""
     for group in groups_of(top, ()).values():
         if group.description == "default_pg" and group.ranks is not None:
             return len(group.ranks)
     return None
 
 
+def _dicts(value: object) -> dict[object, dict[object, object]]:
+    """Return those items of a dict that are dicts."""
+    items = value.items() if isinstance(value, dict) else ()
+    return {key: item for key, item in items if isinstance(item, dict)}
+
+
 @functools.lru_cache(maxsize=65536)
 def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
     """Make a group, once for all dumps that name it."""
-    said = description if description not in {"", "undefined"} else None
-    return Group(name=name, ranks=ranks, description=said)
-
-
-def _listed(ranks: object) -> str:
-    """Give the list of ranks as torch writes it, as text; a tool may have made it a list."""
-    return ranks if isinstance(ranks, str) else str(ranks) if isinstance(ranks, list) else ""
+    known = description if description not in {"", "undefined"} else None
+    return Group(name=name, ranks=ranks, description=known)
 
 
 @functools.lru_cache(maxsize=4096)
 def _ranks(listed: str) -> tuple[int, ...] | None:
     """Read "[0, 1, 2]"; an empty list means not known, as does one with an impossible rank."""
-    ranks = tuple(int(digits) for digits in _DIGITS.findall(listed))
+    ranks = tuple(int(digits) for digits in _DIGITS.findall(listed[: 12 * MAX_RANK]))
     return ranks if ranks and max(ranks) < MAX_RANK else None
 
 
+def _ranks_of_list(listed: object) -> tuple[int, ...] | None:
+    """Read what a tool has made a list."""
+    items = listed if isinstance(listed, list) and len(listed) < MAX_RANK else []
+    ranks = tuple(rank for rank in map(number, items) if rank is not None)
+    return ranks if ranks and 0 <= min(ranks) <= max(ranks) < MAX_RANK else None
+
+
 def statuses_of(
-    top: Mapping[object, object], known: Sequence[Row], groups: Mapping[str, Group]
+    top: Mapping[object, object], rows: Sequence[Row], groups: Mapping[str, Group]
 ) -> dict[str, Status]:
-    """Read ``pg_status``, whose keys are numbers within the process, by the groups' names."""
-    status = top.get("pg_status")
-    if not isinstance(status, dict):
-        return {}
-    shown = {row.pg_id: row.group[0] for row in known if row.pg_id is not None}
-    ids = sorted(key for key in map(number, status) if key is not None)
-    names = _by_order(ids, list(groups), shown)
-    found: dict[str, Status] = {}
-    for key, about in status.items():
-        own_number = number(key)
-        name = names.get(own_number) if own_number is not None else None
-        if name is not None and isinstance(about, dict):
-            found[name] = Status(
-                enqueued=count(about.get("last_enqueued_collective"), none=0),
-                started=count(about.get("last_started_collective"), none=None),
-                completed=count(about.get("last_completed_collective"), none=0),
-            )
-    return found
+    """Return the status of groups by their names."""
+    by_id = status_by_id(top)
+    shown = {row.pg_id: row.group[0] for row in rows if row.pg_id is not None}
+    names = _by_order(sorted(by_id), list(groups), shown)
+    return {names[key]: status for key, status in by_id.items() if key in names}
 
 
-def _by_order(ids: Sequence[int], names: Sequence[str], known: Mapping[int, str]) -> dict[int, str]:
+def status_by_id(top: Mapping[object, object]) -> dict[int, Status]:
+    """Read ``pg_status``, whose keys are numbers within the process."""
+    return {
+        own_number: Status(
+            enqueued=_count(counts.get("last_enqueued_collective"), none=0),
+            started=_count(counts.get("last_started_collective"), none=None),
+            completed=_count(counts.get("last_completed_collective"), none=0),
+        )
+        for key, counts in _dicts(top.get("pg_status")).items()
+        if (own_number := number(key)) is not None
+    }
+
+
+def _count(value: object, *, none: int | None) -> int | None:
+    count = number(value)
+    return none if count is None or count < 0 else count
+
+
+def _by_order(ids: Sequence[int], names: Sequence[str], shown: Mapping[int, str]) -> dict[int, str]:
     """Match numbers with names for groups without an entry.
 
     Both count the groups in the order of their creation, so if there are as many of the one
-    as of the other, they match in order. What entries say must agree with that.
+    as of the other, they match in order. What entries show must agree with that.
     """
     if len(ids) != len(names) or not all(name.isdecimal() for name in names):
-        return dict(known)
+        return dict(shown)
     matched = dict(zip(ids, sorted(names, key=int), strict=True))
-    if any(matched.get(key) != name for key, name in known.items()):
-        return dict(known)
-    return {**matched, **known}
+    if any(matched.get(key) != name for key, name in shown.items()):
+        return dict(shown)
+    return {**matched, **shown}
 
 
 def numbered(entries: Sequence[object]) -> bool:
-    """Tell whether entries name their group by its number within the process (torch 2.3)."""
+    """Return whether entries name their group by its number within the process (torch 2.3)."""
     return any(isinstance(entry, dict) and "process_group" not in entry for entry in entries[:1])
 
 
 def by_number(
-    top: Mapping[object, object], known: Sequence[Row]
+    top: Mapping[object, object], rows: Sequence[Row]
 ) -> dict[int | None, tuple[str, str]]:
     """Match those numbers with the groups of ``pg_config``, whose names all ranks share."""
-    config = top.get("pg_config")
-    groups = list(groups_of(top, ()).values()) if isinstance(config, dict) else []
-    ids = sorted({row.pg_id for row in known if row.pg_id is not None})
-    names = _by_order(ids, [group.name for group in groups], {})
-    said = {group.name: group.description or "" for group in groups}
-    return {number_: (name, said[name]) for number_, name in names.items()}
-
-
-def count(value: object, *, none: int | None) -> int | None:
-    """Read a number of calls; ``none`` where there is none."""
-    counted = number(value)
-    return none if counted is None or counted < 0 else counted
+    groups = groups_of(top, ())
+    ids = sorted({row.pg_id for row in rows if row.pg_id is not None})
+    names = _by_order(ids, list(groups), {})
+    return {key: (name, groups[name].description or "") for key, name in names.items()}

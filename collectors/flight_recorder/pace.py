@@ -11,10 +11,7 @@ import itertools
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import CallState
-from whyhang.collectors.flight_recorder.entries import Row
-from whyhang.collectors.flight_recorder.values import number
-
-GLOO = "gloo"
+from whyhang.collectors.flight_recorder.entries import GLOO, Row
 
 RECENT = 64
 """Calls over which pauses are looked at."""
@@ -31,27 +28,27 @@ LONGEST = 30.0
 AT_ONCE = 0.5
 """Seconds within which nobody asks for a dump because of a hang, nor a watchdog writes one."""
 
-DEFAULT_LIMIT = 600_000
+DEFAULT_LIMIT = 600.0
 NEARLY = 0.9
-"""The part of its time limit, in milliseconds, that no call of a moving job has waited for."""
+"""The part of its time limit, in seconds, that no call of a moving job has waited for."""
 
 BLURRED = 0.02
 """Seconds of calls that are too few to be those of a job: the times are made up or coarse."""
 
 
-def moves(known: Sequence[Row], written_at: float | None) -> bool:
-    """Tell whether the silence before a dump is no longer than a pause the rank makes anyway.
+def moves(rows: Sequence[Row], written_at: float | None) -> bool:
+    """Return whether the silence before a dump is no longer than a pause the rank makes anyway.
 
     The longest pause does not count: programs start slowly once. A file that was copied is
     younger than the dump, which only makes the silence longer.
     """
-    over_gloo = all(row.name.library == GLOO for row in known)
-    recent = _in_a_row(known[-RECENT:] if over_gloo else known)
+    over_gloo = all(row.name.library == GLOO for row in rows)
+    recent = _in_a_row(rows[-RECENT:] if over_gloo else rows)
     times = sorted(row.created_at for row in recent if row.created_at is not None)
     if written_at is None or not times:
         return False
     silence = written_at - times[-1]
-    if not over_gloo and _late(known, written_at):
+    if not over_gloo and _late(rows, written_at):
         return False
     if not over_gloo and 0 <= silence < AT_ONCE:
         return True  # calls are enqueued in bursts, and only the last burst may have been read
@@ -62,20 +59,18 @@ def moves(known: Sequence[Row], written_at: float | None) -> bool:
     return 0 <= silence < (usual if over_gloo else min(usual, LONGEST))
 
 
-def _late(known: Sequence[Row], written_at: float) -> bool:
-    """Tell whether a call was open for so long that the watchdog may have fired."""
+def _late(rows: Sequence[Row], written_at: float) -> bool:
+    """Return whether a call was open for so long that the watchdog may have fired."""
     return any(
-        written_at - row.created_at > NEARLY * limit
-        for row in known
-        if row.state is not CallState.COMPLETED
-        and row.created_at is not None
-        and (limit := (number(row.raw.get("timeout_ms")) or DEFAULT_LIMIT) / 1000)
+        written_at - row.created_at > NEARLY * (row.limit or DEFAULT_LIMIT)
+        for row in rows
+        if row.state is not CallState.COMPLETED and row.created_at is not None
     )
 
 
-def _in_a_row(known: Sequence[Row]) -> Sequence[Row]:
-    """Give the last entries that follow each other: others were left out, with their times."""
-    start = len(known) - 1
-    while start > 0 and (known[start].order or 0) == (known[start - 1].order or 0) + 1:
+def _in_a_row(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the last entries that follow each other: others were left out, with their times."""
+    start = len(rows) - 1
+    while start > 0 and (rows[start].order or 0) == (rows[start - 1].order or 0) + 1:
         start -= 1
-    return known[max(0, start) :]
+    return rows[max(0, start) :]

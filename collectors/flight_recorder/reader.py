@@ -4,7 +4,7 @@ torch writes one file per rank, a pickle (or JSON through the debug server), whe
 finds a timeout: ``nccl_trace_rank_3``, since torch 2.9 ``comm_lib_trace_rank_3``, and by other
 names where jobs choose the prefix. The formats from torch 2.2 (a bare list of entries) to the
 newest are read alike; files are recognised by what is in them. Nothing in a dump is ever run:
-see ``unpickle.py``.
+see ``pickles.py``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from whyhang.analyzer.facts import Call, Fact, Gap, Trust, UnsafeDump, Who, replace
+from whyhang.analyzer.facts import Call, Fact, Trust, UnsafeDump, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.flight_recorder import torch_dump, unpickle
+from whyhang.collectors.flight_recorder import excerpt, pickles
+from whyhang.collectors.flight_recorder.excerpt import Dump
 from whyhang.collectors.flight_recorder.groups import default_group_size
-from whyhang.collectors.flight_recorder.torch_dump import Dump
-from whyhang.collectors.flight_recorder.tracks import (
-    Place,
-    calls_of_group,
-    facts,
-)
+from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
+from whyhang.collectors.flight_recorder.tracks import Place, calls_of_group, facts
 
 _NAMED = re.compile(
     r"(?:(?:nccl|comm_lib|hccl|xccl|rccl|mccl|fr)_trace_rank_|(?:^|[/_.-])(?:fr|flight_recorder)_?"
@@ -38,8 +35,14 @@ _RANK_IN_NAME = (
     re.compile(r"(\d{1,6})(?:\.[A-Za-z]{1,12})*$"),
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
+# Protocols 0 and 1, which may look like text: a memoised dict or list, or a name to call.
+_OLD_PICKLE = re.compile(
+    rb"\(*(?:[dl]p\d+\r?\n|[}\]]q\x00|c[A-Za-z_][\w.]*\n\w+\n(?:p\d+\n|q.|\((?:[SUVX]|[tdl]p?)))",
+    re.DOTALL,
+)
 _KEYS = (b"pg_config", b"profiling_name", b"collective_seq_id", b"record_id")
 _COST = "where this rank stands is not known from its recorder"
+_COPY = "Copy the file again, or take the rank's stack instead"
 
 
 class FlightRecorder:
@@ -50,19 +53,21 @@ class FlightRecorder:
     def sniff(self, document: Document) -> bool:
         """Recognise a dump by its keys; by its name where it is empty or nothing is left of it."""
         head = document.head
-        told = any(key in head for key in _KEYS)
         if _PICKLE.match(head):
-            return told or _NAMED.search(document.path) is not None
+            return _is_of_recorder(document)
+        if _OLD_PICKLE.match(head):
+            return _is_of_recorder(document) or document.path.endswith((".pkl", ".pickle"))
         if head.lstrip()[:1] in {b"{", b"["}:
-            return (told and b'"entries"' in head) or b'"profiling_name"' in head
+            keys = any(key in head for key in _KEYS)
+            return (keys and b'"entries"' in head) or b'"profiling_name"' in head
         return _NAMED.search(document.path) is not None and not _is_text(head)
 
     def owns(self, document: Document) -> bool:
-        """Say that a dump holds nothing for any other reader."""
+        """Return whether this is a dump, which holds nothing for any other reader."""
         return self.sniff(document)
 
     def apart(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - dumps are small
-        """Say that pickles come by the thousand and can be read side by side."""
+        """Return whether it is a pickle: these come by the thousand and are read side by side."""
         return _PICKLE.match(start) is not None
 
     def ready(self) -> None:
@@ -70,98 +75,81 @@ class FlightRecorder:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""
-        who = _who(document)
+        place = Place(
+            who=_who(document),
+            source=document.source(),
+            look=document.look or 0,
+            again=functools.partial(_again, document.open),
+            written_at=_written_at(document),
+        )
         try:
-            data = _whole(document)
-            dump = _load(data)
-        except unpickle.UnsafePickleError as error:
-            yield from _unsafe(document, who, str(error))
-        except (unpickle.BadPickleError, OSError) as error:
-            yield _gap(document, who, str(error))
+            dump = _load(_content(document))
+        except UnsafePickleError as error:
+            if _is_of_recorder(document):
+                yield UnsafeDump(code=str(error), who=place.who, source=place.source)
+            yield place.gap(
+                f"it asks to run code when it is unpickled ({error}), which no recorder writes; "
+                "it was not run",
+                _COST,
+                "Find out who wrote this file, and do not open it with pickle or torchfrtrace",
+            )
+        except (BadPickleError, OSError) as error:
+            yield place.gap(str(error), _COST, _COPY)
         else:
             if dump.cut:
-                yield _gap(document, who, "it is cut off in the middle", partial=True)
-            place = Place(
-                who=who,
-                source=document.source(),
-                look=document.look or 0,
-                again=functools.partial(_again, document.open),
-                written_at=_written_at(document),
-            )
+                cost = "the newest calls of this rank are not known"
+                yield place.gap("it is cut off in the middle", cost, _COPY)
             yield from facts(dump, place)
 
 
 def world_size_of(data: bytes) -> int | None:
-    """Tell how many ranks the job of a dump has, or None where it does not say."""
+    """Return how many ranks the job of a dump has, or None where it does not say."""
     try:
-        top = _load(data).top
-    except (unpickle.UnsafePickleError, unpickle.BadPickleError):
+        return default_group_size(_load(data).top)
+    except (UnsafePickleError, BadPickleError):
         return None
-    return default_group_size(top)
 
 
 def _load(data: bytes, *, everything: bool = False) -> Dump:
-    """Build a dump from its bytes.
-
-    Raises ``unpickle.UnsafePickleError`` or ``unpickle.BadPickleError``.
-    """
-    if not data:
-        raise unpickle.BadPickleError("it is empty")
-    if not _PICKLE.match(data):
-        return _shaped(_json(data))
-    quick = torch_dump.build(data, everything=everything)
-    return quick if quick is not None else _shaped(unpickle.load(data))
-
-
-def _json(data: bytes) -> object:
-    if len(data) > unpickle.MAX_BYTES:
-        raise unpickle.BadPickleError(f"it is larger than {unpickle.MAX_BYTES >> 20} MiB")
+    """Build a dump from its bytes. Raises ``UnsafePickleError`` or ``BadPickleError``."""
+    if _PICKLE.match(data):
+        return excerpt.read(data, everything=everything)
+    if _OLD_PICKLE.match(data):
+        pickles.refuse_old(data)
     if data.lstrip()[:1] not in {b"{", b"["}:
-        raise unpickle.BadPickleError("it is neither a pickle nor JSON")
+        raise BadPickleError("it is neither a pickle nor JSON" if data else "it is empty")
     try:
-        return msgspec.json.decode(data)
+        return excerpt.shaped(msgspec.json.decode(data))
     except (ValueError, RecursionError) as error:
-        raise unpickle.BadPickleError(f"its JSON is damaged ({error})") from error
-
-
-def _shaped(value: object) -> Dump:
-    """Find the entries: under ``entries``, or as the whole (torch 2.2)."""
-    top: dict[object, object] = {}
-    entries = value
-    if isinstance(value, dict):
-        top = {key: part for key, part in value.items() if key != "entries"}
-        entries = value.get("entries", [])
-    if not isinstance(entries, list | tuple):
-        raise unpickle.BadPickleError("it has no list of entries")
-    return Dump(top=top, entries=list(entries), first=entries[0] if entries else None)
+        raise BadPickleError(f"its JSON is damaged ({error})") from error
 
 
 def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
     """Read all calls of one group once more; nothing where the file has changed meanwhile."""
     try:
         return calls_of_group(_everything(opener), group)
-    except (unpickle.UnsafePickleError, unpickle.BadPickleError, OSError):
+    except (UnsafePickleError, BadPickleError, OSError):
         return ()
 
 
 @functools.lru_cache(maxsize=2)  # a rank is asked for one group after the other
 def _everything(opener: Callable[[], BinaryIO]) -> Dump:
     with opener() as stream:
-        return _load(stream.read(unpickle.MAX_BYTES), everything=True)
+        return _load(stream.read(MAX_BYTES), everything=True)
 
 
-def _whole(document: Document) -> bytes:
+def _content(document: Document) -> bytes:
     """Read the file, once: the head is all there is of a small one."""
     if document.size <= len(document.head):
         return document.head
-    if document.size > unpickle.MAX_BYTES:
-        raise unpickle.BadPickleError(f"it is larger than {unpickle.MAX_BYTES >> 20} MiB")
+    if document.size > MAX_BYTES:
+        raise BadPickleError(f"it is larger than {MAX_BYTES >> 20} MiB")
     with document.open() as stream:
-        return stream.read(unpickle.MAX_BYTES)
+        return stream.read(MAX_BYTES)
 
 
 def _written_at(document: Document) -> float | None:
-    """Tell when a dump was written: what its bundle says, or the file system."""
+    """Return when a dump was written: what its bundle says, or the file system."""
     if document.taken_at is not None or document.local is None:
         return document.taken_at
     try:
@@ -173,37 +161,17 @@ def _written_at(document: Document) -> float | None:
 def _who(document: Document) -> Who:
     """Take the rank from the name, in which a recorder's dump always has it last."""
     who = document.who
-    if who.rank is None:
-        name = document.path.rpartition("/")[2]
-        found = next((match for form in _RANK_IN_NAME if (match := form.search(name))), None)
-        return who if found is None else replace(who, rank=int(found[1]), trust=Trust.FILE_NAME)
-    return replace(who, trust=max(who.trust, Trust.FILE_NAME))
+    if who.rank is not None:
+        return replace(who, trust=max(who.trust, Trust.FILE_NAME))
+    name = document.path.rpartition("/")[2]
+    rank = next((match[1] for form in _RANK_IN_NAME if (match := form.search(name))), None)
+    return who if rank is None else replace(who, rank=int(rank), trust=Trust.FILE_NAME)
+
+
+def _is_of_recorder(document: Document) -> bool:
+    keys = any(key in document.head for key in _KEYS)
+    return keys or _NAMED.search(document.path) is not None
 
 
 def _is_text(head: bytes) -> bool:
     return bool(head) and b"\0" not in head[:4096] and head[:1].isascii() and head[:1] != b"\x80"
-
-
-def _gap(document: Document, who: Who, why: str, *, partial: bool = False) -> Gap:
-    return Gap(
-        what=f"flight recorder dump {document.path}",
-        why=why,
-        cost="the newest calls of this rank are not known" if partial else _COST,
-        remedy="Copy the file again, or take the rank's stack instead",
-        who=who,
-        source=document.source(),
-    )
-
-
-def _unsafe(document: Document, who: Who, wanted: str) -> Iterator[Fact]:
-    """Say that a dump asks for code. torch never writes such a one; it was not run."""
-    yield UnsafeDump(code=wanted, who=who, source=document.source())
-    yield Gap(
-        what=f"flight recorder dump {document.path}",
-        why=f"it asks to run code when it is unpickled ({wanted}), which no recorder writes; "
-        "it was not run",
-        cost=_COST,
-        remedy="Find out who wrote this file, and do not open it with pickle or torchfrtrace",
-        who=who,
-        source=document.source(),
-    )

@@ -1,0 +1,261 @@
+"""Where things are in the pickle of a dump: the entries, and what they refer to.
+
+The pickler of torch (``torch/csrc/jit/serialization/pickler.cpp``, protocol 2) and those of Python
+write one dict per entry, keep each text and each frame once and then refer to it by number, so
+every entry after the first begins with the same few bytes, and keys and values are found by
+theirs. Entries are built by themselves, with those in which something that they refer to was
+memoised.
+
+torch and Python's protocols 2 and 3 write the numbers of the memo. In protocols 4 and 5 they are
+counted, which takes looking at every operation up to the number that is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from whyhang.collectors.flight_recorder.pickles import (
+    MEMO,
+    MEMOIZE,
+    STOP,
+    BadPickleError,
+    Builder,
+    checked,
+    get,
+    operations,
+    put,
+)
+
+MAX_LOOKALIKES = 16
+"""How many places that look as if a number was given there are tried."""
+
+_DICT = re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
+_LIST = re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
+_ENTRIES = re.compile(rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL)
+_FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
+_OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
+# The last entry, the list of entries, the whole.
+_CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
+_REFERENCES = re.compile(rb"h.|j..[\x00-\x0f]\x00", re.DOTALL)
+
+
+class UnusualError(Exception):
+    """The pickle is not laid out as those of torch and Python are, or not for what is asked."""
+
+
+class Layout:
+    """A dump's header and first entry, and the way to the others.
+
+    ``top`` is what stands before the entries, ``first`` the place of the first entry, ``end`` that
+    behind the last one. ``cut``: the file ended in the middle; ``data`` was closed behind its last
+    whole entry. Raises ``UnusualError``, ``BadPickleError`` or ``UnsafePickleError``.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.by_torch = data.startswith((b"\x80\x02}(", b"\x80\x02]("))
+        self.top: dict[object, object] = {}
+        self._memo = _Memo(data)
+        self._builder = Builder()
+        self.first = self._header()
+        key = _FIRST_KEY.match(data, self.first)
+        if key is None:
+            raise UnusualError
+        number = self._memo.number_at(key.end() + (key[1] or key[2])[0])
+        self._marker = b"(" + get(number)  # how entries go on behind the operation for a dict
+        closing = _CLOSING.search(data, max(0, len(data) - 16))
+        self.cut = closing is None
+        self.end = closing.start(1) if closing is not None else self._cut_off()
+        self._second = self.next_to(self.first)
+        (entries,) = self._built([(self.first, self._second)])
+        self.first_entry = entries[0] if entries else None
+        memo = self._builder.memo()
+        self._known = set(map(get, memo))
+        self._numbers = {text: number for number, text in memo.items() if isinstance(text, str)}
+
+    def _header(self) -> int:
+        """Build what stands before the entries; return the place of the first entry."""
+        bare = _LIST.match(self.data, 2)  # torch 2.2
+        if bare is not None:
+            return bare.end()
+        entries = _ENTRIES.search(self.data)
+        if _DICT.match(self.data, 2) is None or entries is None:
+            raise UnusualError
+        top = self._builder.build(checked(self.data[2 : entries.start()]) + b"u.")
+        if not isinstance(top, dict):
+            raise UnusualError
+        self.top = top
+        return entries.end()
+
+    def _cut_off(self) -> int:
+        """Close a file that was cut off behind its last whole entry; return the end of that."""
+        last = self.start_of(len(self.data))
+        try:
+            complete = any(self.data[at] == STOP for at, _, _ in operations(self.data, last))
+        except BadPickleError:
+            complete = False
+        if complete or last <= self.first:
+            raise UnusualError  # not as the usual picklers end it, or there is no whole entry
+        self.data = self.data[:last] + (b"eu." if self.top else b"e.")
+        return last
+
+    def start_of(self, place: int) -> int:
+        """Return the start of the entry that a place is in, or of the one that ends there."""
+        at = self.data.rfind(self._marker, self.first, place)
+        return self.first if at < 0 else self._opening(at)
+
+    def next_to(self, start: int) -> int:
+        """Return the start of the entry behind the one that starts at a place."""
+        at = self.data.find(self._marker, start + 7, self.end)
+        return self.end if at < 0 else self._opening(at)
+
+    def _opening(self, at: int) -> int:
+        """Return where the operation for a dict begins that ends at a place."""
+        opening = _OPENING.search(self.data, at - 6, at)
+        if opening is None:
+            raise UnusualError
+        return opening.start()
+
+    def reference(self, text: str) -> bytes:
+        """Return the reference to a text; ``UnusualError`` if this dump has no such text."""
+        if text not in self._numbers:
+            encoded = text.encode("utf-8", "replace")
+            size = re.escape(bytes((min(len(encoded), 255),)))
+            written = rb"(?:X%b\0\0\0|\x8c%b)%b(?=[qr\x94])" % (size, size, re.escape(encoded))
+            place = re.search(written, self.data)
+            if place is None:
+                raise UnusualError
+            self._numbers[text] = self.number_at(place.end())
+        return get(self._numbers[text])
+
+    def number_at(self, place: int) -> int:
+        """Return the number under which an object is memoised that ends at a place."""
+        return self._memo.number_at(place)
+
+    def places(self, pattern: bytes, end: int) -> Iterator[int]:
+        """Yield where operations before ``end`` match a pattern."""
+        matches = re.compile(pattern, re.DOTALL).finditer(self.data, self.first, end)
+        return filter(self._is_operation, (match.start() for match in matches))
+
+    def last_place(self, operations: bytes, start: int, end: int) -> int:
+        """Return where operations stand last between two places, -1 if nowhere."""
+        place = self.data.rfind(operations, start, end)
+        while place >= 0 and not self._is_operation(place):
+            place = self.data.rfind(operations, start, place)
+        return place
+
+    def _is_operation(self, place: int) -> bool:
+        """Return whether an operation begins at a place, which may be an operand that looks so."""
+        try:
+            return all(end for _, end, _ in operations(self.data[self.start_of(place) : place]))
+        except BadPickleError:  # it ends within one
+            return False
+
+    def entries(self, starts: set[int], window: int) -> list[object]:
+        """Build the entries at some places, and all from the window on."""
+        starts = starts | {window}
+        spans = self._with_definitions(starts, window)
+        built = zip(spans, self._built(spans), strict=True)
+        return [entry for (start, _), part in built if start in starts for entry in part]
+
+    def _with_definitions(self, starts: Iterable[int], window: int) -> list[tuple[int, int]]:
+        """Find the entries in which something is memoised that others refer to.
+
+        Some of the references are only bytes that look like one; a wrong entry does no harm.
+        """
+        known = set(self._known)
+        spans: dict[int, int] = {}
+        pending = list(starts)
+        while pending:
+            start = pending.pop()
+            if start in spans:
+                continue
+            spans[start] = end = self.end if start == window else self.next_to(start)
+            referred = set(_REFERENCES.findall(self.data, start, end)) - known
+            known |= referred
+            for reference in referred:
+                place = self._place_of(int.from_bytes(reference[1:], "little"))
+                if 0 <= place < window:
+                    pending.append(self.start_of(place))
+        return sorted(spans.items())
+
+    def _place_of(self, number: int) -> int:
+        """Return where a number is given behind the first entry; -1 if it is hard to find."""
+        place = self._memo.place_of(number, self._second)
+        for _ in range(MAX_LOOKALIKES):
+            # Short ones often look so behind an operation whose operand is their own code.
+            lookalike = number < 256 and self.data[place - 1] in b"hqK"
+            if place < 0 or not lookalike or self._is_operation(place):
+                return place
+            place = self._memo.place_of(number, place + 1)
+        return -1
+
+    def _built(self, spans: Iterable[tuple[int, int]]) -> list[list[object]]:
+        """Build the entries of each span, all with one memo."""
+        lists = [
+            b"](" + checked(self.data[start:end], self._memo.count(start)) + b"e"
+            for start, end in spans
+        ]
+        built = self._builder.build(b"](" + b"".join(lists) + b"e.")
+        parts = (
+            [part for part in built if isinstance(part, list)] if isinstance(built, list) else []
+        )
+        if len(parts) != len(lists):
+            raise UnusualError
+        return parts
+
+
+class _Memo:
+    """Which numbers a pickle has memoised its objects under, and where."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.counted = data[1] >= 4
+        # Where runs of operations end, and how many objects were memoised up to there.
+        self.places, self.counts = [2], [0]
+        self.operations = operations(data, 2)
+
+    def number_at(self, place: int) -> int:
+        """Return the number that is given at a place."""
+        code = self.data[place]
+        if code == ord("q"):
+            return self.data[place + 1]
+        if code == ord("r"):
+            return int.from_bytes(self.data[place + 1 : place + 5], "little")
+        while self.places[-1] <= place and self._count_on():
+            pass
+        count = self.count(place)
+        if count is None or code != MEMOIZE[0]:
+            raise UnusualError
+        return count
+
+    def place_of(self, number: int, after: int) -> int:
+        """Return where a number is given, -1 if nowhere; written ones ``after`` a place."""
+        if not self.counted:
+            return self.data.find(put(number), after)
+        while self.counts[-1] <= number:
+            if not self._count_on():
+                return -1
+        run = bisect_right(self.counts, number) - 1
+        place = self.places[run] - 1
+        for _ in range(self.counts[run], number + 1):
+            place = self.data.find(MEMOIZE, place + 1)
+        return place
+
+    def count(self, place: int) -> int | None:
+        """Return how many objects were memoised before a place; None if not counted so far."""
+        if place > self.places[-1]:
+            return None
+        run = bisect_right(self.places, place) - 1
+        return self.counts[run] + self.data.count(MEMOIZE, self.places[run], place)
+
+    def _count_on(self) -> bool:
+        try:
+            start, end, ordinary = next(self.operations)
+        except (StopIteration, BadPickleError):
+            return False
+        self.places.append(end)
+        self.counts.append(self.counts[-1] + ordinary * self.data.count(MEMOIZE, start, end))
+        return True

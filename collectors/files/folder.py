@@ -17,6 +17,7 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.meter import Meter
 from whyhang.analyzer.model import NOBODY, Fact, Gap, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors import limits
 from whyhang.collectors.files import bundle, naming
 
 if TYPE_CHECKING:
@@ -267,16 +268,17 @@ def _facts(
             continue
         owner: Reader | None = None
         known: list[Reader] = []
+        budget = limits.Budget(document.size)
         for reader in readers:
             if owner is not None and not _joins(reader):
                 continue
-            if _knows(reader, document, gaps):
+            if _knows(reader, document, budget, gaps):
                 known.append(reader)
-                if owner is None and isinstance(reader, Owner) and reader.owns(document):
+                if owner is None and _owns(reader, document, budget):
                     owner = reader
                     known = [own for own in known if own is owner or _joins(own)]
         for reader in known:
-            yield from _offered(reader, document, gaps)
+            yield from _offered(reader, document, budget, gaps)
         if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
             gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
 
@@ -285,17 +287,32 @@ def _joins(reader: Reader) -> bool:
     return getattr(reader, "joins_owner", False)
 
 
-def _knows(reader: Reader, document: Document, gaps: list[Gap]) -> bool:
+def _knows(reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]) -> bool:
     try:
-        return reader.sniff(document)
+        with budget:
+            return reader.sniff(document)
+    except limits.TooSlowError:
+        return True  # reading it says where
     except Exception as error:  # noqa: BLE001 - a note is made of it
         gaps.append(_failed(document, reader, error))
         return False
 
 
-def _offered(reader: Reader, document: Document, gaps: list[Gap]) -> Iterator[Fact]:
+def _owns(reader: Reader, document: Document, budget: limits.Budget) -> bool:
     try:
-        yield from reader.read(document)
+        with budget:
+            return isinstance(reader, Owner) and reader.owns(document)
+    except limits.TooSlowError:
+        return False
+
+
+def _offered(
+    reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]
+) -> Iterator[Fact]:
+    try:
+        yield from budget.spread_over(reader.read(document))
+    except limits.TooSlowError as error:
+        gaps += budget.gaps(document, error)
     except Exception as error:  # noqa: BLE001 - a note is made of it
         gaps.append(_failed(document, reader, error))
 

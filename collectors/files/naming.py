@@ -13,7 +13,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Trust, Who, replace
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 
@@ -29,12 +28,12 @@ __all__ = [
 ]
 
 # What may stand behind the telling part of a name.
-_SUFFIXES = lazy_re.compile(
+_SUFFIXES = re.compile(
     r"(?:\.(?:gz|zst|xz|bz2|txt|log|out|err|stdout|stderr|json|dump|stack|stacks|trace|bt|pyspy"
     r"|pkl|pickle|md|html|tail|xml|csv)(?:\.\d{1,2})?)+$",
     re.IGNORECASE,
 )
-_TOOLS = lazy_re.compile(
+_TOOLS = re.compile(
     r"^(?:(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace|logs?|fr)[-_.])+",
     re.IGNORECASE,
 )
@@ -46,21 +45,21 @@ _BARE_WORDS = frozenset(
 )
 # Torchrun's log folder: <run id>_<random>/attempt_<restart>/<LOCAL rank>/stderr.log. A newer
 # one also writes attempt_<n>/filtered_stderr.log for all ranks (torch 2.10).
-_TORCHRUN = lazy_re.compile(
+_TORCHRUN = re.compile(
     r"(?:^|/)attempt_\d+/(\d{1,4})/(?:std(?:out|err)(?:\.log)?|error\.json)(?:\.\w+)?$"
 )
-_RANK = lazy_re.compile(
+_RANK = re.compile(
     r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])rank"
     r"[-_.=: ]{0,2}(?P<rank>\d{1,6})(?!\d)",
     re.IGNORECASE,
 )
 # nccl_trace_rank_<host>_<rank>, a prefix that jobs set themselves (pytorch#140879).
-_RANK_BEHIND_HOST = lazy_re.compile(r"trace_rank_(?P<host>[A-Za-z][\w.-]*)_(?P<rank>\d{1,6})$")
-_R = lazy_re.compile(r"(?:^|[-_. ])r[-_]?(?P<rank>\d{1,5})(?=$|[-_. ])", re.IGNORECASE)
-_WORKER = lazy_re.compile(
+_RANK_BEHIND_HOST = re.compile(r"trace_rank_(?P<host>[A-Za-z][\w.-]*)_(?P<rank>\d{1,6})$")
+_R = re.compile(r"(?:^|[-_. ])r[-_]?(?P<rank>\d{1,5})(?=$|[-_. ])", re.IGNORECASE)
+_WORKER = re.compile(
     r"(?:^|[-_. ])(?P<label>worker[-_. ]?(?P<rank>\d{1,5}))(?=$|[-_. ])", re.IGNORECASE
 )
-_GPU = lazy_re.compile(
+_GPU = re.compile(
     r"(?:^|[-_. ])(?:gpu|cuda|device|dev|lr|lrank)[-_. ]?(?P<local>\d{1,2})(?=$|[-_. ])",
     re.IGNORECASE,
 )
@@ -69,35 +68,31 @@ _NO_DOMAIN = (
     r"(?:local[-_]?)?rank|(?:nvidia-?)?smi|gpus?[-_\d.]|gpu$|pid|py-?spy|stacks?|dump|look|nvlink"
     r"|topo|[dp]mon|dmesg|nccl|before|after"
 )
-_HOST = lazy_re.compile(
+_HOST = re.compile(
     r"(?:^|[-_. ])(?P<host>(?:ip(?:-\d{1,3}){4}|\d{1,3}(?:\.\d{1,3}){3}"
     r"|(?:[a-z]+-)*(?:node|host|nid|machine|server|instance|compute|vm)(?!s?rank)[-_]?[a-z]?\d+"
     rf"(?:[.-](?!{_NO_DOMAIN})[a-z][\w-]*)*))(?=$|[-_. ])",
     re.IGNORECASE,
 )
 # NCCL_DEBUG_FILE=nccl.%h.%p
-_NCCL_FILE = lazy_re.compile(
+_NCCL_FILE = re.compile(
     r"^nccl[a-z_]*?[._-](?!rank|trace|log|debug)(?P<host>[A-Za-z](?!.*rank)[\w.-]*?)"
     r"[._-](?P<pid>\d{2,7})$",
     re.IGNORECASE,
 )
-_PID = lazy_re.compile(
-    r"(?:^|[-_. ])p(?:id|roc)?[-_.= ]?(?P<pid>\d{2,7})(?=$|[-_. ])", re.IGNORECASE
-)
-_TOOL_PID = lazy_re.compile(
+_PID = re.compile(r"(?:^|[-_. ])p(?:id|roc)?[-_.= ]?(?P<pid>\d{2,7})(?=$|[-_. ])", re.IGNORECASE)
+_TOOL_PID = re.compile(
     r"(?:^|[-_. ])(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace)"
     r"[-_. ](?P<pid>\d{3,7})(?=$|[-_. ])",
     re.IGNORECASE,
 )
-_BARE = lazy_re.compile(r"^(?P<stem>[A-Za-z_. -]*?)[-_. ]?(?P<rank>\d{1,6})$")
+_BARE = re.compile(r"^(?P<stem>[A-Za-z_. -]*?)[-_. ]?(?P<rank>\d{1,6})$")
 # "dp0", "tp3_pp1": a place in a mesh. What rank it is depends on the job.
-_MESH = lazy_re.compile(
+_MESH = re.compile(
     r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
     re.IGNORECASE,
 )
-_LEADERS = lazy_re.compile(
-    r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE
-)
+_LEADERS = re.compile(r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE)
 
 
 def from_path(path: str) -> Who:

@@ -10,9 +10,9 @@ counts within a group.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Trust, Who
 
 _ANSI = r"(?:\x1b\[[0-9;]*m)*"
@@ -22,7 +22,7 @@ _CLOCK = (
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
 # Each alternative names its kind; the longest and surest come first.
-_PREFIX = lazy_re.compile(
+_PREFIX = re.compile(
     _ANSI + r"(?:"
     r"\[(?:rank|RANK|Rank)[ :=]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
     r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6}): ?"
@@ -36,10 +36,10 @@ _PREFIX = lazy_re.compile(
     r"[\w.-]{0,60}?\d[\w.-]{0,60}): "  # pdsh, DeepSpeed
     r")"
 )
-_NUMBERED = lazy_re.compile(r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)")
+_NUMBERED = re.compile(r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)")
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslab")
-_FACT = lazy_re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
+_FACT = re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
 _ROLES_THAT_ARE_NOT = frozenset(("gpu", "cuda", "node", "host", "epoch", "step", "iter", "e", "w"))
 
 
@@ -79,7 +79,7 @@ def skip_clock(line: str) -> str:
     return line[found.end() :] if found else line
 
 
-_CLOCK_AT = lazy_re.compile(_CLOCK)
+_CLOCK_AT = re.compile(_CLOCK)
 
 
 def _one_prefix(line: str, at: int, *, numbered: bool) -> tuple[Who, int]:

@@ -13,7 +13,6 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, Gap, Record, Thread
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import owner as stack_owner
@@ -21,17 +20,17 @@ from whyhang.collectors.stacks import text as stack_text
 from whyhang.collectors.stacks.gather import Gather, Section
 from whyhang.collectors.stacks.text import Passage
 
-_HEAD = lazy_re.compile(
+_HEAD = re.compile(
     r"^[ \t>|]*(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
     r"|(?P<stack>Stack)) \(most recent call first\):[^\n]*$",
     re.MULTILINE,
 )
-_FRAME = lazy_re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
-_DEBRIS = lazy_re.compile(r"File |, line|\(most recent call first\)|Thread 0x")
+_FRAME = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
+_DEBRIS = re.compile(r"File |, line|\(most recent call first\)|Thread 0x")
 _NEW_DUMP = ("Fatal Python error", "Timeout (")
 # A process that broke waits for nothing: where it stood says what broke. One that aborted itself
 # mostly did so because of a wait, and stands there.
-_BROKE = lazy_re.compile(
+_BROKE = re.compile(
     r"Fatal Python error: (?:Segmentation fault|Bus error|Illegal instruction|Floating)"
 )
 _SKIPPED = ("<no Python frame>", "...", "<tstate is freed>", "<freed thread state>")

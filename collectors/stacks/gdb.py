@@ -15,7 +15,6 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, Thread, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import heading as stack_heading
@@ -25,7 +24,7 @@ from whyhang.collectors.stacks.heading import Heading
 from whyhang.collectors.stacks.owner import Found
 from whyhang.collectors.stacks.text import Passage
 
-_HEAD = lazy_re.compile(
+_HEAD = re.compile(
     r"^[ \t>|]*(?:"
     r"Thread (?P<number>\d{1,6}) \([^\n]*?(?:LWP|process) (?P<lwp>\d{1,10})\)?"
     r'(?: "(?P<name>[^"\n]*)")?[^\n]*'
@@ -36,19 +35,15 @@ _HEAD = lazy_re.compile(
     r")$",
     re.MULTILINE,
 )
-_START = lazy_re.compile(r"[ \t>|]*#(\d{1,5}) +(.*)")
-_TAIL = lazy_re.compile(r"(?:at |from |in )?\S")
-_PLACE = lazy_re.compile(r" at ([^\s()]+):(\d{1,7})$")
-_LIBRARY = lazy_re.compile(r" from (\S+)$")
-_ADDRESS = lazy_re.compile(r"0x[0-9a-f]+ in ")
-_IN_PYTHON = lazy_re.compile(
-    r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \("
-)
-_PYTHON = lazy_re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
-_SETTING = lazy_re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
-_END = lazy_re.compile(
-    r"\s*$|\(gdb\)|\[Inferior|Detaching|Quit|\+|---|A debugging session|Undefined"
-)
+_START = re.compile(r"[ \t>|]*#(\d{1,5}) +(.*)")
+_TAIL = re.compile(r"(?:at |from |in )?\S")
+_PLACE = re.compile(r" at ([^\s()]+):(\d{1,7})$")
+_LIBRARY = re.compile(r" from (\S+)$")
+_ADDRESS = re.compile(r"0x[0-9a-f]+ in ")
+_IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
+_PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
+_SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
+_END = re.compile(r"\s*$|\(gdb\)|\[Inferior|Detaching|Quit|\+|---|A debugging session|Undefined")
 
 # Frames of the interpreter itself, between one Python function and the next. Not those that
 # take or give back the GIL, which say what a thread waits for.

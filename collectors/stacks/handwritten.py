@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.marks import Marks
@@ -39,13 +38,13 @@ _PLACE = (
     r"\((?P<file>[\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(?P<line>\d{1,7})\)"
 )
 _NUMBERS = r"\d{1,6}(?:\s*(?:[,&-]|and)\s*(?:[A-Za-z]{0,5})?\d{1,6})*"
-_LABELLED = lazy_re.compile(
+_LABELLED = re.compile(
     r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
     r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
 )
-_PLACED = lazy_re.compile(rb"\([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu):\d{1,7}\)")
-_OUTER = lazy_re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
-_WHOM = lazy_re.compile(
+_PLACED = re.compile(rb"\([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu):\d{1,7}\)")
+_OUTER = re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
+_WHOM = re.compile(
     rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
     rf"|(?:all |other |the )*(?P<kind>global ranks?|local[_ ]ranks?|ranks?|gpus?|dp|tp|pp|ep|cp|r)?"
     rf"[ _#=]*(?P<numbers>{_NUMBERS}))\s*(?:\([^)]*\))?$",
@@ -61,7 +60,7 @@ _OPERATIONS = frozenset(
     | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
     | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
 )
-_WORD = lazy_re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
+_WORD = re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
 
 
 _SOURCES = (b".py:", b".pyx:", b".cpp:", b".cc:", b".cu:")

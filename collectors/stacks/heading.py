@@ -8,38 +8,35 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Record, Trust, Who
 
 LONGEST = 200  # characters; what is longer is a log line and no heading
 FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not
 
-_RANK = lazy_re.compile(
-    r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE
-)
-_PID = lazy_re.compile(
+_RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
+_PID = re.compile(
     r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
 )
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
-_RAY = lazy_re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
-_MESH = lazy_re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
-_URL = lazy_re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
-_HOST = lazy_re.compile(
+_RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
+_MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
+_URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
+_HOST = re.compile(
     r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
     r"([A-Za-z0-9][\w.-]*)",
     re.IGNORECASE,
 )
-_PROMPT = lazy_re.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
-_REMOTE = lazy_re.compile(
+_PROMPT = re.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
+_REMOTE = re.compile(
     r"(?<![A-Za-z])(?:ssh|kubectl exec(?: -\w+)*)\s+(?:\w+@)?([A-Za-z0-9][\w.-]*)\s"
 )
-_LONE_NAME = lazy_re.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
-_COPIES = lazy_re.compile(
+_LONE_NAME = re.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
+_COPIES = re.compile(
     r"^\W*(?:the )?(?:other |all |remaining )?(\d{1,6})\s*x?\s*(?:other |more )?"
     r"(?:process(?:es)?|procs?|ranks|workers|gpus)\b",
     re.IGNORECASE,
 )
-_RANKS = lazy_re.compile(
+_RANKS = re.compile(
     r"^\W*(?:(?:and )?(?:all )?(?:the )?(?:other |remaining )?(?:global )?)?"
     r"ranks?[ :=(]*(\d[\d\s,&-]*(?:and \d[\d -]*)?)(?=[^\d\w]|$|\s*[a-z])",
     re.IGNORECASE,

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Frame, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks.owner import Found
 
-_FLAG_RANK = lazy_re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")
-_MESH_TITLE = lazy_re.compile(r"(?<![A-Za-z])((?:(?:DP|TP|PP|EP|CP)\d{1,4}[_ ]?)+)")
-_LAUNCHER = lazy_re.compile(
+_FLAG_RANK = re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")
+_MESH_TITLE = re.compile(r"(?<![A-Za-z])((?:(?:DP|TP|PP|EP|CP)\d{1,4}[_ ]?)+)")
+_LAUNCHER = re.compile(
     r"(?:^|[/ ])(?:torchrun|deepspeed|accelerate|mpirun|mpiexec|srun)(?: |$)"
     r"|torch\.distributed\.(?:run|launch)|deepspeed\.launcher"
 )
-_TORCHRUN = lazy_re.compile(r"(?:^|[/ ])torchrun(?: |$)|torch\.distributed\.(?:run|launch)")
-_NODES = lazy_re.compile(r"--n(?:um[-_])?nodes[= ](\d+)")
+_TORCHRUN = re.compile(r"(?:^|[/ ])torchrun(?: |$)|torch\.distributed\.(?:run|launch)")
+_NODES = re.compile(r"--n(?:um[-_])?nodes[= ](\d+)")
 _RANK_LOCALS = frozenset(("rank", "global_rank", "world_rank", "local_rank"))
 
 

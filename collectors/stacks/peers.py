@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     IN_DEFAULT_GROUP,
     ROOT_CLAIM,
@@ -38,16 +37,16 @@ ROOTED = frozenset(_ROOTS)
 """Collectives with one rank that gives or takes."""
 
 _OPS = {"send": "send", "isend": "send", "recv": "recv", "irecv": "recv"}
-_TEXT = lazy_re.compile(
+_TEXT = re.compile(
     r"^    (?P<op>i?send|i?recv) \(\S*torch/distributed/distributed_c10d\.py:\d+\)\n"
     r"        Arguments:\n(?P<arguments>(?:            .*\n)+)",
     re.MULTILINE,
 )
-_ARGUMENT = lazy_re.compile(r"^ +(\w+): (-?\d+)$", re.MULTILINE)
-_FRAME = lazy_re.compile(
+_ARGUMENT = re.compile(r"^ +(\w+): (-?\d+)$", re.MULTILINE)
+_FRAME = re.compile(
     r"^    (?P<name>\S[^(\n]*?) \((?P<file>[^()\n]+?):(?P<line>\d+)\)$", re.MULTILINE
 )
-_PROCESS = lazy_re.compile(r"^Process (\d+):", re.MULTILINE)
+_PROCESS = re.compile(r"^Process (\d+):", re.MULTILINE)
 
 
 class _Local(msgspec.Struct):

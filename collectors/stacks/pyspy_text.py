@@ -15,7 +15,6 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, Thread, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join
@@ -29,7 +28,7 @@ from whyhang.collectors.stacks.text import Passage
 
 TOOL = "py-spy"
 
-_HEAD = lazy_re.compile(
+_HEAD = re.compile(
     r"^[ \t>|*#]*(?:"
     r"Thread (?P<tid>0x[0-9A-Fa-f]{1,16}|\d{1,20}) \((?P<state>idle|active)(?P<gil>\+gil)?\)"
     r'(?:: "(?P<name>[^"\n]*)"?)?'

@@ -13,7 +13,6 @@ import functools
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, Record, Thread, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import owner as stack_owner
@@ -21,15 +20,15 @@ from whyhang.collectors.stacks import text as stack_text
 from whyhang.collectors.stacks.gather import Gather, Section
 from whyhang.collectors.stacks.text import Passage
 
-_HEAD = lazy_re.compile(
+_HEAD = re.compile(
     r"^[ \t>|]*(?:Traceback for thread (?P<tid>\d{1,10})(?: \((?P<name>[^)\n]*)\))?"
     r"(?: \[(?P<status>[^\]\n]*)\])? \(most recent call last\):"
     r"|The frame stack for thread (?P<empty>\d{1,10}) is empty)[^\n]*$",
     re.MULTILINE,
 )
-_PYTHON = lazy_re.compile(r'[ \t>|]*\(Python\) File "([^"\n]*)", line (-?\d{1,9}), in ([^\n]*)')
-_NATIVE = lazy_re.compile(r'[ \t>|]*\(C\) File "([^"\n]*)", line (-?\d{1,9}), in ([^\n]*)')
-_LIBRARY = lazy_re.compile(r"(?: \(inlined\))? \(([^()\n]*)\)$")
+_PYTHON = re.compile(r'[ \t>|]*\(Python\) File "([^"\n]*)", line (-?\d{1,9}), in ([^\n]*)')
+_NATIVE = re.compile(r'[ \t>|]*\(C\) File "([^"\n]*)", line (-?\d{1,9}), in ([^\n]*)')
+_LIBRARY = re.compile(r"(?: \(inlined\))? \(([^()\n]*)\)$")
 
 
 class _Pystack:

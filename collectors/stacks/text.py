@@ -8,9 +8,9 @@ woven together line by line, each line with its launcher's prefix.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Frame, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.marks import Marks
@@ -131,9 +131,9 @@ def _windows(data: bytes, marks: Sequence[bytes]) -> list[tuple[int, int]]:
     return windows
 
 
-_ANSI = lazy_re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_OVERWRITTEN = lazy_re.compile(r"[^\n\r]*\r(?!\n)")
-_TAG = lazy_re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(?: [^<>\n]{0,200})?>")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_OVERWRITTEN = re.compile(r"[^\n\r]*\r(?!\n)")
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(?: [^<>\n]{0,200})?>")
 
 
 def _decoded(data: bytes) -> str:
@@ -237,7 +237,7 @@ _NATIVE_SOURCES = (
     ".S",
     ".s",
 )
-_EXE = lazy_re.compile(r"(?:python|pypy)[\d.]*$")
+_EXE = re.compile(r"(?:python|pypy)[\d.]*$")
 
 
 def symbol(name: str) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Frame, Record, Thread, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.stacks import heading as stack_heading
@@ -23,22 +22,22 @@ from whyhang.collectors.stacks.heading import Heading
 from whyhang.collectors.stacks.owner import Found
 from whyhang.collectors.stacks.text import Passage
 
-_FRAME = lazy_re.compile(r'([ \t>|]*)File:? "([^"\n]*)", line (\d{1,9}), in (\S+)')
-_EXCEPTION = lazy_re.compile(r"[ \t>|]*Traceback \(most recent call last\):")
-_STACK = lazy_re.compile(r"[ \t>|]*Stack \(most recent call last\):")
-_HEADS = lazy_re.compile(r"[^\n]*\(most recent call [^\n]*|[^\n]*Traceback for thread [^\n]*")
-_OTHER_TOOL = lazy_re.compile(r"\(most recent call first\)|Traceback for thread \d")
-_INTERRUPTED = lazy_re.compile(r"[ \t>|]*(?:[\w.]+\.)?(?:KeyboardInterrupt|SignalException)\b")
-_RAISED = lazy_re.compile(r"[ \t>|]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|Interrupt)\b")
+_FRAME = re.compile(r'([ \t>|]*)File:? "([^"\n]*)", line (\d{1,9}), in (\S+)')
+_EXCEPTION = re.compile(r"[ \t>|]*Traceback \(most recent call last\):")
+_STACK = re.compile(r"[ \t>|]*Stack \(most recent call last\):")
+_HEADS = re.compile(r"[^\n]*\(most recent call [^\n]*|[^\n]*Traceback for thread [^\n]*")
+_OTHER_TOOL = re.compile(r"\(most recent call first\)|Traceback for thread \d")
+_INTERRUPTED = re.compile(r"[ \t>|]*(?:[\w.]+\.)?(?:KeyboardInterrupt|SignalException)\b")
+_RAISED = re.compile(r"[ \t>|]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|Interrupt)\b")
 _CHAINED = "During handling of the above exception"
-_THREAD = lazy_re.compile(
+_THREAD = re.compile(
     r"^[\s#*=>|-]*(?:Traceback for thread |Thread|ThreadID|Stack (?:trace )?(?:of|for) thread)"
     r"[\s:#]*(?P<words>[^\n]{0,160})$",
     re.IGNORECASE,
 )
-_ID = lazy_re.compile(r"0x[0-9A-Fa-f]{4,16}|(?<![\w.])\d{3,20}(?![\w.])")
-_NAME = lazy_re.compile(r"MainThread|[A-Za-z][\w-]*(?: \([\w.]+\))?")
-_TRIGGER = lazy_re.compile(
+_ID = re.compile(r"0x[0-9A-Fa-f]{4,16}|(?<![\w.])\d{3,20}(?![\w.])")
+_NAME = re.compile(r"MainThread|[A-Za-z][\w-]*(?: \([\w.]+\))?")
+_TRIGGER = re.compile(
     r"SIG(?:USR|ALRM|TERM|QUIT)|signal|stack ?trace|traceback|dump|stuck|hang|hung|watchdog",
     re.IGNORECASE,
 )

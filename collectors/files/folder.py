@@ -158,8 +158,7 @@ class _Files:
             apart, chunks = {}, []
         for reader in dict.fromkeys(apart.values()):
             reader.ready()
-        keep = (self._store,)
-        with closing(workers.in_order(self._all_of, chunks, team, keep, meanwhile)) as shared:
+        with closing(workers.in_order(self._all_of, chunks, team, meanwhile)) as shared:
             size = 0
             for done, number in enumerate(self._order):
                 item = self._items[number]

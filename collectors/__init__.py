@@ -38,9 +38,8 @@ def _dump_readers() -> tuple[Reader, ...]:
 def _live_readers() -> tuple[Reader, ...]:
     from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
     from whyhang.collectors.stacks import pyspy  # noqa: PLC0415 - see above
-    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
 
-    return (OwnFiles(), pyspy.JSON, StackPeers())
+    return (OwnFiles(), pyspy.JSON)
 
 
 @functools.cache
@@ -60,7 +59,6 @@ def _readers() -> tuple[Reader, ...]:
         pystack,
         traceback,
     )
-    from whyhang.collectors.stacks.peers import StackPeers  # noqa: PLC0415
 
     return (
         OwnFiles(),
@@ -76,7 +74,6 @@ def _readers() -> tuple[Reader, ...]:
         pystack.READER,
         traceback.READER,
         handwritten.READER,
-        StackPeers(),
         TextReader(),
     )
 

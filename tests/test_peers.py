@@ -9,7 +9,7 @@ import pytest
 from whyhang.analyzer.graph import CallRef, Wait
 from whyhang.analyzer.ledger import Verdict, judge
 from whyhang.analyzer.model import Call, CallState, Group, Source, Track, Trust, Who
-from whyhang.collectors.stacks.peers import peers_only
+from whyhang.collectors.stacks.pyspy_json import peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 STACK = [

@@ -10,7 +10,7 @@ from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.model import IN_DEFAULT_GROUP, ROOT_CLAIM, Claim, Fact, Source, Trust, Who
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.stacks.peers import StackPeers, peers_only
+from whyhang.collectors.stacks.pyspy_json import READER, peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -91,7 +91,7 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
         who=Who(rank=1, trust=Trust.ENVIRONMENT),
     )
 
-    assert StackPeers().sniff(document)
-    (claim,) = StackPeers().read(document)
+    assert READER.sniff(document)
+    (claim,) = READER.read(document)
     assert isinstance(claim, Claim)
     assert claim.value == "broadcast 3 in the default group"

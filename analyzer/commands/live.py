@@ -25,7 +25,7 @@ SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all
 _WARM = (
     *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.excerpts"),
     *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
-    *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
+    *("collectors.stacks.passages", "collectors.stacks.heading", "collectors.stacks.peers"),
     *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.gpus"),
     *("analyzer.case", "analyzer.align", "analyzer.identify", "analyzer.commands.unclear"),
     *("signatures.frames", "analyzer.match", "analyzer.diagnose", "analyzer.cards.load"),

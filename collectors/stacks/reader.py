@@ -1,0 +1,44 @@
+"""The one way from a text with stacks in it to dumps; what differs is how a tool prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from whyhang.analyzer.model import Fact, Gap, Record
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.stacks.owner import dumps
+from whyhang.collectors.stacks.passages import Passage, holds, passages
+from whyhang.collectors.stacks.sections import Section
+
+
+class StackText(Record):
+    """Reads what one tool prints, alone or inside logs.
+
+    A text with one of ``marks`` in it is for this reader. ``sections`` takes the stacks out of a
+    passage.
+    """
+
+    name: str
+    tool: str
+    marks: tuple[bytes, ...]
+    sections: Callable[[Passage], Sequence[Section]]
+
+    def sniff(self, document: Document) -> bool:
+        """Return whether one of the marks is in the document."""
+        return holds(document, self.marks)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield a dump for each process in the text, in its order."""
+        garbled = 0
+        for passage in passages(document, self.marks):
+            for section in self.sections(passage):
+                yield from dumps(document, self.tool, section, passage.who)
+                garbled += section.garbled
+        if garbled:
+            yield Gap(
+                what=f"reading the stacks in {document.path}",
+                why=f"{garbled} of them are garbled: several processes wrote into it at once",
+                cost="the processes they belong to are not placed",
+                remedy="Dump one process at a time, or with py-spy",
+                source=document.source(),
+            )

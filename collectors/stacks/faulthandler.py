@@ -15,9 +15,9 @@ import re
 from whyhang.analyzer.model import Frame, Record, Thread
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.frames import frame, shared
-from whyhang.collectors.stacks.passages import FIRST, Passage
+from whyhang.collectors.stacks.passages import FIRST
 from whyhang.collectors.stacks.reader import StackText
-from whyhang.collectors.stacks.sections import Section, Sections, by_head
+from whyhang.collectors.stacks.sections import Head, Sections
 
 _HEAD = limits.compile(
     r"^[ \t>|]*+(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
@@ -41,35 +41,36 @@ class _Body(Record):
     is_garbled: bool = False
 
 
-def _sections(passage: Passage) -> list[Section]:
-    sections = Sections(main_is_last=True)
-    rest, broke = "", False
-    for head, below in by_head(_HEAD, passage.text):
-        if head is None:
-            rest = below
-            continue
-        if any(mark in rest for mark in _NEW_DUMP):
-            sections.end_process()
-            broke = _BROKE.search(rest) is not None
-        sections.between(rest)
+class _Faulthandler(Sections):
+    head = _HEAD
+    main_is_last = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broke = False
+
+    def between(self, text: str) -> None:
+        """Take in the lines between two stacks, which may say that another dump begins."""
+        if any(mark in text for mark in _NEW_DUMP):
+            self.end_process()
+            self._broke = _BROKE.search(text) is not None
+        super().between(text)
+
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take a thread."""
         body = _body(below)
-        rest = body.rest
-        if broke:
-            continue
+        if self._broke:
+            return body.rest
         if body.is_garbled:
-            sections.add_garbled()
-            continue
-        thread = Thread(
-            frames=body.frames,
-            name=head["name"],
-            tid=int(head["tid"], 16) if head["tid"] else None,
-            line=passage.line(head.start()),
-        )
-        sections.add(thread, alone=head["stack"] is not None)
-    return sections.finish()
+            self.add_garbled()
+            return body.rest
+        tid = int(head["tid"], 16) if head["tid"] else None
+        thread = Thread(frames=body.frames, name=head["name"], tid=tid, line=line)
+        self.add(thread, alone=head["stack"] is not None)
+        return body.rest
 
 
-READER = StackText(name="faulthandler", tool="faulthandler", marks=FIRST, sections=_sections)
+READER = StackText(name="faulthandler", tool="faulthandler", marks=FIRST, sections=_Faulthandler)
 
 
 @functools.lru_cache(maxsize=1 << 14)

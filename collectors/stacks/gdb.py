@@ -19,9 +19,9 @@ from whyhang.analyzer.model import NOBODY, Frame, Record, Thread, Who
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.frames import frame, shared
 from whyhang.collectors.stacks.main_thread import MAIN
-from whyhang.collectors.stacks.passages import GDB, Passage
+from whyhang.collectors.stacks.passages import GDB
 from whyhang.collectors.stacks.reader import StackText
-from whyhang.collectors.stacks.sections import Head, ProcessStacks, Section, Sections, by_head
+from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
 
 _HEAD = limits.compile(
     r"^[ \t>|]*+(?:"
@@ -73,31 +73,50 @@ class _ThreadPrint(Record):
     body: _Body
 
 
-class _GdbSections(Sections):
+class _Gdb(Sections):
     """Joins what ``bt`` and ``py-bt`` print of the threads of a process."""
+
+    head = _HEAD
 
     def __init__(self) -> None:
         super().__init__()
         self._pid: int | None = None
+        self._thread: tuple[Head, int] | None = None  # the last line that names one, and where
+        self._prints: dict[int | None, list[_ThreadPrint]] = {}  # by lwp
         self._first: int | None = None  # number of the thread that was printed first, and last
         self._last: int | None = None
         self._has_thread_1 = False
-        self._prints: dict[int | None, list[_ThreadPrint]] = {}  # by lwp
 
-    def attach(self, pid: int) -> None:
-        """Note that gdb attaches to a process."""
-        self.end_process()
-        self._pid = pid
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take what one command prints of a thread, or that gdb attaches to a process."""
+        if head["number"]:
+            self._thread = (head, line)
+        elif head["pid"]:
+            self._thread = None
+            self._attach(int(head["pid"]), ends=not head["attached"])
+        body = _body(head[0] + below if head["bare"] or head["python"] else below)
+        if body.native or body.python:
+            named, line = self._thread or (None, line)
+            self._add_print(
+                _ThreadPrint(
+                    number=int(named["number"]) if named else None,
+                    lwp=int(named["lwp"]) if named else None,
+                    name=named["name"] if named else None,
+                    line=line,
+                    body=body,
+                )
+            )
+        return body.rest
 
-    def detach(self, pid: int) -> None:
-        """Note that gdb lets a process go: what stands above was printed of it."""
-        if self._pid not in {None, pid}:
+    def _attach(self, pid: int, *, ends: bool) -> None:
+        """Heed what gdb says on attaching to a process, and on letting it go."""
+        if not ends or self._pid not in {None, pid}:
             self.end_process()
         self._pid = pid
-        self.end_process()
+        if ends:
+            self.end_process()
 
-    def add_print(self, new: _ThreadPrint) -> None:
-        """Add a thread as one command printed it."""
+    def _add_print(self, new: _ThreadPrint) -> None:
         if self._prints and self._begins_process(new):
             self.end_process()
         if not self._prints:
@@ -139,36 +158,7 @@ class _GdbSections(Sections):
         )
 
 
-def _sections(passage: Passage) -> list[Section]:
-    sections = _GdbSections()
-    rest = ""
-    thread: Head | None = None
-    for head, below in by_head(_HEAD, passage.text):
-        if head is None:
-            rest = below
-            continue
-        sections.between(rest)
-        if head["number"]:
-            thread = head
-        elif head["pid"]:
-            thread = None
-            (sections.attach if head["attached"] else sections.detach)(int(head["pid"]))
-        body = _body(head[0] + below if head["bare"] or head["python"] else below)
-        rest = body.rest
-        if body.native or body.python:
-            sections.add_print(
-                _ThreadPrint(
-                    number=int(thread["number"]) if thread else None,
-                    lwp=int(thread["lwp"]) if thread else None,
-                    name=thread["name"] if thread else None,
-                    line=passage.line((thread or head).start()),
-                    body=body,
-                )
-            )
-    return sections.finish()
-
-
-READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_sections)
+READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)
 
 
 def _thread(prints: list[_ThreadPrint], pid: int | None) -> Thread:

@@ -20,10 +20,10 @@ from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import launched, peers
 from whyhang.collectors.stacks.frames import frame, is_native_file, shared
 from whyhang.collectors.stacks.main_thread import MAIN, name_main, outermost
-from whyhang.collectors.stacks.passages import PYSPY, Passage
+from whyhang.collectors.stacks.passages import PYSPY
 from whyhang.collectors.stacks.peers import PeerCall
 from whyhang.collectors.stacks.reader import StackText
-from whyhang.collectors.stacks.sections import ProcessStacks, Section, Sections, by_head
+from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
 
 # Needs no time limit: each of its parts ends where the next begins. Most files are read by it.
 _HEAD = re.compile(
@@ -61,8 +61,10 @@ class _Body(Record):
     rest: str = ""
 
 
-class _PyspySections(Sections):
+class _Pyspy(Sections):
     """Takes process lines and thread lines; either may be missing."""
+
+    head = _HEAD
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,22 +73,39 @@ class _PyspySections(Sections):
         self._calls: list[PeerCall] = []
         self._without_stack: list[int] = []  # processes of one thread line with nothing below
 
-    def begin(self, line: int, pid: int | None = None, command: str | None = None) -> None:
-        """End the process that is open and begin another."""
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take a thread, or what a line says of a process."""
+        if head["parent"]:
+            if self._open is not None:
+                self._open = replace(self._open, parent=int(head["pid"]))
+        elif head["pid"]:
+            self._begin(line, int(head["pid"]), head["command"].strip())
+        elif head["tid"]:
+            body = _body(below) if len(below) <= _CACHED_LENGTH else _parse(below)
+            is_hexadecimal = head["tid"].startswith("0x")
+            thread = Thread(
+                frames=body.frames,
+                name=head["name"],
+                tid=int(head["tid"], 16 if is_hexadecimal else 10),
+                active=head["state"] == "active",
+                holds_gil=head["gil"] is not None,
+                line=line,
+            )
+            # As a decimal number it is the kernel's: the main thread's is the pid.
+            self._add(thread, body, tid_is_pid=not is_hexadecimal)
+            return body.rest
+        return below
+
+    def _begin(self, line: int, pid: int | None = None, command: str | None = None) -> None:
         self.end_process()
         self._open = ProcessStacks(threads=(), line=line, who=Who(pid=pid), command=command)
         self.heading_is_used = True
 
-    def set_parent(self, pid: int) -> None:
-        """Note the parent of the process that is open."""
-        if self._open is not None:
-            self._open = replace(self._open, parent=pid)
-
-    def add_thread(self, thread: Thread, body: _Body, *, tid_is_pid: bool) -> None:
+    def _add(self, thread: Thread, body: _Body, *, tid_is_pid: bool) -> None:
         """Add a thread to its process, or begin one that no process line names."""
         is_main = _is_main(thread)
         if self._open is None or (is_main and any(map(_is_main, self.threads))):
-            self.begin(thread.line or 1, thread.tid if is_main and tid_is_pid else None)
+            self._begin(thread.line or 1, thread.tid if is_main and tid_is_pid else None)
         self.threads.append(thread)
         self._calls += (replace(call, line=thread.line) for call in body.calls)
         if self._who is NOBODY:
@@ -141,38 +160,7 @@ def _is_main(thread: Thread) -> bool:
     return outermost(thread.frames) == "<module>"
 
 
-def _sections(passage: Passage) -> list[Section]:
-    sections = _PyspySections()
-    rest = ""
-    for head, below in by_head(_HEAD, passage.text):
-        if head is not None:
-            sections.between(rest)
-        rest = below
-        if head is None:
-            continue
-        if head["parent"]:
-            sections.set_parent(int(head["pid"]))
-        elif head["pid"]:
-            line = passage.line(head.start())
-            sections.begin(line, int(head["pid"]), head["command"].strip())
-        elif head["tid"]:
-            body = _body(below) if len(below) <= _CACHED_LENGTH else _parse(below)
-            rest = body.rest
-            is_hexadecimal = head["tid"].startswith("0x")
-            thread = Thread(
-                frames=body.frames,
-                name=head["name"],
-                tid=int(head["tid"], 16 if is_hexadecimal else 10),
-                active=head["state"] == "active",
-                holds_gil=head["gil"] is not None,
-                line=passage.line(head.start()),
-            )
-            # As a decimal number it is the kernel's: the main thread's is the pid.
-            sections.add_thread(thread, body, tid_is_pid=not is_hexadecimal)
-    return sections.finish()
-
-
-READER = _PyspyText(name="py-spy text", tool="py-spy", marks=PYSPY, sections=_sections)
+READER = _PyspyText(name="py-spy text", tool="py-spy", marks=PYSPY, sections=_Pyspy)
 
 
 @functools.lru_cache(maxsize=1 << 14)

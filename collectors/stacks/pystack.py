@@ -15,9 +15,9 @@ import re
 from whyhang.analyzer.model import Frame, Thread
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.frames import frame, shared
-from whyhang.collectors.stacks.passages import PYSTACK, Passage
+from whyhang.collectors.stacks.passages import PYSTACK
 from whyhang.collectors.stacks.reader import StackText
-from whyhang.collectors.stacks.sections import Section, Sections, by_head
+from whyhang.collectors.stacks.sections import Head, Sections
 
 _HEAD = limits.compile(
     r"^[ \t>|]*+(?:Traceback for thread (?P<tid>\d{1,10})(?: \((?P<name>[^)\n]*)\))?"
@@ -29,28 +29,28 @@ _FRAME = re.compile(r'[ \t>|]*\((Python|C)\) File "([^"\n]*)", line (-?\d{1,9}),
 _LIBRARY = re.compile(r"(?: \(inlined\))? \(([^()\n]*)\)$")
 
 
-def _sections(passage: Passage) -> list[Section]:
-    sections = Sections(main_is_last=True, tid_is_pid=True)
-    rest = ""
-    for head, below in by_head(_HEAD, passage.text):
-        if head is None:
-            rest = below
-            continue
-        sections.between(rest)
+class _Pystack(Sections):
+    head = _HEAD
+    main_is_last = True
+    tid_is_pid = True
+
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take a thread."""
         frames, rest = _body(below)
         status = head["status"] or ""
-        thread = Thread(
-            frames=frames,
-            name=head["name"] or None,
-            tid=int(head["tid"] or head["empty"]),
-            holds_gil="Has the GIL" in status if "GIL" in status else None,
-            line=passage.line(head.start()),
+        self.add(
+            Thread(
+                frames=frames,
+                name=head["name"] or None,
+                tid=int(head["tid"] or head["empty"]),
+                holds_gil="Has the GIL" in status if "GIL" in status else None,
+                line=line,
+            )
         )
-        sections.add(thread)
-    return sections.finish()
+        return rest
 
 
-READER = StackText(name="pystack", tool="pystack", marks=PYSTACK, sections=_sections)
+READER = StackText(name="pystack", tool="pystack", marks=PYSTACK, sections=_Pystack)
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from whyhang.analyzer.model import Fact, Gap, Record
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.stacks.owner import dumps
-from whyhang.collectors.stacks.passages import Passage, holds, passages
-from whyhang.collectors.stacks.sections import Section
+from whyhang.collectors.stacks.passages import holds, passages
+from whyhang.collectors.stacks.sections import Sections
 
 
 class StackText(Record):
     """Reads what one tool prints, alone or inside logs.
 
-    A text with one of ``marks`` in it is for this reader. ``sections`` takes the stacks out of a
-    passage.
+    A text with one of ``marks`` in it is for this reader. ``sections`` is what takes the stacks
+    out of a passage.
     """
 
     name: str
     tool: str
     marks: tuple[bytes, ...]
-    sections: Callable[[Passage], Sequence[Section]]
+    sections: type[Sections]
 
     def sniff(self, document: Document) -> bool:
         """Return whether one of the marks is in the document."""
@@ -31,9 +32,17 @@ class StackText(Record):
         """Yield a dump for each process in the text, in its order."""
         garbled = 0
         for passage in passages(document, self.marks):
-            for section in self.sections(passage):
+            sections = self.sections()
+            too_slow = None
+            try:
+                sections.read(passage)
+            except limits.TooSlowError as error:
+                too_slow = error
+            for section in sections.finish():
                 yield from dumps(document, self.tool, section, passage.who)
                 garbled += section.garbled
+            if too_slow is not None:
+                raise too_slow
         if garbled:
             yield Gap(
                 what=f"reading the stacks in {document.path}",

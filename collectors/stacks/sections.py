@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from whyhang.analyzer.model import NOBODY, Record, Thread, Who, replace
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
 from whyhang.collectors.stacks.heading import Heading
 from whyhang.collectors.stacks.main_thread import name_main, outermost
+from whyhang.collectors.stacks.passages import Passage
 from whyhang.collectors.stacks.peers import PeerCall
 
 if TYPE_CHECKING:
@@ -53,29 +54,22 @@ class Section(Record):
     garbled: int = 0
 
 
-def by_head(
-    pattern: limits.Pattern[str] | re.Pattern[str], text: str
-) -> Iterator[tuple[Head | None, str]]:
-    """Yield each line that heads a stack, with the text below it; first what is above them all."""
-    head, end = None, 0
-    for following in pattern.finditer(text):
-        yield head, text[end : following.start()]
-        head, end = following, following.end()
-    yield head, text[end:]
-
-
 class Sections:
-    """Takes the threads of a text in their order.
+    """Takes the threads of a passage in their order; a subclass for each way to print them.
 
-    ``main_is_last``: the tool lists the main thread last. ``tid_is_pid``: a thread's id is the
-    kernel's, so that of the main thread is the pid.
+    ``head`` matches the lines that stand above stacks. ``main_is_last``: the tool lists the main
+    thread last. ``tid_is_pid``: a thread's id is the kernel's, so that of the main thread is the
+    pid. ``ranks_only``: a heading that names neither ranks nor a host is none.
     """
 
-    def __init__(self, *, main_is_last: bool = False, tid_is_pid: bool = False) -> None:
+    head: ClassVar[limits.Pattern[str] | re.Pattern[str]]
+    main_is_last = False
+    tid_is_pid = False
+    ranks_only = False
+
+    def __init__(self) -> None:
         self.threads: list[Thread] = []  # of the process that is open
         self.processes: list[ProcessStacks] = []  # of the section that is open
-        self._main_is_last = main_is_last
-        self._tid_is_pid = tid_is_pid
         self._ended: list[Section] = []
         self._heading = Heading()
         self.heading_is_used = False
@@ -83,15 +77,26 @@ class Sections:
         self._garbled = 0
         self._lacks_thread = False
 
-    def between(self, text: str, *, ranks_only: bool = False) -> None:
-        """Take in the lines between two stacks: a heading ends the process and the section.
+    def read(self, passage: Passage) -> None:
+        """Take the threads out of a passage."""
+        rest = ""
+        for head, below in _by_head(self.head, passage.text):
+            if head is None:
+                rest = below
+            else:
+                self.between(rest)
+                rest = self.take(head, below, passage.line(head.start()))
 
-        ``ranks_only`` leaves headings alone that name neither a rank nor a host.
-        """
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take the stack below a head, which stands on this line; return what comes after it."""
+        raise NotImplementedError
+
+    def between(self, text: str) -> None:
+        """Take in the lines between two stacks: a heading ends the process and the section."""
         if not text or text.isspace():
             return
         for below in heading.above(text):
-            if not ranks_only or below.names_ranks():
+            if not self.ranks_only or below.names_ranks():
                 self.end_section()
                 self._heading = self._heading.then(below, same=not self.heading_is_used)
                 self.heading_is_used = False
@@ -103,7 +108,7 @@ class Sections:
             self.end_process()
         self._threads_seen.add(key)
         self.threads.append(thread)
-        if alone or (self._main_is_last and outermost(thread.frames) == "<module>"):
+        if alone or (self.main_is_last and outermost(thread.frames) == "<module>"):
             self.end_process(main_only=alone)
 
     def add_garbled(self) -> None:
@@ -119,7 +124,7 @@ class Sections:
         main = next((t for t in threads if outermost(t.frames) == "<module>"), None)
         if not threads or (lacks_thread and main is not threads[-1]):
             return  # what is garbled is its main thread
-        who = Who(pid=main.tid) if self._tid_is_pid and main is not None else NOBODY
+        who = Who(pid=main.tid) if self.tid_is_pid and main is not None else NOBODY
         line = threads[0].line or 1
         named = name_main(threads)
         self.keep(ProcessStacks(threads=named, line=line, who=who, main_only=main_only))
@@ -147,3 +152,14 @@ class Sections:
         """Give the sections, in their order."""
         self.end_section()
         return self._ended
+
+
+def _by_head(
+    pattern: limits.Pattern[str] | re.Pattern[str], text: str
+) -> Iterator[tuple[Head | None, str]]:
+    """Yield each head with the text below it, up to the next; first what is above them all."""
+    head, end = None, 0
+    for following in pattern.finditer(text):
+        yield head, text[end : following.start()]
+        head, end = following, following.end()
+    yield head, text[end:]

@@ -20,7 +20,7 @@ from whyhang.collectors.stacks.frames import frame, shared
 from whyhang.collectors.stacks.main_thread import MAIN
 from whyhang.collectors.stacks.passages import LAST, Passage
 from whyhang.collectors.stacks.reader import StackText
-from whyhang.collectors.stacks.sections import Section, Sections
+from whyhang.collectors.stacks.sections import Sections
 
 _FRAME = re.compile(r'([ \t>|]*)File:? "([^"\n]*)", line (\d{1,9}), in (\S+)')
 _EXCEPTION = re.compile(r"[ \t>|]*Traceback \(most recent call last\):")
@@ -59,34 +59,38 @@ class _Run(Record):
         return self.above[-1] if self.above else ""
 
 
-def _sections(passage: Passage) -> list[Section]:
-    lines = passage.text.split("\n")
-    offsets = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
-    runs = list(_runs(lines))
-    covered = sum(run.last - run.first for run in runs)
-    is_dump = covered >= _SHARE * sum(1 for line in lines if line.strip())
-    sections = Sections()
-    before, of_other_tool = 0, False
-    for run in runs:
-        between = lines[before : run.first]
-        sections.between("\n".join(between), ranks_only=True)
-        before = run.last
-        heads = [line for line in between if any(word in line for word in _HEAD_WORDS)]
-        if heads:
-            of_other_tool = _OTHER_TOOL.search(heads[-1]) is not None
-        line = passage.line(offsets[run.first])
-        if of_other_tool:
-            sections.end_process()
-        elif named := _THREAD.match(run.head):
-            sections.add(_named_thread(run.frames, named["words"], line))
-        elif _is_main_thread(run, is_dump=is_dump):
-            sections.add(Thread(frames=run.frames, name=MAIN, line=line), alone=True)
-        else:
-            sections.end_process()
-    return sections.finish()
+class _Tracebacks(Sections):
+    ranks_only = True  # "# Thread: MainThread(140…)" is no heading
+
+    def read(self, passage: Passage) -> None:
+        """Take the threads out of a passage."""
+        lines = passage.text.split("\n")
+        offsets = list(itertools.accumulate((len(line) + 1 for line in lines), initial=0))
+        runs = list(_runs(lines))
+        covered = sum(run.last - run.first for run in runs)
+        is_dump = covered >= _SHARE * sum(1 for line in lines if line.strip())
+        before, of_other_tool = 0, False
+        for run in runs:
+            between = lines[before : run.first]
+            self.between("\n".join(between))
+            before = run.last
+            heads = [line for line in between if any(word in line for word in _HEAD_WORDS)]
+            if heads:
+                of_other_tool = _OTHER_TOOL.search(heads[-1]) is not None
+            line = passage.line(offsets[run.first])
+            if of_other_tool:
+                self.end_process()
+            elif named := _THREAD.match(run.head):
+                self.add(_named_thread(run.frames, named["words"], line))
+            elif _is_main_thread(run, is_dump=is_dump):
+                self.add(Thread(frames=run.frames, name=MAIN, line=line), alone=True)
+            else:
+                self.end_process()
 
 
-READER = StackText(name="Python stack traces", tool="traceback", marks=LAST[1:], sections=_sections)
+READER = StackText(
+    name="Python stack traces", tool="traceback", marks=LAST[1:], sections=_Tracebacks
+)
 
 
 def _runs(lines: list[str]) -> Iterator[_Run]:

@@ -190,24 +190,21 @@ class Store:
         except (OSError, ValueError) as error:
             yield _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
             return
-        kind = unpack.kind_of(start)
-        if kind is None or (kind is unpack.Kind.ZIP and not (asked or item.path.endswith(".zip"))):
+        is_other_zip = unpack.is_zip(start) and not (asked or item.path.endswith(".zip"))
+        if is_other_zip or not unpack.is_packed(start):
             yield replace(item, start=start[:START_BYTES])
         elif depth >= self.limits.depth:
             yield _gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
         else:
-            yield from self._unpack(
-                item, kind, depth, item.path + "/" if inside is None else inside
-            )
+            inside = item.path + "/" if inside is None else inside
+            yield from self._unpack(item, start, depth, inside)
 
-    def _unpack(
-        self, item: Item, kind: unpack.Kind, depth: int, inside: str
-    ) -> Iterator[Item | Gap]:
+    def _unpack(self, item: Item, start: bytes, depth: int, inside: str) -> Iterator[Item | Gap]:
         self._budget.enter(item.size)
         try:
             with _open(item.local) as raw:
                 self.meter.start(f"unpacking {item.path}", item.size)
-                for member in unpack.members(raw, kind, self._budget.spend):
+                for member in unpack.members(raw, start, self._budget.spend):
                     self.meter.at(raw.tell(), item.path)
                     name = clean(member.name or "").removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path

@@ -8,7 +8,6 @@ listed in ``DAMAGE``.
 from __future__ import annotations
 
 import bz2
-import enum
 import gzip
 import io
 import lzma
@@ -52,26 +51,6 @@ DAMAGE = (
 )
 
 
-class Kind(enum.Enum):
-    """An archive or compression that can be opened."""
-
-    GZIP = "gzip"
-    ZSTD = "zstd"
-    XZ = "xz"
-    BZIP2 = "bzip2"
-    TAR = "tar"
-    ZIP = "zip"
-
-
-_MAGIC: tuple[tuple[bytes, Kind], ...] = (
-    (b"\x1f\x8b\x08", Kind.GZIP),
-    (b"\x28\xb5\x2f\xfd", Kind.ZSTD),
-    (b"\xfd7zXZ\x00", Kind.XZ),
-    (b"BZh", Kind.BZIP2),
-    (b"PK\x03\x04", Kind.ZIP),
-    (b"PK\x05\x06", Kind.ZIP),
-)
-
 Charge: TypeAlias = Callable[[int], None]
 
 
@@ -99,42 +78,36 @@ class Refused(NamedTuple):
     why: str
 
 
-def kind_of(head: bytes) -> Kind | None:
-    """Tell from the first ``MAGIC_BYTES`` what kind of archive this is; None for a plain file."""
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            # "BZh" may start a text; the block size and the first block's mark may not.
-            if kind is Kind.BZIP2 and head[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
-                continue
-            return kind
-    return Kind.TAR if head[TAR_MAGIC] == b"ustar" else None
+def is_zip(start: bytes) -> bool:
+    """Return whether a file that begins so is a zip archive."""
+    return start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
-def members(raw: BinaryIO, kind: Kind, charge: Charge) -> Iterator[Member | Refused]:
+def is_packed(start: bytes) -> bool:
+    """Return whether a file that begins so, with ``MAGIC_BYTES``, is an archive or compressed."""
+    return is_zip(start) or start[TAR_MAGIC] == b"ustar" or _opener(start) is not None
+
+
+def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[Member | Refused]:
     """Yield what is in an archive, in its order; damage ends the archive with a ``Refused``.
 
-    ``charge`` is called with the size of whatever is unpacked, read or skipped. What it raises
-    ends the unpacking.
+    ``start`` are its first bytes. ``charge`` is called with the size of whatever is unpacked,
+    read or skipped. What it raises ends the unpacking.
     """
-    if kind is Kind.ZIP:
+    if is_zip(start):
         yield from _zip(raw, charge)
         return
-    unpacked = Charged(raw if kind is Kind.TAR else _decompress(raw, kind), charge)
-    if kind is Kind.TAR or unpacked.peek(MAGIC_BYTES)[TAR_MAGIC] == b"ustar":
+    opener = _opener(start)
+    unpacked = Charged(raw if opener is None else opener(raw), charge)
+    if unpacked.peek(MAGIC_BYTES)[TAR_MAGIC] == b"ustar":
         yield from _tar(unpacked)
     else:
         yield Member(None, unpacked)
 
 
-def _decompress(raw: BinaryIO, kind: Kind) -> Stream:
-    """Give the plain bytes of a compressed stream; frames that follow each other are joined."""
-    if kind is Kind.GZIP:
-        return gzip.GzipFile(fileobj=raw)
-    if kind is Kind.XZ:
-        return lzma.LZMAFile(raw)
-    if kind is Kind.BZIP2:
-        return bz2.BZ2File(raw)
-    return _Zstd(raw)
+def _opener(start: bytes) -> Callable[[BinaryIO], Stream] | None:
+    """Return what gives the plain bytes of a compressed stream; frames that follow are joined."""
+    return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
 
 
 def read_some(stream: Stream, size: int = CHUNK) -> bytes:
@@ -214,6 +187,18 @@ class _Zstd:
             if self._frame.eof:
                 packed = self._frame.unused_data
                 self._frame = self._decompressor.decompressobj()
+
+
+# "BZh" may start a text; with the block size and the first block's mark it may not.
+_BZIP2 = tuple(
+    b"BZh%d%s" % (size, mark) for size in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")
+)
+_COMPRESSED: tuple[tuple[bytes | tuple[bytes, ...], Callable[[BinaryIO], Stream]], ...] = (
+    (b"\x1f\x8b\x08", lambda raw: gzip.GzipFile(fileobj=raw)),
+    (b"\x28\xb5\x2f\xfd", _Zstd),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    (_BZIP2, bz2.BZ2File),
+)
 
 
 class _SaneTarInfo(tarfile.TarInfo):

@@ -15,7 +15,7 @@ import functools
 import itertools
 import re
 
-from whyhang.analyzer.model import NOBODY, Frame, Record, Thread, Who
+from whyhang.analyzer.model import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.frames import frame, shared
 from whyhang.collectors.stacks.main_thread import MAIN
@@ -63,16 +63,6 @@ class _Body(Record):
     rest: str = ""
 
 
-class _ThreadPrint(Record):
-    """One thread as one command printed it."""
-
-    number: int | None
-    lwp: int | None
-    name: str | None
-    line: int
-    body: _Body
-
-
 class _Gdb(Sections):
     """Joins what ``bt`` and ``py-bt`` print of the threads of a process."""
 
@@ -81,31 +71,23 @@ class _Gdb(Sections):
     def __init__(self) -> None:
         super().__init__()
         self._pid: int | None = None
-        self._thread: tuple[Head, int] | None = None  # the last line that names one, and where
-        self._prints: dict[int | None, list[_ThreadPrint]] = {}  # by lwp
-        self._first: int | None = None  # number of the thread that was printed first, and last
-        self._last: int | None = None
-        self._has_thread_1 = False
+        self._named: tuple[Head, int] | None = None  # the last line that names a thread, and where
+        self._numbers: list[int | None] = []  # of the threads, by gdb's count
+        self._stacks: dict[tuple[int | None, int | None], tuple[Thread, _Body]] = {}
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take what one command prints of a thread, or that gdb attaches to a process."""
         if head["number"]:
-            self._thread = (head, line)
+            self._named = (head, line)
         elif head["pid"]:
-            self._thread = None
+            self._named = None
             self._attach(int(head["pid"]), ends=not head["attached"])
         body = _body(head[0] + below if head["bare"] or head["python"] else below)
         if body.native or body.python:
-            named, line = self._thread or (None, line)
-            self._add_print(
-                _ThreadPrint(
-                    number=int(named["number"]) if named else None,
-                    lwp=int(named["lwp"]) if named else None,
-                    name=named["name"] if named else None,
-                    line=line,
-                    body=body,
-                )
-            )
+            named, line = self._named or (None, line)
+            number, lwp = (int(named["number"]), int(named["lwp"])) if named else (None, None)
+            thread = Thread(frames=(), name=named["name"] if named else None, tid=lwp, line=line)
+            self._add(number, thread, body)
         return body.rest
 
     def _attach(self, pid: int, *, ends: bool) -> None:
@@ -116,42 +98,59 @@ class _Gdb(Sections):
         if ends:
             self.end_process()
 
-    def _add_print(self, new: _ThreadPrint) -> None:
-        if self._prints and self._begins_process(new):
+    def _add(self, number: int | None, thread: Thread, body: _Body) -> None:
+        """Add what one command printed of a thread, or join it with what another did."""
+        key = (number, thread.tid)
+        if self._begins_process(number, thread.tid, body):
             self.end_process()
-        if not self._prints:
-            self._first, self._has_thread_1 = new.number, False
-        self._last = new.number
-        self._has_thread_1 |= new.number == 1
-        self._prints.setdefault(new.lwp, []).append(new)
+        if key in self._stacks:
+            thread, other = self._stacks[key]
+            body = _Body(
+                native=other.native or body.native,
+                python=other.python or body.python,
+                waits_for_gil=other.waits_for_gil or body.waits_for_gil,
+            )
+        else:
+            self._numbers.append(number)
+        self._stacks[key] = (thread, body)
 
-    def _begins_process(self, new: _ThreadPrint) -> bool:
+    def _begins_process(self, number: int | None, lwp: int | None, body: _Body) -> bool:
         """Tell the first thread of another process, or of another look at this one.
 
         gdb numbers threads from 1 and lists them from the last to the first, or upwards.
         """
-        same = [old for old in self._prints.get(new.lwp, ()) if old.number == new.number]
-        if same:
-            return any(bool(old.body.native) == bool(new.body.native) for old in same)
-        if new.number is None or new.lwp is None:
+        if not self._stacks:
+            return False
+        if (number, lwp) in self._stacks:
+            _, other = self._stacks[number, lwp]
+            return bool(other.native and body.native) or bool(other.python and body.python)
+        if number is None or lwp is None:
             return True
-        is_next = self._first == 1 and new.number == (self._last or 0) + 1
-        return self._has_thread_1 and not is_next
+        is_upwards = self._numbers[0] == 1
+        return number - 1 != self._numbers[-1] if is_upwards else self._numbers[-1] == 1
 
     def end_process(self, *, main_only: bool = False) -> None:
         """End the process that is open, if one is."""
-        prints, self._prints = self._prints, {}
+        stacks, self._stacks = self._stacks, {}
         pid, self._pid = self._pid, None
-        if not prints:
+        self._numbers.clear()
+        if not stacks:
             return
         if pid is None:
-            first = (old.lwp for same in prints.values() for old in same if old.number == 1)
-            pid = next(first, None)
-        threads = [_thread(same, pid) for same in prints.values()]
+            pid = next((lwp for number, lwp in stacks if number == 1), None)
+        threads = tuple(
+            replace(
+                thread,
+                frames=_merged(body.native, body.python),
+                name=MAIN if thread.tid in {None, pid} else thread.name,
+                holds_gil=False if body.waits_for_gil else None,
+            )
+            for thread, body in stacks.values()
+        )
         self.keep(
             ProcessStacks(
                 who=Who(pid=pid) if pid is not None else NOBODY,
-                threads=tuple(threads),
+                threads=threads,
                 line=threads[0].line or 1,
                 main_only=main_only or [thread.name for thread in threads] == [MAIN],
             )
@@ -159,21 +158,6 @@ class _Gdb(Sections):
 
 
 READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)
-
-
-def _thread(prints: list[_ThreadPrint], pid: int | None) -> Thread:
-    """Join what bt and py-bt printed of one thread."""
-    native = next((old.body.native for old in prints if old.body.native), ())
-    python = next((old.body.python for old in prints if old.body.python), ())
-    lwp = prints[0].lwp
-    is_main = lwp is None or lwp == pid
-    return Thread(
-        frames=_merged(native, python),
-        name=MAIN if is_main else next((old.name for old in prints if old.name), None),
-        tid=lwp,
-        holds_gil=False if any(old.body.waits_for_gil for old in prints) else None,
-        line=prints[0].line,
-    )
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -12,26 +12,10 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from whyhang.analyzer.reading import Reader
 
     READERS: tuple[Reader, ...]
     LIVE_READERS: tuple[Reader, ...]
-
-
-def readers_for(starts: Iterable[bytes]) -> tuple[Reader, ...]:
-    """Give the readers that files may need which begin so: for recorder dumps alone, few."""
-    only_pickles = all(start.startswith(b"\x80") for start in starts)
-    return _dump_readers() if only_pickles else _readers()
-
-
-@functools.cache
-def _dump_readers() -> tuple[Reader, ...]:
-    from whyhang.collectors.files.bundle import OwnFiles  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
-
-    return (OwnFiles(), FlightRecorder())
 
 
 @functools.cache

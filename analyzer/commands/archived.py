@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ SHARED_FROM, SHARED_TO = 512, 128 << 20
 """Bytes of a text that one of several processes reads; smaller ones are read as soon here."""
 
 _NO_TEXT = (b"\x80", b"\x7fELF", b"{")
-_NEEDED = ("analyzer.align", "analyzer.diagnose", "analyzer.identify", "signatures.frames")
 
 
 def facts(
@@ -31,7 +29,7 @@ def facts(
     ``known`` loads the signatures, which takes a while: it is called beside the reading or, where
     there are logs, before the first of them. ``store`` stays open until the diagnosis is made.
     """
-    from whyhang.collectors import readers_for  # noqa: PLC0415 - not for `--help`
+    from whyhang.collectors import READERS  # noqa: PLC0415 - not for `--help`
     from whyhang.collectors.files.folder import read  # noqa: PLC0415
 
     meter = progress.meter
@@ -39,22 +37,12 @@ def facts(
     return list(
         read(
             paths,
-            readers=lambda starts: (*readers_for(starts), logs),
+            readers=(*READERS, logs),
             progress=progress.say,
             store=store,
             meter=meter,
-            meanwhile=functools.partial(_make_ready, known),
         )
     )
-
-
-def _make_ready(known: Callable[[], Known]) -> None:
-    """Load what the diagnosis will need, while workers read."""
-    import importlib  # noqa: PLC0415 - see above
-
-    for name in _NEEDED:
-        importlib.import_module(f"whyhang.{name}")
-    known()
 
 
 class Logs:

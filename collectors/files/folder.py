@@ -56,19 +56,16 @@ class Apart(Protocol):
 def read(
     paths: Sequence[str | Path],
     *,
-    readers: Sequence[Reader] | Callable[[Sequence[bytes]], Sequence[Reader]],
+    readers: Sequence[Reader],
     progress: Callable[[str], None] = lambda _: None,
     store: Store | None = None,
     meter: Meter | None = None,
-    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[Fact]:
     """Yield what files, folders and archives say. Troubles become gaps, never exceptions.
 
-    ``readers`` may be a function that chooses them by the first bytes of every file.
     ``progress`` is told now and then, in words, how far the reading is, and ``meter`` all the
     time, in bytes. ``store`` holds what archives were unpacked to, so that facts with more
-    behind them can be asked for it later; without one that ends with the reading. ``meanwhile``
-    is called once, while others read.
+    behind them can be asked for it later; without one that ends with the reading.
     """
     gaps: list[Gap] = []
     with Store() if store is None else nullcontext(store) as opened:
@@ -82,9 +79,8 @@ def read(
                 what = f"reading {shown or clean(str(path))}"
                 gaps.append(Gap(what=what, why="no file is in it"))
             progress(f"found {len(items):,} files")
-        chosen = readers([item.start for item in items]) if callable(readers) else readers
         opened.meter.start("reading", sum(item.size for item in items), files=len(items))
-        facts = _facts_of_all(opened, items, chosen, gaps, progress, meanwhile)
+        facts = _facts_of_all(opened, items, readers, gaps, progress)
         yield from _settled(facts, gaps)
         opened.meter.stop()
 
@@ -119,7 +115,6 @@ def _facts_of_all(
     readers: Sequence[Reader],
     gaps: list[Gap],
     progress: Callable[[str], None],
-    meanwhile: Callable[[], object],
 ) -> Iterator[Fact]:
     """Read every file; those of a kind that comes by the thousand in several processes."""
     manifests = Manifests(store, items, gaps)
@@ -142,7 +137,7 @@ def _facts_of_all(
     for reader in dict.fromkeys(apart.values()):
         reader.ready()
     done = 0
-    with closing(workers.in_order(facts_of, chunks, team, meanwhile)) as results:
+    with closing(workers.in_order(facts_of, chunks, team)) as results:
         for number, item in enumerate(files):
             store.meter.at(done, item.path, file=number + 1)
             done += item.size

@@ -51,15 +51,9 @@ def chunked(numbers: Sequence[int], size: Callable[[int], int]) -> list[list[int
 
 
 def in_order(
-    work: Callable[[int], T],
-    chunks: Sequence[Sequence[int]],
-    workers: int,
-    meanwhile: Callable[[], object] = lambda: None,
+    work: Callable[[int], T], chunks: Sequence[Sequence[int]], workers: int
 ) -> Generator[T, None, None]:
-    """Yield ``work(number)`` for each number of each chunk, done in ``workers`` processes.
-
-    ``meanwhile`` is called once, while they work.
-    """
+    """Yield ``work(number)`` for each number of each chunk, done in ``workers`` processes."""
     global _work  # noqa: PLW0603 - see there
     if not chunks:
         return
@@ -78,7 +72,6 @@ def in_order(
             )
             stack.callback(pool.shutdown, cancel_futures=True)
             results += (pool.submit(_work_off, chunk) for chunk in chunks)
-        meanwhile()
         results.reverse()
         for chunk in chunks:
             try:

@@ -21,7 +21,7 @@ class Document(Record):
     the first ``HEAD_BYTES``, or all of a recorder's dump. ``open`` gives a fresh binary stream
     from the start. ``who``, ``look`` and ``taken_at`` are what the bundle's manifest or the
     file's name says of it.
-    ``local`` is a real path on disk if there is one, for readers that map memory.
+    ``local`` is its path on disk where it is a file of the user, not one of an archive.
     """
 
     path: str

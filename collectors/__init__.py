@@ -15,7 +15,6 @@ from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
-from whyhang.collectors.stacks.peers import StackPeers
 
 READERS: tuple[Reader, ...] = (
     OwnFiles(),
@@ -30,6 +29,5 @@ READERS: tuple[Reader, ...] = (
     pystack.READER,
     traceback.READER,
     handwritten.READER,
-    StackPeers(),
     TextReader(),
 )

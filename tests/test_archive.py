@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -138,18 +139,18 @@ def test_temporary_files_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_large_members_are_files(tmp_path: Path) -> None:
-    """A large member lies on disk for readers that map it; so does a plain file."""
+def test_members_can_be_opened_as_files(tmp_path: Path) -> None:
+    """Members of any size are files that readers can map; none is said to be the user's own."""
     (tmp_path / "a.tar").write_bytes(tar_of(("big.log", b"x" * (9 * MIB)), ("small", b"x")))
     with Store() as store:
         items = [item for item in store.find(tmp_path / "a.tar") if isinstance(item, Item)]
-        big, small = (store.document(item) for item in items)
+        for item, size in zip(items, (9 * MIB, 1), strict=True):
+            member = store.document(item)
 
-        assert isinstance(big, Document)
-        assert isinstance(small, Document)
-        assert big.local is not None
-        assert Path(big.local).stat().st_size == 9 * MIB
-        assert small.local is None
+            assert isinstance(member, Document)
+            assert member.local is None
+            with member.open() as stream:
+                assert os.fstat(stream.fileno()).st_size == size
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.6, 0.95])
@@ -191,11 +192,74 @@ def test_bombs(tmp_path: Path) -> None:
     assert len(troubles) == 2
 
 
+def test_archives_in_archives_have_one_budget(tmp_path: Path) -> None:
+    """Many small members that each grow a little too much are one bomb; what is beside is read."""
+    data = zip_of(("x.log", b"0" * MIB))
+    for _ in range(3):
+        data = zip_of(*((f"n{number}.zip", data) for number in range(16)))
+    (tmp_path / "fan.zip").write_bytes(data)
+    (tmp_path / "good.tar.gz").write_bytes(gzip.compress(tar_of(*MEMBERS)))
+    limits = Limits(ratio_free_bytes=8 * MIB, ratio=100)
+
+    contents, troubles = found(tmp_path, limits)
+
+    logs = [content for path, content in contents.items() if path.startswith("fan.zip/")]
+    assert 0 < sum(map(len, logs)) <= 8 * MIB + 100 * len(data)
+    assert {path: contents[path] for path in contents if path.startswith("good")} == {
+        f"good.tar.gz/{name}": content for name, content in MEMBERS
+    }
+    assert len(troubles) == 1
+    assert "fan.zip: it unpacks to over 100 times its size" in troubles[0]
+
+
+def test_a_bomb_takes_seconds(tmp_path: Path) -> None:
+    """Half a gigabyte of zeros in a few kilobytes is left after the first part of it."""
+    compressor = zstandard.ZstdCompressor().compressobj()
+    zeros = bytes(32 * MIB)
+    packed = b"".join(compressor.compress(zeros) for _ in range(16)) + compressor.flush()
+    (tmp_path / "zeros.zst").write_bytes(packed)
+    (tmp_path / "rank0.txt").write_bytes(b"zero")
+    started = time.process_time()
+
+    contents, troubles = found(tmp_path)
+
+    assert time.process_time() - started < 5
+    assert contents == {"rank0.txt": b"zero"}
+    assert len(troubles) == 1
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd])
+def test_a_member_that_tells_an_impossible_size(tmp_path: Path, pack: object) -> None:
+    """A tar that ends long before the size of its member is cut off, and takes no time."""
+    assert callable(pack)
+    info = tarfile.TarInfo("huge.log")
+    info.size = 1 << 87
+    (tmp_path / "a.tar").write_bytes(pack(tar_of(*MEMBERS)[:2048] + info.tobuf() + b"step 1\n"))
+    started = time.process_time()
+
+    contents, troubles = found(tmp_path / "a.tar")
+
+    assert time.process_time() - started < 2
+    assert contents == CONTENTS
+    assert any("cut off" in trouble for trouble in troubles)
+
+
+def test_names_that_no_file_has(tmp_path: Path) -> None:
+    """A name of a megabyte is neither taken apart nor shown whole."""
+    long = "r" * 60_000 + "_" * 5_000
+    (tmp_path / "a.zip").write_bytes(zip_of((long, b"x"), ("a\x1b]0;b.log", b"y")))
+
+    contents, (trouble,) = found(tmp_path / "a.zip")
+
+    assert contents == {"a\N{REPLACEMENT CHARACTER}]0;b.log": b"y"}
+    assert len(trouble) < 1000
+
+
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
         (Limits(members=3), "more than 3 files"),
-        (Limits(total_bytes=3000), "unpacks to more than"),
+        (Limits(total_bytes=3000), "unpack to more than"),
         (Limits(member_bytes=500), "unpacks to more than"),
         (Limits(depth=0), "nested deeper"),
     ],

@@ -210,15 +210,19 @@ def test_no_bytes_break_the_readers(noise: bytes, at: int) -> None:
         read_manifest(manifest_file(Manifest(host="h"))[:at] + noise)
 
 
+def entry_of(manifest: Manifest, path: str) -> Entry:
+    (entry,) = (entry for entry in manifest.files if entry.path == path)
+    return entry
+
+
 def test_manifest_says_whom_a_file_is_about() -> None:
     """Rank, process, look and time of a dump come from the manifest."""
     bundle = bundle_of(taken())
     manifest = read_manifest(manifest_file(bundle.manifest))
     assert manifest == bundle.manifest
-    who, look, moment = manifest.about("node_1_x/rank10.13.look1.pyspy.json")
-    assert (who.rank, who.trust, who.pid, who.host) == (10, Trust.ENVIRONMENT, 13, "node 1/x")
-    assert (look, moment) == (1, 6.0)
-    assert manifest.about("other.txt")[0] == Who()
+    entry = entry_of(manifest, "node_1_x/rank10.13.look1.pyspy.json")
+    assert entry.who() == Who(rank=10, trust=Trust.ENVIRONMENT, pid=13, host="node 1/x")
+    assert (entry.look, entry.taken_at) == (1, 6.0)
 
 
 def test_files_are_named_so_that_people_find_them() -> None:
@@ -244,8 +248,7 @@ def test_files_are_named_so_that_people_find_them() -> None:
         )
     ]
     assert b"hunter2" not in b"".join(bundle.files.values())
-    worker = bundle.manifest.entry("node_1_x/rank10.worker.20.look0.pyspy.json")
-    assert worker is not None
+    worker = entry_of(bundle.manifest, "node_1_x/rank10.worker.20.look0.pyspy.json")
     assert (worker.rank, worker.owner_rank, worker.role) == (None, 10, "dataloader-worker")
 
 

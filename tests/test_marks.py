@@ -27,7 +27,7 @@ def test_both_ways_of_looking_agree(parts: list[bytes]) -> None:
 def test_they_are_found_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the package is missing, each word is looked for by itself."""
     monkeypatch.setattr(file_marks, "MANY", -1)
-    monkeypatch.setitem(__import__("sys").modules, "hyperscan", None)
+    monkeypatch.setattr(file_marks, "hyperscan", None)
     assert Marks(*WORDS).within(b"a thread (idle)\n") == {b"(idle)"}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from stack_docs import facts
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.collectives.graph import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Trust, Who
-from whyhang.collectors.stacks.peers import peers_only
+from whyhang.collectors.stacks import pyspy
+from whyhang.collectors.stacks.pyspy_json import peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 STACK = [
@@ -54,6 +56,38 @@ def test_of_all_variables_only_the_peer_is_kept() -> None:
 def test_a_dump_that_cannot_be_read_keeps_nothing(data: bytes) -> None:
     """A broken dump is an empty list of peers, not an error."""
     assert peers_only(data) == b"[]"
+
+
+TEXT = """\
+Process {pid}: python train.py
+Python v3.11.7 (/opt/python3.11)
+
+Thread {pid} (idle): "MainThread"
+    {op} (torch/distributed/distributed_c10d.py:2799)
+        Arguments:
+            tensor: <Tensor at 0x7f>
+            {side}: 3
+            tag: 5
+    train (train.py:23)
+        Arguments:
+            rank: {rank}
+    <module> (train.py:29)
+"""
+
+
+def test_peers_are_read_from_text_of_several_processes() -> None:
+    """Each send or receive is that of the process on whose stack it stands."""
+    content = TEXT.format(pid=7, op="isend", side="dst", rank=1)
+    content += TEXT.format(pid=8, op="recv", side="src", rank=2)
+
+    tracks = [fact for fact in facts(pyspy.TEXT, content) if isinstance(fact, Track)]
+
+    calls = [(track.who.rank, call) for track in tracks for call in track.calls]
+    assert [(rank, call.op, call.peer, call.tag) for rank, call in calls] == [
+        (1, "send", 3, 5),
+        (2, "recv", 3, 5),
+    ]
+    assert [frame.function for frame in calls[0][1].frames] == ["isend", "train", "<module>"]
 
 
 def stands(rank: int, op: str, peer: int) -> Track:

@@ -10,7 +10,7 @@ from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.stacks.peers import StackPeers, peers_only
+from whyhang.collectors.stacks.pyspy_json import READER, peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
@@ -95,7 +95,7 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
         who=Who(rank=1, trust=Trust.ENVIRONMENT),
     )
 
-    assert StackPeers().sniff(document)
-    (call,) = StackPeers().read(document)
+    assert READER.sniff(document)
+    (call,) = READER.read(document)
     assert isinstance(call, RootArgument)
     assert (call.op, call.root, call.in_default_group) == ("broadcast", 3, True)

@@ -12,6 +12,7 @@ from stack_docs import document
 
 from whyhang.analyzer.facts import Gap, StackDump
 from whyhang.analyzer.reading import Reader
+from whyhang.collectors import limits
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
 
@@ -149,30 +150,95 @@ def test_a_dump_with_garbage_around_it(tool: str, before: list[str], behind: lis
     assert tool in {dump.tool for dump in read_all(around)}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "Thread 1 (idle): " * 60_000,
-        'Thread 1 (idle): "MainThread"\n' * 20_000,
-        "Thread 1 (Thread 0x7f (LWP 1)):\n#0  f (" + "(" * 300_000,
-        "#0  f () " + "at a " * 100_000,
-        '  File "' * 100_000,
-        '  File "/a.py", line 3, in f\n' * 50_000,
-        "(most recent call first):" * 40_000,
-        "Traceback for thread 1 " * 40_000,
-        "[" * 500_000 + '"frames" "thread_id"',
-        '{"frames":' * 100_000 + '"thread_id"',
-        "node" + "1" * 500_000 + "\n#0  x\n",
-        "\r" * 500_000 + "(idle)",
-        "DP0: " + "a" * 200_000 + " (a.py:1)",
-        "(" + "a" * 300_000 + " pid=1 (idle)",
-    ],
-    ids=range(14),
-)
+THREADS = range(1000, 12_000)
+HOSTILE = {
+    "heads in one line": "Thread 1 (idle): " * 60_000,
+    "main threads": 'Thread 1 (idle): "MainThread"\n' * 20_000,
+    "open parentheses": "Thread 1 (Thread 0x7f (LWP 1)):\n#0  f (" + "(" * 300_000,
+    "places of one frame": "#0  f () " + "at a " * 100_000,
+    "quotes": '  File "' * 100_000,
+    "frames": '  File "/a.py", line 3, in f\n' * 50_000,
+    "words of a head": "(most recent call first):" * 40_000,
+    "words of pystack": "Traceback for thread 1 " * 40_000,
+    "open lists": "[" * 500_000 + '"frames" "thread_id"',
+    "open objects": '{"frames":' * 100_000 + '"thread_id"',
+    "open lists in lines": '{"frames" "thread_id"\n' + "\n[[[1,2],[3" * 40_000,
+    "a long name": "node" + "1" * 500_000 + "\n#0  x\n",
+    "carriage returns": "\r" * 500_000 + "(idle)",
+    "a line without carriage return": "a" * 500_000 + "\n\r\r(idle)",
+    "a long function": "DP0: " + "a" * 200_000 + " (a.py:1)",
+    "a long actor": "(" + "a" * 300_000 + " pid=1 (idle)",
+    "a long line above a traceback": "a" * 500_000 + '\n  File "/a.py", line 3, in f\n' * 2,
+    "long lines above tracebacks": ("Thread" + ":" * 16_000 + "\nx" * 3)
+    + ("Thread" + "#" * 16_000 + 'b\n  File "/a.py", line 3, in f\n') * 40,
+    "tabs before frames": ("\t" * 16_000 + '\n  File "/a.py", line 3, in f\n') * 40,
+    "spaces in a summary": ("DP0" + " " * 390 + "x\n") * 600 + "DP0: f (a.py:1)\n",
+    "headings": ("a1" + "._" * 90 + " a\n#0  0x1 in f ()\n") * 4000,
+    "threads of faulthandler": "".join(
+        f'Thread 0x{tid:016x} (most recent call first):\n  File "/a.py", line 3 in f\n'
+        for tid in THREADS
+    ),
+    "threads of pystack": "".join(
+        f"Traceback for thread {tid} (most recent call last):\n"
+        '    (Python) File "/a.py", line 3, in f\n'
+        for tid in THREADS
+    ),
+    "threads of gdb": "".join(
+        f"Thread {tid} (Thread 0x7f (LWP {tid})):\n#0  0x1 in f () at a.c:1\n" for tid in THREADS
+    ),
+    "threads of tracebacks": "".join(
+        f'Thread {tid}:\n  File "/a.py", line 3, in f\n' for tid in THREADS
+    ),
+    "launchers": "".join(
+        f'Process {tid}: torchrun x\nThread {tid} (idle): "MainThread"\n    f (a.py:1)\n'
+        for tid in THREADS
+    ),
+    "ranks without end": "ranks 0-99999:\nProcess 7: x\n" * 8000 + "Thread 1 (idle)\n",
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_texts_take_no_time(content: str) -> None:
-    """Long lines and endless repetitions are read in time linear in their size."""
+    """Long lines and endless repetitions are read in time linear in their size, or left."""
     started = time.process_time()
 
     read_all(content)
 
     assert time.process_time() - started < 6
+
+
+def test_what_was_read_before_the_time_is_over_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gap says where the reading ended."""
+    monkeypatch.setattr(limits, "SECONDS", 0.3)
+    monkeypatch.setattr(limits, "BYTES_PER_SECOND", 1 << 30)
+    content = SAMPLES["py-spy"] + "ranks 0-99999:\nProcess 7: x\n" * 500
+
+    facts = list(read_documents([document(content)], readers=READERS))
+
+    assert {fact.who.pid for fact in facts if isinstance(fact, StackDump)} == {4711}
+    (gap,) = [fact for fact in facts if isinstance(fact, Gap)]
+    assert "it would take longer than 0.3 s" in gap.why
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'Thread 7 (idle): "MainThread"\n    f (a.py:{"1" * 5000})\n    g (a.py:2)\n',
+        f"(Actor pid={'1' * 5000}) #0  0x1 in f () at a.c:1\n" * 2,
+        JSON_SAMPLE.replace('"line": 3', f'"line": {"3" * 5000}') + "\n" + JSON_SAMPLE,
+        JSON_SAMPLE[:-1] + "," + JSON_SAMPLE[1:-2] + f', "locals": [{{"name": "{"9" * 5000}"}}]}}]',
+    ],
+    ids=["py-spy", "prefix", "JSON", "locals"],
+)
+def test_numbers_of_thousands_of_digits(content: str) -> None:
+    """They are none, and what stands beside them is read."""
+    assert read_all(content)
+
+
+@pytest.mark.parametrize("tool", ["py-spy", "faulthandler", "gdb", "pystack", "traceback"])
+def test_terminal_escapes_in_names(tool: str) -> None:
+    """A function that names itself as a terminal's command is a frame as any other."""
+    escape = "\x1b]52;c;ZXZpbA==\x1b\\\x1b]0;evil\x07"
+    text = SAMPLES[tool].replace("/job/train.py", f"/job/{escape}.py").replace("all_reduce", escape)
+
+    assert tool in {dump.tool for dump in read_all(text)}

@@ -107,6 +107,16 @@ def test_the_share_of_a_worker_that_was_killed_is_done_here() -> None:
     assert list(workers.in_order(work, CHUNKS, 3)) == list(range(20))
 
 
+def test_without_more_processes_all_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host may have as many processes as it allows."""
+
+    def none_left() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", none_left)
+    assert list(workers.in_order(str, CHUNKS, 3)) == [str(number) for number in range(20)]
+
+
 @pytest.mark.usefixtures("several")
 def test_workers_end_when_nobody_listens() -> None:
     """A reading that is given up leaves no process behind, not even in the middle of sending."""

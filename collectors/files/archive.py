@@ -1,16 +1,14 @@
 """Open what a user names: a file, a folder, an archive, a compressed file, or these nested.
 
-Nothing is ever written under a name that an archive gives: members go into one spool file
-(large ones into a numbered file each) in a temporary folder that vanishes with the ``Store``.
-So an archive cannot write outside, whatever its names say; names that try are refused all
-the same, because an archive that holds one is not what it seems. Damage costs what is
-damaged: everything before it, and every other file, is read.
+Nothing is ever written under a name that an archive gives: members go into numbered files in a
+temporary folder that vanishes with the ``Store``. So an archive cannot write outside, whatever
+its names say; names that try are refused all the same, because an archive that holds one is not
+what it seems. Damage costs what is damaged: everything before it, and every other file, is read.
 """
 
 from __future__ import annotations
 
 import functools
-import io
 import os
 import shutil
 import stat
@@ -24,13 +22,16 @@ from typing import BinaryIO
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
+from whyhang.collectors.files.budget import MIB, Budget, Limits, SpentError
 from whyhang.collectors.files.meter import Meter
 
-MIB = 1 << 20
 STDIN = "-"
 START_BYTES = 8
 DUMP_BYTES = 4 * MIB
 """Up to here a pickle is read once and whole: its reader needs all of it, and nobody else any."""
+
+LONGEST_NAME = 255
+"""Characters of a name between two slashes, which is as many as file systems allow."""
 
 # Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
 # files) would take longer than the diagnosis. A file that the user names himself is read.
@@ -41,35 +42,17 @@ NOT_EVIDENCE = frozenset(
     | {".png", ".jpg", ".jpeg", ".gif", ".mp4", ".pdf"}
 )
 
-
-_BOMB = "it grows without end when it is unpacked, as a bomb does, and was left out"
-
-
-class Limits(Record):
-    """How much is taken from archives before the rest is left: bytes, counts, levels.
-
-    ``ratio`` and ``ratio_free_bytes``: a stream that grows by more than this factor, and to
-    more than this size, is taken for a bomb (logs compress by 10 to 100).
-    """
-
-    total_bytes: int = 32 << 30
-    member_bytes: int = 8 << 30
-    members: int = 1_000_000
-    depth: int = 4
-    folder_depth: int = 64
-    ratio: int = 1000
-    ratio_free_bytes: int = 256 * MIB
-    own_file_bytes: int = 8 * MIB  # members from this size on get a file of their own
+_UNREADABLE = "Make it readable for this user"
 
 
 class Item(Record):
-    """A file that was found: what is needed to make a Document of it. ``start``: first bytes."""
+    """A file that was found, which lies at ``local``. ``start``: its first bytes."""
 
     path: str
     size: int
+    local: str
     start: bytes = b""
-    local: str | None = None
-    offset: int | None = None  # in the spool file
+    unpacked: bool = False
 
 
 class Store:
@@ -77,12 +60,10 @@ class Store:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._spool: BinaryIO | None = None
-        self._spooled = 0
-        self._unpacked = 0
-        self._count = 0
         self.meter = Meter()
+        self._budget = Budget(self.limits)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
 
     def __enter__(self) -> Store:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
@@ -93,8 +74,6 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._spool is not None:
-            self._spool.close()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -129,32 +108,20 @@ class Store:
 
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
+        is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
         try:
-            with self._open(item) as stream:
-                head = stream.read(item.size if _is_dump(item) else HEAD_BYTES)
+            with _open(item.local) as stream:
+                head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
-            return _gap(
-                item.path,
-                f"it cannot be read ({_reason(error)})",
-                remedy="Make it readable for this user",
-            )
+            return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
         return Document(
             path=item.path,
             head=head,
             size=item.size,
-            open=functools.partial(self._open, item),
+            open=functools.partial(_open, item.local),
             who=naming.from_path(item.path) if who is None else who,
-            local=item.local,
+            local=None if item.unpacked else item.local,
         )
-
-    def _open(self, item: Item) -> BinaryIO:
-        if item.offset is None:
-            return open(item.local or item.path, "rb")  # noqa: PTH123 - 100,000 times
-        if self._spool is None or self._spool.closed:
-            raise OSError("the archive was closed")
-        self._spool.flush()
-        # Without the file's own place, which workers share.
-        return io.BytesIO(os.pread(self._spool.fileno(), item.size, item.offset))
 
     def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
         """Keep what comes in to its end, then look at it as at any file."""
@@ -162,8 +129,11 @@ class Store:
             yield _gap(shown, "standard input is closed")
             return
         self.meter.start("reading standard input")
-        kept = self._keep(shown, sys.stdin.buffer, self.limits.total_bytes)
-        yield from self._kept(kept, shown, 0)
+        try:
+            stream = unpack.Charged(sys.stdin.buffer, self._budget.spend)
+            yield from self._keep(stream, shown, 0)
+        except SpentError as error:
+            yield _gap(shown, str(error), cost=_REST)
         self.meter.stop()
 
     def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Item | Gap]:
@@ -171,13 +141,13 @@ class Store:
             yield _gap(shown, f"folders are nested deeper than {self.limits.folder_depth} levels")
             return
         try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: naming.natural(entry.name))
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: naming.natural(entry.name))
         except OSError as error:
             yield _gap(
                 shown or str(folder),
                 f"the folder cannot be listed ({_reason(error)})",
-                remedy="Make it readable for this user",
+                remedy=_UNREADABLE,
             )
             return
         for entry in entries:
@@ -207,124 +177,88 @@ class Store:
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
     def _expand(
-        self, item: Item, level: int, *, asked: bool = False, inside: str | None = None
+        self, item: Item, depth: int, *, asked: bool = False, inside: str | None = None
     ) -> Iterator[Item | Gap]:
         """Yield the file itself, or what is in it if it is an archive or compressed.
 
-        ``asked``: the user named it. ``inside`` is put before the names of members, else the
-        archive's own path is.
+        ``depth`` counts the archives around it. ``asked``: the user named it. ``inside`` is put
+        before the names of members, else the archive's own path is.
         """
         try:
-            with self._open(item) as stream:
+            with _open(item.local) as stream:
                 start = stream.read(unpack.MAGIC_BYTES)
-                kind = unpack.kind_of(start)
         except (OSError, ValueError) as error:
-            yield _gap(
-                item.path,
-                f"it cannot be read ({_reason(error)})",
-                remedy="Make it readable for this user",
-            )
+            yield _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
             return
-        if kind is None or (kind is unpack.Kind.ZIP and not (asked or item.path.endswith(".zip"))):
+        is_other_zip = unpack.is_zip(start) and not (asked or item.path.endswith(".zip"))
+        if is_other_zip or not unpack.is_packed(start):
             yield replace(item, start=start[:START_BYTES])
-        elif level >= self.limits.depth:
+        elif depth >= self.limits.depth:
             yield _gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
         else:
-            prefix = item.path + "/" if inside is None else inside
-            yield from self._unpack(item, kind, level, prefix)
+            inside = item.path + "/" if inside is None else inside
+            yield from self._unpack(item, start, depth, inside)
 
-    def _unpack(
-        self, item: Item, kind: unpack.Kind, level: int, inside: str
-    ) -> Iterator[Item | Gap]:
-        with self._open(item) as raw:
-            self.meter.start(f"unpacking {item.path}", item.size)
-            for member in unpack.members(raw, kind):
-                if isinstance(member, unpack.Refused):
-                    yield _gap(
-                        inside + clean(member.name) if member.name else item.path, member.why
-                    )
-                    continue
-                shown = item.path
-                if member.name is not None:
-                    shown = inside + clean(member.name).removeprefix("./")
-                if self._count >= self.limits.members:
-                    yield _gap(item.path, f"it holds more than {self.limits.members} files")
-                    return
-                kept = self._keep(shown, member.stream, max(item.size, 1), raw)
-                yield from self._kept(kept, shown, level)
-                if self._unpacked >= self.limits.total_bytes:
-                    yield _gap(item.path, _too_much(self.limits.total_bytes))
-                    return
-
-    def _kept(
-        self, kept: tuple[Item | None, str | None], shown: str, level: int
-    ) -> Iterator[Item | Gap]:
-        item, trouble = kept
-        if item is not None and (item.size or trouble is None):
-            yield from self._expand(item, level + 1)
-        if trouble is not None:
-            yield _gap(shown, trouble, cost="what came after in it is not known")
-
-    def _keep(
-        self, shown: str, stream: BinaryIO, packed: int, raw: BinaryIO | None = None
-    ) -> tuple[Item | None, str | None]:
-        """Copy one member into the temporary folder; give it and what went wrong, if anything.
-
-        ``packed`` is the size of what it is unpacked from, ``raw`` the place in it.
-        """
-        self._count += 1
-        limits = self.limits
-        allowed = min(limits.member_bytes, limits.total_bytes - self._unpacked)
-        bomb = max(limits.ratio_free_bytes, packed * limits.ratio)
-        spool = self._spool_file()
-        target, offset, size, trouble = spool, self._spooled, 0, None
-        own: str | None = None
-        spool.seek(offset)
+    def _unpack(self, item: Item, start: bytes, depth: int, inside: str) -> Iterator[Item | Gap]:
+        self._budget.enter(item.size)
         try:
-            while chunk := unpack.read_some(stream):
-                size += len(chunk)
-                if size > min(allowed, bomb):
-                    size -= len(chunk)
-                    trouble = _too_much(allowed) if allowed < bomb else _BOMB
-                    break
-                if own is None and size > limits.own_file_bytes:
-                    own = str(Path(self._temporary()) / f"{self._count:07d}")
-                    target = self._move(spool, offset, size - len(chunk), own)
-                target.write(chunk)
-                self.meter.at(size if raw is None else raw.tell(), shown)
+            with _open(item.local) as raw:
+                self.meter.start(f"unpacking {item.path}", item.size)
+                for member in unpack.members(raw, start, self._budget.spend):
+                    self.meter.at(raw.tell(), item.path)
+                    name = clean(member.name or "").removeprefix("./")
+                    shown = inside + name[:LONGEST_NAME] if name else item.path
+                    if why := _refusal(member):
+                        yield _gap(shown, why)
+                    elif isinstance(member, unpack.Member):
+                        self._budget.count_member()
+                        yield from self._keep(member.stream, shown, depth + 1)
+        except SpentError as error:
+            if error.depth < depth:
+                raise  # what is spent is the share of an archive around this one
+            yield _gap(item.path, str(error), cost=_REST)
+        finally:
+            self._budget.leave()
+
+    def _keep(self, stream: unpack.Stream, shown: str, depth: int) -> Iterator[Item | Gap]:
+        """Copy a stream into the temporary folder and yield what it holds.
+
+        Raises ``SpentError`` when the budget ends it, after what came before.
+        """
+        local = self._new_file()
+        size, most, trouble, spent = 0, self.limits.member_bytes, "", None
+        try:
+            with local.open("wb") as target:
+                while chunk := unpack.read_some(stream, min(unpack.CHUNK, most - size)):
+                    size += target.write(chunk)
+            if size >= most:
+                trouble = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
         except unpack.DAMAGE as error:
             trouble = f"it is damaged or cut off ({_reason(error)})"
-        finally:
-            if own is not None:
-                target.close()
-        if trouble is _BOMB:
-            return None, trouble
-        self._unpacked += size
-        if own is not None:
-            return Item(path=shown, size=size, local=own), trouble
-        self._spooled += size
-        return Item(path=shown, size=size, offset=offset), trouble
+        except SpentError as error:
+            spent = error
+        if spent is not None and spent.bomb:
+            local.unlink()
+            raise spent
+        if size or not (trouble or spent):
+            item = Item(path=shown, size=size, local=str(local), unpacked=True)
+            yield from self._expand(item, depth)
+        if trouble:
+            yield _gap(shown, trouble, cost=_REST)
+        if spent is not None:
+            raise spent
 
-    def _move(self, spool: BinaryIO, offset: int, size: int, own: str) -> BinaryIO:
-        """Take a member that grew large out of the spool, into a file of its own."""
-        spool.seek(offset)
-        target = Path(own).open("wb")  # noqa: SIM115 - closed by the caller
-        target.write(spool.read(size))
-        return target
-
-    def _spool_file(self) -> BinaryIO:
-        if self._spool is None:
-            self._spool = (Path(self._temporary()) / "spool").open("w+b")
-        return self._spool
-
-    def _temporary(self) -> str:
+    def _new_file(self) -> Path:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="whyhang-")
             # Never fill the disk of the machine that hangs.
-            free = shutil.disk_usage(self._folder.name).free
-            total = min(self.limits.total_bytes, free * 9 // 10)
-            self.limits = replace(self.limits, total_bytes=total)
-        return self._folder.name
+            self._budget.cap(shutil.disk_usage(self._folder.name).free * 9 // 10)
+        self._count += 1
+        return Path(self._folder.name) / f"{self._count:07d}"
+
+
+def _open(path: str) -> BinaryIO:
+    return open(path, "rb")  # noqa: PTH123 - 100,000 times
 
 
 def clean(name: str) -> str:
@@ -335,8 +269,18 @@ def clean(name: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in whole)
 
 
-def _too_much(limit: int) -> str:
-    return f"it unpacks to more than {limit / MIB:,.0f} MiB and was left there"
+_REST = "what comes after that in it is not known"
+
+
+def _refusal(member: unpack.Member | unpack.Refused) -> str:
+    """Say why a member is not read; "" for one that is."""
+    name = member.name or ""
+    parts = name.replace("\\", "/").split("/")
+    if name.startswith(("/", "\\")) or ".." in parts or name[1:3] in (":/", ":\\"):
+        return "its name leads out of the archive"
+    if max(map(len, parts)) > LONGEST_NAME:
+        return "its name is longer than file systems allow"
+    return member.why if isinstance(member, unpack.Refused) else ""
 
 
 def _reason(error: BaseException) -> str:
@@ -347,7 +291,3 @@ def _reason(error: BaseException) -> str:
 
 def _gap(path: str, why: str, *, cost: str = "", remedy: str = "") -> Gap:
     return Gap(what=f"reading {path}", why=why, cost=cost, remedy=remedy, source=Source(file=path))
-
-
-def _is_dump(item: Item) -> bool:
-    return item.start.startswith(b"\x80") and item.size <= DUMP_BYTES

@@ -16,15 +16,16 @@ import functools
 import io
 import os
 import shutil
+import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+import zstandard
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import (
-    NOBODY,
     Excerpt,
     Fact,
     FileView,
@@ -88,17 +89,6 @@ class Manifest(Record):
     interval: float | None = None
     touched: tuple[str, ...] = ()
     files: tuple[Entry, ...] = ()
-
-    def entry(self, path: str) -> Entry | None:
-        """Find what is said of a file, by its path inside the bundle."""
-        return next((entry for entry in self.files if entry.path == path), None)
-
-    def about(self, path: str) -> tuple[Who, int | None, float | None]:
-        """Give whom a file is about, at which look and when it was taken."""
-        entry = self.entry(path)
-        if entry is None:
-            return NOBODY, None, None
-        return entry.who(), entry.look, entry.taken_at
 
 
 class Bundle(Record):
@@ -266,12 +256,12 @@ def check_name(path: str | Path) -> None:
             "Name a folder, or a file that ends in .tar.zst.",
         )
     try:
-        there = not archive and target.exists()
-        if there and (not target.is_dir() or any(target.iterdir())):
+        exists = not archive and target.exists()
+        if exists and (not target.is_dir() or any(target.iterdir())):
             raise BundleError(
                 f"{target} is already there", "Name a new folder, so that two bundles do not mix."
             )
-        above = target if there else next(p for p in target.absolute().parents if p.exists())
+        above = target if exists else next(p for p in target.absolute().parents if p.exists())
     except OSError as error:
         raise _unwritable(target, error.strerror or str(error)) from error
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
@@ -311,10 +301,6 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
-    import tarfile  # noqa: PLC0415 - slow to import, needed for this only
-
-    import zstandard  # noqa: PLC0415
-
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as archive:
         for name, data in files.items():

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from whyhang.collectors.files.pieces import read_into
-
-if TYPE_CHECKING:
+try:
     import hyperscan
+except ImportError:  # it has no wheel for this machine
+    hyperscan = None  # type: ignore[assignment]
 
 MANY = 64 << 10
 """Bytes, of all files so far, from which on looking for all words at once is worth its start."""
@@ -27,49 +27,39 @@ class Marks:
 
     def __init__(self, *words: bytes) -> None:
         self.words = tuple(dict.fromkeys(words))
-        self._seen = 0
+        self._searched = 0  # bytes
 
     def within_file(self, stream: BinaryIO, size: int) -> frozenset[bytes]:
-        """Give those of the words that occur in the next ``size`` bytes of a file."""
-        found: frozenset[bytes] = frozenset()
+        """Return those of the words that occur in the next ``size`` bytes of a file."""
+        words: frozenset[bytes] = frozenset()
         longest = max(map(len, self.words))
-        data = bytearray(longest + PIECE)  # one for all pieces: fresh memory costs as much as both
-        kept = 0
-        while size > 0:
-            got = read_into(stream, data, kept, min(PIECE, size))
-            if not got:
-                break
-            size -= got
-            end = kept + got
-            found |= self.within(data if end == len(data) else data[:end])
-            kept = min(end, longest)
-            data[:kept] = data[end - kept : end]  # a word may lie across two pieces
-        return found
+        data = b""
+        while size > 0 and (piece := stream.read(min(PIECE, size))):
+            size -= len(piece)
+            data = data[-longest:] + piece  # a word may lie across two pieces
+            words |= self.within(data)
+        return words
 
-    def within(self, data: bytes | bytearray) -> frozenset[bytes]:
-        """Give those of the words that occur in ``data``."""
-        self._seen += len(data)
-        database = self._database if self._seen > MANY else None
+    def within(self, data: bytes) -> frozenset[bytes]:
+        """Return those of the words that occur in ``data``."""
+        self._searched += len(data)
+        database = self._database if self._searched > MANY else None
         if database is None:
             return frozenset(word for word in self.words if word in data)
-        found: set[bytes] = set()
+        words: set[bytes] = set()
 
         def note(number: int, *_: object) -> bool:
-            found.add(self.words[number])
-            return len(found) == len(self.words)  # enough
-
-        import hyperscan  # noqa: PLC0415 - heavy
+            words.add(self.words[number])
+            return len(words) == len(self.words)  # enough
 
         with contextlib.suppress(hyperscan.ScanTerminated):
-            database.scan(data, match_event_handler=note)  # type: ignore[type-var]  # any buffer
-        return frozenset(found)
+            database.scan(data, match_event_handler=note)
+        return frozenset(words)
 
     @functools.cached_property
     def _database(self) -> hyperscan.Database | None:
         """Compile the words, in a few milliseconds; None where Hyperscan is not to be had."""
-        try:
-            import hyperscan  # noqa: PLC0415 - heavy, and may be missing
-        except ImportError:
+        if hyperscan is None:
             return None
         try:
             database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)

@@ -14,18 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
-from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
-
-__all__ = [
-    "from_path",
-    "is_numbered",
-    "join",
-    "natural",
-    "skip_clock",
-    "split_prefix",
-    "title",
-    "together",
-]
 
 # What may stand behind the telling part of a name.
 _SUFFIXES = re.compile(
@@ -101,21 +89,29 @@ def from_path(path: str) -> Who:
     A rank that a word spells out has ``Trust.FILE_NAME``; one that only a number or "worker"
     hints at has ``Trust.INFERRED``, and ``together`` decides whether the neighbours bear it out.
     """
-    torchrun = _TORCHRUN.search(path)
-    folders, _, name = path.rpartition("/")
-    if torchrun is not None:
+    if torchrun := _TORCHRUN.search(path):
         above = _of_folders(path[: torchrun.start()])
         return replace(above, local_rank=int(torchrun[1]))
-    stem = _SUFFIXES.sub("", name)
-    return _joined_name(_of_part(stem or name), _of_folders(folders))
+    folders, _, name = path.rpartition("/")
+    return join(_of_part(_SUFFIXES.sub("", name) or name), _of_folders(folders))
+
+
+def join(*sources: Who) -> Who:
+    """Join what several sources say of one process: the most trusted rank, first of the rest."""
+    best = max(sources, key=lambda who: who.trust if who.rank is not None else -1)
+    return Who(
+        rank=best.rank,
+        trust=best.trust if best.rank is not None else Trust.NONE,
+        host=next((who.host for who in sources if who.host is not None), None),
+        pid=next((who.pid for who in sources if who.pid is not None), None),
+        local_rank=next((who.local_rank for who in sources if who.local_rank is not None), None),
+        label=next((who.label for who in sources if who.label is not None), None),
+    )
 
 
 @functools.lru_cache(maxsize=4096)
 def _of_folders(folders: str) -> Who:
-    who = NOBODY
-    for part in reversed([part for part in folders.split("/") if part]):
-        who = _joined_name(who, _of_folder(part))
-    return who
+    return join(*(_of_folder(part) for part in reversed(folders.split("/")) if part), NOBODY)
 
 
 def _of_folder(part: str) -> Who:
@@ -125,28 +121,13 @@ def _of_folder(part: str) -> Who:
     return who
 
 
-def _joined_name(near: Who, far: Who) -> Who:
-    """Fill what the name leaves open from the folder above it."""
-    rank, trust = near.rank, near.trust
-    if far.trust > trust:
-        rank, trust = far.rank, far.trust
-    return Who(
-        rank=rank,
-        trust=trust,
-        host=near.host or far.host,
-        pid=near.pid if near.pid is not None else far.pid,
-        local_rank=near.local_rank if near.local_rank is not None else far.local_rank,
-        label=near.label or far.label,
-    )
-
-
 def _of_part(stem: str) -> Who:
     """Read one part of a path, without its suffixes."""
-    if found := _RANK_BEHIND_HOST.search(stem):
-        return Who(rank=int(found["rank"]), trust=Trust.FILE_NAME, host=found["host"])
-    if found := _NCCL_FILE.match(stem):
-        return Who(host=found["host"], pid=int(found["pid"]))
-    host, pid = _host_and_pid(_TOOLS.sub("", stem), stem)
+    if last := _RANK_BEHIND_HOST.search(stem):
+        return Who(rank=int(last["rank"]), trust=Trust.FILE_NAME, host=last["host"])
+    if nccl := _NCCL_FILE.match(stem):
+        return Who(host=nccl["host"], pid=int(nccl["pid"]))
+    host, pid = _host_and_pid(stem)
     rank, local_rank = _ranks(stem)
     trust = Trust.NONE if rank is None else Trust.FILE_NAME
     worker = _WORKER.search(stem)
@@ -162,12 +143,12 @@ def _of_part(stem: str) -> Who:
 
 def _ranks(stem: str) -> tuple[int | None, int | None]:
     """Find the global and the local rank that a word spells out."""
-    told = {bool(found["local"]): int(found["rank"]) for found in _RANK.finditer(stem)}
-    if False not in told and (found := _R.search(stem)):
-        told[False] = int(found["rank"])
-    if True not in told and (found := _GPU.search(stem)):
-        told[True] = int(found["local"])
-    return told.get(False), told.get(True)
+    ranks = {bool(word["local"]): int(word["rank"]) for word in _RANK.finditer(stem)}
+    if False not in ranks and (letter := _R.search(stem)):
+        ranks[False] = int(letter["rank"])
+    if True not in ranks and (gpu := _GPU.search(stem)):
+        ranks[True] = int(gpu["local"])
+    return ranks.get(False), ranks.get(True)
 
 
 def _label(stem: str, worker: re.Match[str] | None) -> str | None:
@@ -179,22 +160,22 @@ def _label(stem: str, worker: re.Match[str] | None) -> str | None:
     return leader[0] if leader else None
 
 
-def _host_and_pid(bare: str, stem: str) -> tuple[str | None, int | None]:
-    """Find a host and a pid; ``bare`` is the stem without the tool's name in front."""
-    found = _HOST.search(bare)
-    host = found["host"] if found else None
-    rest = stem.replace(host, "") if host else stem
-    if (found := _PID.search(rest) or _TOOL_PID.search(rest)) and not _is_date(found["pid"]):
-        return host, int(found["pid"])
-    return host, None
+def _host_and_pid(stem: str) -> tuple[str | None, int | None]:
+    host = _HOST.search(_TOOLS.sub("", stem))
+    rest = stem.replace(host["host"], "") if host else stem
+    pid = _PID.search(rest) or _TOOL_PID.search(rest)
+    return (
+        host["host"] if host else None,
+        int(pid["pid"]) if pid and not _is_date(pid["pid"]) else None,
+    )
 
 
 def _bare_number(stem: str) -> int | None:
-    found = _BARE.match(stem)
-    if found is None or _is_date(found["rank"]):
+    bare = _BARE.match(stem)
+    if bare is None or _is_date(bare["rank"]):
         return None
-    words = re.split(r"[-_. ]+", found["stem"].lower())
-    return int(found["rank"]) if _BARE_WORDS.issuperset(words) else None
+    words = re.split(r"[-_. ]+", bare["stem"].lower())
+    return int(bare["rank"]) if _BARE_WORDS.issuperset(words) else None
 
 
 def _is_date(digits: str) -> bool:
@@ -214,11 +195,11 @@ def together(paths: Sequence[str]) -> list[Who]:
     dropped where a master stands beside it: Kubeflow's worker 0 is then rank 1. Of several log
     folders of torchrun each is that of one node, and is called by its own name.
     """
-    found = [from_path(path) for path in paths]
-    _tell_agents_apart(paths, found)
+    owners = [from_path(path) for path in paths]
+    _tell_agents_apart(paths, owners)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     leaders: set[str] = set()
-    for number, (path, who) in enumerate(zip(paths, found, strict=True)):
+    for number, (path, who) in enumerate(zip(paths, owners, strict=True)):
         folder, _, name = path.rpartition("/")
         if who.label is not None and _LEADERS.fullmatch(who.label):
             leaders.add(folder)
@@ -226,37 +207,37 @@ def together(paths: Sequence[str]) -> list[Who]:
             groups[folder, re.sub(rf"0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
     shapes = Counter(shape for _, shape in groups)
     for (folder, shape), numbers in groups.items():
-        ranks = sorted(rank for n in numbers if (rank := found[n].rank) is not None)
-        if found[numbers[0]].label is not None:
-            settled = folder not in leaders
+        ranks = sorted(owners[number].rank or 0 for number in numbers)
+        if owners[numbers[0]].label is not None:
+            is_settled = folder not in leaders
         else:
-            settled = len(ranks) > 1 and ranks == list(range(len(ranks)))
-        if settled and shapes[shape] == 1:
+            is_settled = len(ranks) > 1 and ranks == list(range(len(ranks)))
+        if is_settled and shapes[shape] == 1:
             continue
-        for n in numbers:
-            found[n] = _without_rank(found[n], paths[n], local=settled)
-    return found
+        for number in numbers:
+            owners[number] = _without_rank(owners[number], paths[number], is_local=is_settled)
+    return owners
 
 
-def _tell_agents_apart(paths: Sequence[str], found: list[Who]) -> None:
+def _tell_agents_apart(paths: Sequence[str], owners: list[Who]) -> None:
     """Put the name of torchrun's log folder for the host, where there are several of them."""
     agents = {
         number: path[: torchrun.start()]
         for number, path in enumerate(paths)
-        if found[number].host is None and (torchrun := _TORCHRUN.search(path))
+        if owners[number].host is None and (torchrun := _TORCHRUN.search(path))
     }
     if len(set(agents.values())) > 1:
         for number, agent in agents.items():
-            found[number] = replace(found[number], host=agent.rpartition("/")[2] or None)
+            owners[number] = replace(owners[number], host=agent.rpartition("/")[2] or None)
 
 
-def _without_rank(who: Who, path: str, *, local: bool) -> Who:
+def _without_rank(who: Who, path: str, *, is_local: bool) -> Who:
     """Take back a rank that the neighbours speak against."""
     return replace(
         who,
         rank=None,
         trust=Trust.NONE,
-        local_rank=who.rank if local and who.label is None else who.local_rank,
+        local_rank=who.rank if is_local and who.label is None else who.local_rank,
         label=who.label or _SUFFIXES.sub("", path.rpartition("/")[2]),
     )
 
@@ -273,17 +254,4 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple(
         (1, int(part), part) if part.isdecimal() and part.isascii() else (0, 0, part)
         for part in re.split(r"([0-9]+)", name)
-    )
-
-
-def join(*told: Who) -> Who:
-    """Join what several sources say of one process: the most trusted rank, first of the rest."""
-    best = max(told, key=lambda who: who.trust if who.rank is not None else -1)
-    return Who(
-        rank=best.rank,
-        trust=best.trust if best.rank is not None else Trust.NONE,
-        host=next((who.host for who in told if who.host is not None), None),
-        pid=next((who.pid for who in told if who.pid is not None), None),
-        local_rank=next((who.local_rank for who in told if who.local_rank is not None), None),
-        label=next((who.label for who in told if who.label is not None), None),
     )

@@ -13,10 +13,13 @@ import functools
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import NOBODY, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
+from whyhang.collectors.files.naming import join
+
+LONGEST_NUMBER = 10  # digits
 
 _ANSI = r"(?:\x1b\[[0-9;]*m)*"
-_CLOCK = (
+_CLOCK = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]? "
     r"(?:std(?:out|err) [FP] )?"  # container runtimes
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
@@ -67,82 +70,72 @@ def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:
 
 def is_numbered(lines: Sequence[str]) -> bool:
     """Tell a log whose lines all begin with "3: ", as ``srun -l`` and ``mpiexec -l`` write it."""
-    spoken = [line for line in lines[:200] if line.strip() and not line.startswith(_SLURM)]
-    if len(spoken) < 2:
+    printed = [line for line in lines[:200] if line.strip() and not line.startswith(_SLURM)]
+    if len(printed) < 2:
         return False
-    return sum(_NUMBERED.match(line) is not None for line in spoken) >= 0.9 * len(spoken)
+    return sum(_NUMBERED.match(line) is not None for line in printed) >= 0.9 * len(printed)
 
 
 def skip_clock(line: str) -> str:
     """Take a container's or journal's time stamp off the front of a line."""
-    found = _CLOCK_AT.match(line)
-    return line[found.end() :] if found else line
-
-
-_CLOCK_AT = re.compile(_CLOCK)
+    clock = _CLOCK.match(line)
+    return line[clock.end() :] if clock else line
 
 
 def _one_prefix(line: str, at: int, *, numbered: bool) -> tuple[Who, int]:
-    if numbered and (found := _NUMBERED.match(line, at)):
-        rank = int(found["rank"] or found["rank2"])
-        return _prefix_rank(rank), found.end()
-    found = _PREFIX.match(line, at)
-    if found is None:
+    if numbered and (number := _NUMBERED.match(line, at)):
+        return _of_rank(int(number["rank"] or number["rank2"])), number.end()
+    prefix = _PREFIX.match(line, at)
+    if prefix is None:
         return NOBODY, at
-    who = _of_prefix(found[0])
-    return who, at if who is NOBODY else found.end()
+    who = _of_prefix(prefix[0])
+    return who, at if who is NOBODY else prefix.end()
 
 
 @functools.lru_cache(maxsize=65536)
-def _prefix_rank(rank: int) -> Who:
+def _of_rank(rank: int) -> Who:
     return Who(rank=rank, trust=Trust.PREFIX)
 
 
 @functools.lru_cache(maxsize=65536)
 def _of_prefix(text: str) -> Who:
-    found = _PREFIX.match(text)
-    if found is None:
+    prefix = _PREFIX.match(text)
+    if prefix is None:
         return NOBODY
-    if digits := found["rank"] or found["rank2"] or found["mpi"]:
-        return _prefix_rank(int(digits))
-    if found["local"]:
-        if found["role"].lower() in _ROLES_THAT_ARE_NOT:
-            return NOBODY
-        return Who(local_rank=int(found["local"]))
-    if found["gpu"]:
-        return Who(local_rank=int(found["gpu"]))
-    if found["pod"]:
-        return Who(label=found["pod"], host=found["pod"])
-    if found["facts"]:
-        return _of_actor(found["actor"] or "", found["facts"])
-    return Who(host=found["host"], label=found["host"])
+    if digits := prefix["rank"] or prefix["rank2"] or prefix["mpi"]:
+        return _of_rank(int(digits))
+    if prefix["local"]:
+        is_other = prefix["role"].lower() in _ROLES_THAT_ARE_NOT
+        return NOBODY if is_other else Who(local_rank=int(prefix["local"]))
+    if prefix["gpu"]:
+        return Who(local_rank=int(prefix["gpu"]))
+    if prefix["pod"]:
+        return Who(label=prefix["pod"], host=prefix["pod"])
+    if prefix["facts"]:
+        return _of_actor(prefix["actor"] or "", prefix["facts"])
+    return Who(host=prefix["host"], label=prefix["host"])
 
 
 def _of_actor(actor: str, facts: str) -> Who:
     """Read "(RayTrainWorker pid=12, ip=10.0.0.1)" and "(VllmWorker rank=3 pid=12)"."""
-    told = dict(_FACT.findall(f"{actor} {facts}"))
-    rank = told.get("rank", "")
-    pid = told.get("pid", "")
+    values = dict(_FACT.findall(f"{actor} {facts}"))
+    rank, pid = _number(values.get("rank", "")), _number(values.get("pid", ""))
     return Who(
-        rank=int(rank) if rank.isdecimal() else None,
-        trust=Trust.PREFIX if rank.isdecimal() else Trust.NONE,
-        pid=int(pid) if pid.isdecimal() else None,
-        host=told.get("ip"),
+        rank=rank,
+        trust=Trust.NONE if rank is None else Trust.PREFIX,
+        pid=pid,
+        host=values.get("ip"),
         label=actor.partition("(")[0] or None,
     )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 @functools.lru_cache(maxsize=65536)
 def _nested(outer: Who, inner: Who) -> Who:
     """Join a prefix with the one behind it, which stands closer to the process."""
-    rank, trust = inner.rank, inner.trust
-    if rank is None and inner.local_rank is None:
-        rank, trust = outer.rank, outer.trust
-    return Who(
-        rank=rank,
-        trust=trust,
-        host=inner.host or outer.host,
-        pid=inner.pid if inner.pid is not None else outer.pid,
-        local_rank=inner.local_rank if inner.local_rank is not None else outer.local_rank,
-        label=inner.label or outer.label,
-    )
+    if inner.local_rank is not None:
+        outer = replace(outer, rank=None, trust=Trust.NONE)
+    return join(inner, outer)

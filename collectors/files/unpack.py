@@ -8,7 +8,6 @@ listed in ``DAMAGE``.
 from __future__ import annotations
 
 import bz2
-import enum
 import gzip
 import io
 import lzma
@@ -17,10 +16,10 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias, cast
 
-from whyhang.analyzer.facts import Record
+import zstandard
 
 CHUNK = 64 * 1024
 MAGIC_BYTES = 512  # a tar names itself at byte 257
@@ -30,14 +29,13 @@ TAR_MAGIC = slice(257, 262)
 ZSTD_WINDOW = 1 << 28
 # Long names and pax records are read into memory whole; real ones are a few hundred bytes.
 TAR_HEADER_BYTES = 1 << 20
+# An archive that tells a size beyond its end would be read on and on.
+MAX_READS_AT_END = 64
 
-
-class DamagedError(Exception):
-    """A stream that cannot be read on; wraps what zstandard raises, which is imported late."""
-
+LINK = "it is a link, and links in archives are not followed"
 
 DAMAGE = (
-    DamagedError,
+    zstandard.ZstdError,
     OSError,  # gzip.BadGzipFile among them
     EOFError,
     ValueError,
@@ -53,109 +51,109 @@ DAMAGE = (
 )
 
 
-class Kind(enum.Enum):
-    """An archive or compression that can be opened."""
-
-    GZIP = "gzip"
-    ZSTD = "zstd"
-    XZ = "xz"
-    BZIP2 = "bzip2"
-    TAR = "tar"
-    ZIP = "zip"
+Charge: TypeAlias = Callable[[int], None]
 
 
-_MAGIC: tuple[tuple[bytes, Kind], ...] = (
-    (b"\x1f\x8b\x08", Kind.GZIP),
-    (b"\x28\xb5\x2f\xfd", Kind.ZSTD),
-    (b"\xfd7zXZ\x00", Kind.XZ),
-    (b"BZh", Kind.BZIP2),
-    (b"PK\x03\x04", Kind.ZIP),
-    (b"PK\x05\x06", Kind.ZIP),
-)
+class Stream(Protocol):
+    """What bytes are read from; a read may give fewer than asked for, and none at the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Give at most ``size`` bytes."""
 
 
-class Member:
+class Member(NamedTuple):
     """A file in an archive. ``name`` is None for the content of a compressed file.
 
     ``stream`` is good until the next member is asked for.
     """
 
-    def __init__(self, name: str | None, stream: BinaryIO) -> None:
-        self.name = name
-        self.stream = stream
+    name: str | None
+    stream: Stream
 
 
-class Refused(Record):
+class Refused(NamedTuple):
     """A member, or the rest of an archive (no name), that is not read, and why."""
 
     name: str
     why: str
 
 
-def kind_of(head: bytes) -> Kind | None:
-    """Tell from the first ``MAGIC_BYTES`` what kind of archive this is; None for a plain file."""
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            # "BZh" may start a text; the block size and the first block's mark may not.
-            if kind is Kind.BZIP2 and head[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
-                continue
-            return kind
-    return Kind.TAR if head[TAR_MAGIC] == b"ustar" else None
+def is_zip(start: bytes) -> bool:
+    """Return whether a file that begins so is a zip archive."""
+    return start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
-def members(raw: BinaryIO, kind: Kind) -> Iterator[Member | Refused]:
-    """Yield what is in an archive, in its order; damage ends the archive with a ``Refused``."""
-    if kind is Kind.ZIP:
-        yield from _zip(raw)
-    elif kind is Kind.TAR:
-        yield from _tar(raw)
+def is_packed(start: bytes) -> bool:
+    """Return whether a file that begins so, with ``MAGIC_BYTES``, is an archive or compressed."""
+    return is_zip(start) or start[TAR_MAGIC] == b"ustar" or _opener(start) is not None
+
+
+def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[Member | Refused]:
+    """Yield what is in an archive, in its order; damage ends the archive with a ``Refused``.
+
+    ``start`` are its first bytes. ``charge`` is called with the size of whatever is unpacked,
+    read or skipped. What it raises ends the unpacking.
+    """
+    if is_zip(start):
+        yield from _zip(raw, charge)
+        return
+    opener = _opener(start)
+    unpacked = Charged(raw if opener is None else opener(raw), charge)
+    if unpacked.peek(MAGIC_BYTES)[TAR_MAGIC] == b"ustar":
+        yield from _tar(unpacked)
     else:
-        stream = decompress(raw, kind)
-        start, trouble = _first(stream, MAGIC_BYTES)
-        whole = cast("BinaryIO", _Joined(start, stream, trouble))
-        if start[TAR_MAGIC] == b"ustar":
-            yield from _tar(whole)
-        else:
-            yield Member(None, whole)
+        yield Member(None, unpacked)
 
 
-def decompress(raw: BinaryIO, kind: Kind) -> BinaryIO:
-    """Give the plain bytes of a compressed stream; frames that follow each other are joined."""
-    if kind is Kind.GZIP:
-        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
-    if kind is Kind.XZ:
-        return cast("BinaryIO", lzma.LZMAFile(raw))
-    if kind is Kind.BZIP2:
-        return cast("BinaryIO", bz2.BZ2File(raw))
-    return cast("BinaryIO", _Zstd(raw))
+def _opener(start: bytes) -> Callable[[BinaryIO], Stream] | None:
+    """Return what gives the plain bytes of a compressed stream; frames that follow are joined."""
+    return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
 
 
-def read_some(stream: BinaryIO) -> bytes:
-    """Read at most ``CHUNK`` bytes, so that damage further on does not cost these."""
-    reader = getattr(stream, "read1", stream.read)
-    chunk: bytes = reader(CHUNK)
-    return chunk
+def read_some(stream: Stream, size: int = CHUNK) -> bytes:
+    """Read at most ``size`` bytes, so that damage further on does not cost these."""
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    return read(size)
 
 
-class _Chunks(io.RawIOBase):
-    """A read-only stream whose ``read`` may give less than asked for, but never nothing early."""
+class Charged:
+    """A stream whose bytes are charged as they are read, and whose damage comes after them."""
 
-    def readable(self) -> bool:
-        return True
+    def __init__(self, stream: Stream, charge: Charge) -> None:
+        self._stream = stream
+        self._charge = charge
+        self._ahead = b""
+        self._damage: BaseException | None = None
+        self._reads_at_end = 0
 
-    def read1(self, size: int = -1, /) -> bytes:
-        return self.read(size)
+    def peek(self, size: int) -> bytes:
+        """Give the first bytes, which stay to be read."""
+        try:
+            while len(self._ahead) < size and (chunk := self._fresh()):
+                self._ahead += chunk
+        except DAMAGE as error:
+            self._damage = error
+        return self._ahead[:size]
 
-    def read(self, size: int = -1, /) -> bytes:
-        raise NotImplementedError
+    def read(self, size: int, /) -> bytes:
+        """Give at most ``size`` bytes. Raises what ``charge`` raises, and the damage."""
+        if self._ahead:
+            chunk, self._ahead = self._ahead[:size], self._ahead[size:]
+            return chunk
+        if self._damage is not None:
+            raise self._damage
+        return self._fresh(size)
 
-    def readinto(self, buffer: bytearray, /) -> int:  # type: ignore[override]
-        chunk = self.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
+    def _fresh(self, size: int = CHUNK) -> bytes:
+        chunk = read_some(self._stream, min(size, CHUNK))
+        self._reads_at_end = 0 if chunk else self._reads_at_end + 1
+        if self._reads_at_end > MAX_READS_AT_END:
+            raise EOFError("it ends before the size that it tells")
+        self._charge(len(chunk))
+        return chunk
 
 
-class _Zstd(_Chunks):
+class _Zstd:
     """Zstandard frames as a stream.
 
     The library's own reader ends quietly where a file was cut off, so its lower interface is
@@ -165,71 +163,42 @@ class _Zstd(_Chunks):
     _INPUT = 2048
 
     def __init__(self, raw: BinaryIO) -> None:
-        import zstandard  # noqa: PLC0415 - takes 10 ms, and few need it
-
         self._raw = raw
-        self._error = zstandard.ZstdError
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
         self._frame = self._decompressor.decompressobj()
-        self._begun = False
-        self._left = b""
+        self._in_frame = False
+        self._unpacked = io.BytesIO()
 
-    def read(self, size: int = -1, /) -> bytes:
-        want = CHUNK if size < 0 else size
-        while not self._left and self._more():
-            pass
-        chunk, self._left = self._left[:want], self._left[want:]
+    def read(self, size: int, /) -> bytes:
+        while not (chunk := self._unpacked.read(size)):
+            packed = self._raw.read(self._INPUT)
+            if not packed and self._in_frame:
+                raise EOFError("the compressed data ends before its end-of-frame mark")
+            if not packed:
+                break
+            self._unpacked = io.BytesIO(b"".join(self._more(packed)))
         return chunk
 
-    def _more(self) -> bool:
-        """Unpack a little more; False at the end of the file."""
-        packed = self._raw.read(self._INPUT)
-        if not packed:
-            if self._begun:
-                raise EOFError("the compressed data ends before its end-of-frame mark")
-            return False
-        try:
-            while packed:
-                self._begun = True
-                self._left += self._frame.decompress(packed)
-                packed = b""
-                if self._frame.eof:
-                    packed = self._frame.unused_data
-                    self._frame = self._decompressor.decompressobj()
-                    self._begun = False
-        except self._error as error:
-            raise DamagedError(str(error)) from error
-        return True
+    def _more(self, packed: bytes) -> Iterator[bytes]:
+        while packed:
+            yield self._frame.decompress(packed)
+            self._in_frame = not self._frame.eof
+            packed = b""
+            if self._frame.eof:
+                packed = self._frame.unused_data
+                self._frame = self._decompressor.decompressobj()
 
 
-class _Joined(_Chunks):
-    """A stream with the bytes that were already read from it put back in front."""
-
-    def __init__(self, start: bytes, rest: BinaryIO, trouble: BaseException | None) -> None:
-        self._start = start
-        self._rest = rest
-        self._trouble = trouble
-
-    def read(self, size: int = -1, /) -> bytes:
-        if self._start:
-            end = len(self._start) if size < 0 else size
-            chunk, self._start = self._start[:end], self._start[end:]
-            return chunk
-        if self._trouble is not None:
-            raise self._trouble
-        want = CHUNK if size < 0 else min(size, CHUNK)
-        return self._rest.read1(want) if hasattr(self._rest, "read1") else self._rest.read(want)
-
-
-def _first(stream: BinaryIO, size: int) -> tuple[bytes, BaseException | None]:
-    """Read the first bytes of a stream, and the trouble that ended them early, if any."""
-    start = b""
-    try:
-        while len(start) < size and (chunk := read_some(stream)):
-            start += chunk
-    except DAMAGE as error:
-        return start, error
-    return start, None
+# "BZh" may start a text; with the block size and the first block's mark it may not.
+_BZIP2 = tuple(
+    b"BZh%d%s" % (size, mark) for size in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")
+)
+_COMPRESSED: tuple[tuple[bytes | tuple[bytes, ...], Callable[[BinaryIO], Stream]], ...] = (
+    (b"\x1f\x8b\x08", lambda raw: gzip.GzipFile(fileobj=raw)),
+    (b"\x28\xb5\x2f\xfd", _Zstd),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    (_BZIP2, bz2.BZ2File),
+)
 
 
 class _SaneTarInfo(tarfile.TarInfo):
@@ -250,59 +219,40 @@ class _SaneTarInfo(tarfile.TarInfo):
         return member
 
 
-def _tar(raw: BinaryIO) -> Iterator[Member | Refused]:
+def _tar(unpacked: Charged) -> Iterator[Member | Refused]:
     try:
         with tarfile.open(
-            fileobj=raw, mode="r|", tarinfo=_SaneTarInfo, errors="replace"
+            fileobj=cast("BinaryIO", unpacked), mode="r|", tarinfo=_SaneTarInfo, errors="replace"
         ) as archive:
             for info in archive:
-                archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember each of a million members
-                yield from _tar_member(archive, info)
+                archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all
+                if why := _tar_refusal(info):
+                    yield Refused(info.name, why)
+                elif stream := archive.extractfile(info):
+                    yield Member(info.name, stream)
     except DAMAGE as error:
-        yield Refused(name="", why=f"the archive is damaged or cut off ({error})")
+        yield Refused("", f"the archive is damaged or cut off ({error})")
 
 
-def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[Member | Refused]:
-    if info.isdir():
-        return
-    if outside(info.name):
-        yield Refused(name=info.name, why="its name leads out of the archive")
-    elif info.issym() or info.islnk():
-        yield Refused(name=info.name, why="it is a link, and links in archives are not followed")
-    elif not info.isreg():
-        yield Refused(name=info.name, why="it is a device or pipe")
-    else:
-        stream = archive.extractfile(info)
-        if stream is not None:
-            yield Member(info.name, cast("BinaryIO", stream))
+def _tar_refusal(info: tarfile.TarInfo) -> str:
+    if info.issym() or info.islnk():
+        return LINK
+    return "" if info.isreg() or info.isdir() else "it is a device or pipe"
 
 
-def _zip(raw: BinaryIO) -> Iterator[Member | Refused]:
+def _zip(raw: BinaryIO, charge: Charge) -> Iterator[Member | Refused]:
     try:
         archive = zipfile.ZipFile(raw)
     except DAMAGE as error:
-        yield Refused(name="", why=f"the archive is damaged or cut off ({error})")
+        yield Refused("", f"the archive is damaged or cut off ({error})")
         return
     with archive:
         for info in archive.infolist():
-            if info.is_dir():
-                continue
-            if outside(info.filename):
-                yield Refused(name=info.filename, why="its name leads out of the archive")
-                continue
             if stat.S_ISLNK(info.external_attr >> 16):
-                yield Refused(
-                    name=info.filename, why="it is a link, and links in archives are not followed"
-                )
-                continue
-            try:
-                with archive.open(info) as stream:
-                    yield Member(info.filename, cast("BinaryIO", stream))
-            except DAMAGE as error:
-                yield Refused(name=info.filename, why=f"it cannot be unpacked ({error})")
-
-
-def outside(name: str) -> bool:
-    """Tell whether a member's name would lead out of the folder it is unpacked in."""
-    parts = name.replace("\\", "/").split("/")
-    return name.startswith(("/", "\\")) or ".." in parts or name[1:3] in (":/", ":\\")
+                yield Refused(info.filename, LINK)
+            elif not info.is_dir():
+                try:
+                    with archive.open(info) as stream:
+                        yield Member(info.filename, Charged(stream, charge))
+                except DAMAGE as error:
+                    yield Refused(info.filename, f"it cannot be unpacked ({error})")

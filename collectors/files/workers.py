@@ -1,21 +1,21 @@
 """Many files, read by several processes.
 
 Reading ten thousand recorder dumps or logs is work for every processor. Workers are forks of
-this process: they need nothing sent to begin with, and what they have read comes back through
-a pipe. A worker that fails costs nothing but time: its share is then done here.
+this process, so that they need nothing sent to begin with. One that fails costs nothing but
+time: what it has not read is then read here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import io
+import multiprocessing
 import os
-import pickle
-import struct
+import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
-from typing import BinaryIO, Generic, NoReturn, TypeVar
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from typing import Any, TypeVar
 
 CHUNK = 32
 """Files that are sent back together; what they share is sent once."""
@@ -25,8 +25,9 @@ CHUNK_BYTES = 12 << 20
 
 MOST = 8
 T = TypeVar("T")
-_SIZE = struct.Struct("<q")
-_FAILED = -1
+
+_work: Callable[[int], Any]
+"""What workers do: they have it from their parent, since a closure cannot be sent."""
 
 
 def worth_it(chunks: int) -> int:
@@ -50,137 +51,35 @@ def chunked(numbers: Sequence[int], size: Callable[[int], int]) -> list[list[int
 
 
 def in_order(
-    work: Callable[[int], T],
-    chunks: Sequence[Sequence[int]],
-    workers: int,
-    keep: Sequence[object] = (),
-    meanwhile: Callable[[], object] = lambda: None,
+    work: Callable[[int], T], chunks: Sequence[Sequence[int]], workers: int
 ) -> Generator[T, None, None]:
-    """Yield ``work(number)`` for each number of each chunk, done in ``workers`` processes.
-
-    ``keep`` are objects that results may refer to and that stay in this process.
-    ``meanwhile`` is called once, while they work.
-    """
+    """Yield ``work(number)`` for each number of each chunk, done in ``workers`` processes."""
+    global _work  # noqa: PLW0603 - see there
     if not chunks:
         return
-    team = _Team(workers, work, chunks, keep)
-    try:
-        meanwhile()
-        for place, chunk in enumerate(chunks):
-            results = team.result(place)
-            yield from results if results is not None else map(work, chunk)
-    finally:
-        team.dismiss()
-
-
-class _Team(Generic[T]):
-    """The workers; number n of m does every m-th chunk, beginning with the n-th."""
-
-    def __init__(
-        self,
-        workers: int,
-        work: Callable[[int], T],
-        chunks: Sequence[Sequence[int]],
-        keep: Sequence[object],
-    ) -> None:
-        self._keep = keep
-        self._pipes: list[BinaryIO | None] = []
-        self._pids: list[int] = []
+    _work = work
+    results: list[Future[list[T]]] = []
+    with contextlib.ExitStack() as stack:
         gc.freeze()  # else the workers' collector would copy every page of this process
-        for number in range(workers):
-            source, sink = os.pipe()
-            try:
-                pid = os.fork()
-            except OSError:  # no more processes are allowed: its share is done here
-                os.close(source)
-                os.close(sink)
-                self._pipes.append(None)
-                continue
-            if pid == 0:
-                os.close(source)
-                for earlier in self._pipes:  # held open here, their writers would never end
-                    if earlier is not None:
-                        os.close(earlier.fileno())
-                _work_off(work, chunks[number::workers], sink, keep)
-            os.close(sink)
-            self._pids.append(pid)
-            self._pipes.append(os.fdopen(source, "rb", buffering=1 << 16))
-
-    def result(self, place: int) -> list[T] | None:
-        """Give the results of one chunk, or None if its worker has failed."""
-        pipe = self._pipes[place % len(self._pipes)]
-        if pipe is None:
-            return None
-        size = pipe.read(_SIZE.size)
-        told = _SIZE.unpack(size)[0] if len(size) == _SIZE.size else None
-        if told == _FAILED:
-            return None
-        data = pipe.read(told) if told is not None else b""
-        if told is None or len(data) < told:  # it was killed
-            pipe.close()
-            self._pipes[place % len(self._pipes)] = None
-            return None
-        results: list[T] = _Receiver(data, self._keep).load()
-        return results
-
-    def dismiss(self) -> None:
-        """Close the pipes, on which workers that are not done end, and see them off."""
-        for pipe in self._pipes:
-            if pipe is not None:
-                pipe.close()
-        for pid in self._pids:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-        gc.unfreeze()
-
-
-class _Sender(pickle.Pickler):
-    """Pickles results; for what stays in the first process it writes a number."""
-
-    def __init__(self, sink: io.BytesIO, keep: Sequence[object]) -> None:
-        super().__init__(sink, protocol=5)
-        self._keep = {id(kept): place for place, kept in enumerate(keep)}
-
-    def persistent_id(self, obj: object) -> int | None:
-        """Give the number of what is kept, None for all else."""
-        return self._keep.get(id(obj))
-
-
-class _Receiver(pickle.Unpickler):
-    """Reads what a worker of our own has sent."""
-
-    def __init__(self, data: bytes, keep: Sequence[object]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._keep = keep
-
-    def persistent_load(self, pid: int) -> object:
-        """Put in what was kept."""
-        return self._keep[pid]
-
-
-def _work_off(
-    work: Callable[[int], T],
-    chunks: Sequence[Sequence[int]],
-    sink: int,
-    keep: Sequence[object],
-) -> NoReturn:
-    """Be a worker: send the results of each chunk, and end without any of what exits do."""
-    try:
+        stack.callback(gc.unfreeze)
+        # Where no more processes or semaphores are to be had, all is done here.
+        with contextlib.suppress(OSError, ImportError, BrokenExecutor):
+            pool = ProcessPoolExecutor(
+                workers,
+                multiprocessing.get_context("fork"),
+                initializer=signal.signal,  # a key that is pressed is for this process
+                initargs=(signal.SIGINT, signal.SIG_IGN),
+            )
+            stack.callback(pool.shutdown, cancel_futures=True)
+            results += (pool.submit(_work_off, chunk) for chunk in chunks)
+        results.reverse()
         for chunk in chunks:
             try:
-                buffer = io.BytesIO()
-                _Sender(buffer, keep).dump([work(number) for number in chunk])
-                data = buffer.getvalue()
-                message = _SIZE.pack(len(data)) + data
-            except Exception:  # noqa: BLE001 - the first process does this chunk itself
-                message = _SIZE.pack(_FAILED)
-            _send(sink, message)
-    except BaseException:  # noqa: BLE001 - the pipe was closed, or a key was pressed
-        os._exit(1)
-    os._exit(0)
+                values = results.pop().result()
+            except Exception:  # noqa: BLE001 - a worker failed, or there was none
+                values = list(map(work, chunk))
+            yield from values
 
 
-def _send(sink: int, message: bytes) -> None:
-    rest = memoryview(message)
-    while rest:
-        rest = rest[os.write(sink, rest) :]
+def _work_off(chunk: Sequence[int]) -> list[Any]:
+    return list(map(_work, chunk))

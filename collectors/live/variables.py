@@ -13,7 +13,7 @@ from whyhang.collectors.live import counters, spawned, spots
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.look import Dump, Look
 from whyhang.collectors.stacks import pyspy
-from whyhang.collectors.stacks.peers import peers_only
+from whyhang.collectors.stacks.pyspy_json import peers_only
 
 
 class Variables:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Fact, Frame, Gap, Record, Thread
-from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.stacks import owner as stack_owner
-from whyhang.collectors.stacks import text as stack_text
-from whyhang.collectors.stacks.gather import Gather, Section
-from whyhang.collectors.stacks.text import Passage
+from whyhang.analyzer.facts import Frame, Record, Thread
+from whyhang.collectors import limits
+from whyhang.collectors.stacks.frames import frame, shared
+from whyhang.collectors.stacks.passages import FIRST
+from whyhang.collectors.stacks.reader import StackText
+from whyhang.collectors.stacks.sections import Head, Sections
 
-_HEAD = re.compile(
-    r"^[ \t>|]*(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
+_HEAD = limits.compile(
+    r"^[ \t>|]*+(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
     r"|(?P<stack>Stack)) \(most recent call first\):[^\n]*$",
     re.MULTILINE,
 )
@@ -38,82 +37,40 @@ _SKIPPED = ("<no Python frame>", "...", "<tstate is freed>", "<freed thread stat
 
 class _Body(Record):
     frames: tuple[Frame, ...]
-    rest: str
-    torn: bool = False
+    rest: str = ""
+    is_garbled: bool = False
 
 
-class _Faulthandler:
-    """Reads faulthandler dumps, alone or inside logs."""
+class _Faulthandler(Sections):
+    head = _HEAD
+    main_is_last = True
 
-    name = "faulthandler"
+    def __init__(self) -> None:
+        super().__init__()
+        self._broke = False
 
-    def sniff(self, document: Document) -> bool:
-        return stack_text.holds(document, stack_text.FIRST)
+    def between(self, text: str) -> None:
+        """Take in the lines between two stacks, which may say that another dump begins."""
+        if any(mark in text for mark in _NEW_DUMP):
+            self.end_process()
+            self._broke = _BROKE.search(text) is not None
+        super().between(text)
 
-    def read(self, document: Document) -> Iterator[Fact]:
-        torn = 0
-        for passage in stack_text.passages(document, stack_text.FIRST):
-            reading = _Reading(passage)
-            for section, found in reading.sections():
-                yield from stack_owner.dumps(document, passage, "faulthandler", section, found)
-            torn += reading.torn
-        if torn:
-            yield Gap(
-                what=f"reading the stacks in {document.path}",
-                why=f"{torn} of them are garbled: several processes wrote into it at once",
-                cost="the processes they belong to are not placed",
-                remedy="Dump one process at a time, or with py-spy",
-                source=document.source(),
-            )
-
-
-READER: Reader = _Faulthandler()
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take a thread."""
+        body = _body(below)
+        if self._broke:
+            return body.rest
+        if body.is_garbled:
+            self.add_garbled()
+            return body.rest
+        tid = int(head["tid"], 16) if head["tid"] else None
+        thread = Thread(frames=body.frames, name=head["name"], tid=tid, line=line)
+        self.add(thread, alone=head["stack"] is not None)
+        return body.rest
 
 
-class _Reading:
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
-        self._gather = Gather()
-        self.torn = 0
-
-    def sections(self) -> Iterator[Section]:
-        text = self._passage.text
-        heads = list(_HEAD.finditer(text))
-        before, broke = text[: heads[0].start()] if heads else "", False
-        if heads:
-            yield from self._gather.heed(before)
-        for number, head in enumerate(heads):
-            end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-            body = _body(text[head.end() : end])
-            if any(mark in before for mark in _NEW_DUMP):
-                broke = _BROKE.search(before) is not None
-            before = body.rest
-            if not broke:
-                self._add(head, body)
-            if number + 1 < len(heads):
-                if any(mark in body.rest for mark in _NEW_DUMP):
-                    self._gather.close()
-                yield from self._gather.heed(body.rest)
-        yield from self._gather.flush()
-
-    def _add(self, head: re.Match[str], body: _Body) -> None:
-        if body.torn:
-            self.torn += 1
-            self._gather.tear()
-            return
-        line = self._passage.line(head.start())
-        thread = Thread(
-            frames=body.frames,
-            name=head["name"],
-            tid=int(head["tid"], 16) if head["tid"] else None,
-            line=line,
-        )
-        if head["stack"]:
-            self._gather.close()
-            self._gather.add(thread, line)
-            self._gather.close(main_only=True)
-        else:
-            self._gather.add(thread, line)
+READER = StackText(name="faulthandler", tool="faulthandler", marks=FIRST, sections=_Faulthandler)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -121,12 +78,13 @@ def _body(text: str) -> _Body:
     frames: list[Frame] = []
     lines = text.split("\n")
     for number, line in enumerate(lines[1:], 1):
-        found = _FRAME.match(line)
-        if found is not None:
-            known = found[2] != "???"
-            frames.append(stack_text.frame(found[3], found[1], int(found[2]) if known else None))
+        if parts := _FRAME.match(line):
+            file, at, function = parts.groups()
+            frames.append(frame(function, file, None if at == "???" else int(at)))
         elif line.strip() not in _SKIPPED:
-            rest = "\n".join(lines[number:])
-            torn = _DEBRIS.search(line) is not None
-            return _Body(frames=stack_text.shared(tuple(frames)), rest=rest, torn=torn)
-    return _Body(frames=stack_text.shared(tuple(frames)), rest="")
+            return _Body(
+                frames=shared(tuple(frames)),
+                rest="\n".join(lines[number:]),
+                is_garbled=_DEBRIS.search(line) is not None,
+            )
+    return _Body(frames=shared(tuple(frames)))

@@ -12,32 +12,30 @@ the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, Thread, Who, replace
-from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.stacks import heading as stack_heading
-from whyhang.collectors.stacks import owner as stack_owner
-from whyhang.collectors.stacks import text as stack_text
-from whyhang.collectors.stacks.heading import Heading
-from whyhang.collectors.stacks.owner import Found
-from whyhang.collectors.stacks.text import Passage
+from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
+from whyhang.collectors import limits
+from whyhang.collectors.stacks.frames import frame, shared
+from whyhang.collectors.stacks.main_thread import MAIN
+from whyhang.collectors.stacks.passages import GDB
+from whyhang.collectors.stacks.reader import StackText
+from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
 
-_HEAD = re.compile(
-    r"^[ \t>|]*(?:"
+_HEAD = limits.compile(
+    r"^[ \t>|]*+(?:"
     r"Thread (?P<number>\d{1,6}) \([^\n]*?(?:LWP|process) (?P<lwp>\d{1,10})\)?"
     r'(?: "(?P<name>[^"\n]*)")?[^\n]*'
-    r"|(?:Attaching to |\[Inferior \d+ \()(?:program: [^\n]*, )?process (?P<pid>\d{1,10})[^\n]*"
-    r"|Attaching to process (?P<pid2>\d{1,10})[^\n]*"
+    r"|(?:(?P<attached>Attaching to )|\[Inferior \d+ \()(?:program: [^\n]*, )?"
+    r"process (?P<pid>\d{1,10})[^\n]*"
     r"|(?P<bare>#0 [ ]?(?=[^\n]*(?: in |\())[^\n]*)"
     r"|(?P<python>Traceback \(most recent call first\):)[^\n]*"
     r")$",
     re.MULTILINE,
 )
 _START = re.compile(r"[ \t>|]*#(\d{1,5}) +(.*)")
-_TAIL = re.compile(r"(?:at |from |in )?\S")
-_PLACE = re.compile(r" at ([^\s()]+):(\d{1,7})$")
+_SOURCE = re.compile(r" at ([^\s()]+):(\d{1,7})$")
 _LIBRARY = re.compile(r" from (\S+)$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+ in ")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
@@ -56,160 +54,110 @@ _INTERPRETER = (
 _EVAL = ("_PyEval_EvalFrame", "PyEval_EvalFrame")
 
 
-class _Gdb:
-    """Reads back traces that gdb printed."""
-
-    name = "gdb"
-
-    def sniff(self, document: Document) -> bool:
-        return stack_text.holds(document, stack_text.GDB)
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        for passage in stack_text.passages(document, stack_text.GDB):
-            for section, found in _Reading(passage).sections():
-                yield from stack_owner.dumps(document, passage, "gdb", section, found)
-
-
-READER: Reader = _Gdb()
-
-
 class _Body(Record):
+    """What stands under a head: the frames of ``bt`` or those of ``py-bt``, and what follows."""
+
     native: tuple[Frame, ...] = ()
     python: tuple[Frame, ...] = ()
     waits_for_gil: bool = False
     rest: str = ""
 
 
-class _Part(Record):
-    """One thread as one command printed it."""
+class _Gdb(Sections):
+    """Joins what ``bt`` and ``py-bt`` print of the threads of a process."""
 
-    number: int | None
-    lwp: int | None
-    name: str | None
-    line: int
-    body: _Body
+    head = _HEAD
 
-
-class _Reading:
-    """Goes through the text head by head."""
-
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
-        self._parts: list[_Part] = []
+    def __init__(self) -> None:
+        super().__init__()
         self._pid: int | None = None
-        self._heading = Heading()
-        self._found: list[Found] = []
+        self._named: tuple[Head, int] | None = None  # the last line that names a thread, and where
+        self._numbers: list[int | None] = []  # of the threads, by gdb's count
+        self._stacks: dict[tuple[int | None, int | None], tuple[Thread, _Body]] = {}
 
-    def sections(self) -> Iterator[tuple[Who, list[Found]]]:
-        text = self._passage.text
-        heads = list(_HEAD.finditer(text))
-        yield from self._heed(text[: heads[0].start()] if heads else "")
-        thread: re.Match[str] | None = None
-        for number, head in enumerate(heads):
-            end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-            if head["number"]:
-                thread = head
-            elif pid := head["pid"] or head["pid2"]:
-                thread = None
-                self._process(int(pid), opens="Attaching" in head[0])
-            start = head.start() if head["bare"] or head["python"] else head.end()
-            body = _body(text[start:end])
-            if body.native or body.python:
-                self._part(thread, head, body)
-            if number + 1 < len(heads):
-                yield from self._heed(body.rest)
-        yield from self._flush()
+    def take(self, head: Head, below: str, line: int) -> str:
+        """Take what one command prints of a thread, or that gdb attaches to a process."""
+        if head["number"]:
+            self._named = (head, line)
+        elif head["pid"]:
+            self._named = None
+            self._attach(int(head["pid"]), ends=not head["attached"])
+        body = _body(head[0] + below if head["bare"] or head["python"] else below)
+        if body.native or body.python:
+            named, line = self._named or (None, line)
+            number, lwp = (int(named["number"]), int(named["lwp"])) if named else (None, None)
+            thread = Thread(frames=(), name=named["name"] if named else None, tid=lwp, line=line)
+            self._add(number, thread, body)
+        return body.rest
 
-    def _process(self, pid: int, *, opens: bool) -> None:
-        """Heed gdb's words on attaching to a process, and on letting it go."""
-        if opens or (self._pid is not None and self._pid != pid):
-            self._close()
+    def _attach(self, pid: int, *, ends: bool) -> None:
+        """Heed what gdb says on attaching to a process, and on letting it go."""
+        if not ends or self._pid not in {None, pid}:
+            self.end_process()
         self._pid = pid
-        if not opens:
-            self._close()
+        if ends:
+            self.end_process()
 
-    def _part(self, thread: re.Match[str] | None, head: re.Match[str], body: _Body) -> None:
-        number = int(thread["number"]) if thread else None
-        lwp = int(thread["lwp"]) if thread else None
-        if self._begins_process(number, lwp, body):
-            self._close()
-        part = _Part(
-            number=number,
-            lwp=lwp,
-            name=thread["name"] if thread else None,
-            line=self._passage.line((thread or head).start()),
-            body=body,
-        )
-        self._parts.append(part)
+    def _add(self, number: int | None, thread: Thread, body: _Body) -> None:
+        """Add what one command printed of a thread, or join it with what another did."""
+        key = (number, thread.tid)
+        if self._begins_process(number, thread.tid, body):
+            self.end_process()
+        if key in self._stacks:
+            thread, other = self._stacks[key]
+            body = _Body(
+                native=other.native or body.native,
+                python=other.python or body.python,
+                waits_for_gil=other.waits_for_gil or body.waits_for_gil,
+            )
+        else:
+            self._numbers.append(number)
+        self._stacks[key] = (thread, body)
 
     def _begins_process(self, number: int | None, lwp: int | None, body: _Body) -> bool:
         """Tell the first thread of another process, or of another look at this one.
 
         gdb numbers threads from 1 and lists them from the last to the first, or upwards.
         """
-        if not self._parts:
+        if not self._stacks:
             return False
-        same = [part for part in self._parts if part.lwp == lwp and part.number == number]
-        if same:
-            return any(bool(part.body.native) == bool(body.native) for part in same)
+        if (number, lwp) in self._stacks:
+            _, other = self._stacks[number, lwp]
+            return bool(other.native and body.native) or bool(other.python and body.python)
         if number is None or lwp is None:
             return True
-        upwards = self._parts[0].number == 1
-        seen_first = any(part.number == 1 for part in self._parts)
-        return seen_first and not (upwards and number == (self._parts[-1].number or 0) + 1)
+        is_upwards = self._numbers[0] == 1
+        return number - 1 != self._numbers[-1] if is_upwards else self._numbers[-1] == 1
 
-    def _close(self) -> None:
-        parts, self._parts = self._parts, []
+    def end_process(self, *, main_only: bool = False) -> None:
+        """End the process that is open, if one is."""
+        stacks, self._stacks = self._stacks, {}
         pid, self._pid = self._pid, None
-        if not parts:
+        self._numbers.clear()
+        if not stacks:
             return
-        threads: dict[int | None, Thread] = {}
-        for lwp in dict.fromkeys(part.lwp for part in parts):
-            threads[lwp] = _thread([part for part in parts if part.lwp == lwp])
         if pid is None:
-            pid = next((part.lwp for part in parts if part.number == 1), None)
-        named = tuple(
-            replace(thread, name=stack_owner.MAIN) if lwp is None or lwp == pid else thread
-            for lwp, thread in threads.items()
+            pid = next((lwp for number, lwp in stacks if number == 1), None)
+        threads = tuple(
+            replace(
+                thread,
+                frames=_merged(body.native, body.python),
+                name=MAIN if thread.tid in {None, pid} else thread.name,
+                holds_gil=False if body.waits_for_gil else None,
+            )
+            for thread, body in stacks.values()
         )
-        self._found.append(
-            Found(
+        self.keep(
+            ProcessStacks(
                 who=Who(pid=pid) if pid is not None else NOBODY,
-                threads=named,
-                line=parts[0].line,
-                main_only=len(named) == 1 and named[0].name == stack_owner.MAIN,
-                copies=self._heading.copies,
-                ranks=self._heading.ranks,
+                threads=threads,
+                line=threads[0].line or 1,
+                main_only=main_only or [thread.name for thread in threads] == [MAIN],
             )
         )
 
-    def _heed(self, rest: str) -> Iterator[tuple[Who, list[Found]]]:
-        if not rest or rest.isspace():
-            return
-        for said in stack_heading.above(rest):
-            same = not self._found and not self._parts
-            yield from self._flush()
-            self._heading = self._heading.then(said, same=same)
 
-    def _flush(self) -> Iterator[tuple[Who, list[Found]]]:
-        self._close()
-        if self._found:
-            yield self._heading.who, self._found
-            self._found = []
-
-
-def _thread(parts: list[_Part]) -> Thread:
-    """Join what bt and py-bt printed of one thread."""
-    native = next((part.body.native for part in parts if part.body.native), ())
-    python = next((part.body.python for part in parts if part.body.python), ())
-    first = parts[0]
-    return Thread(
-        frames=_merged(native, python),
-        name=next((part.name for part in parts if part.name), None),
-        tid=first.lwp,
-        holds_gil=False if any(part.body.waits_for_gil for part in parts) else None,
-        line=first.line,
-    )
+READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -217,13 +165,8 @@ def _merged(native: tuple[Frame, ...], python: tuple[Frame, ...]) -> tuple[Frame
     """Give the native frames down to the interpreter's, then the Python ones."""
     if not python:
         return tuple(f for f in native if not f.native or not f.function.startswith(_INTERPRETER))
-    inner: list[Frame] = []
-    for frame in native:
-        if not frame.native or frame.function.startswith(_EVAL):
-            break
-        if not frame.function.startswith(_INTERPRETER):
-            inner.append(frame)
-    return (*inner, *python)
+    inner = itertools.takewhile(lambda f: f.native and not f.function.startswith(_EVAL), native)
+    return (*(f for f in inner if not f.function.startswith(_INTERPRETER)), *python)
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -231,65 +174,62 @@ def _body(text: str) -> _Body:
     """Read the frames at the beginning of a text, and give what comes after them."""
     native: list[Frame] = []
     python: list[Frame] = []
-    waits = False
-    open_: str | None = None
-    lines = text.split("\n")
+    waits_for_gil = False
+    wrapped = ""  # the native frame that is open, which may go on in the next line
     rest = ""
+    lines = text.split("\n")
     for number, line in enumerate(lines):
-        if found := _START.match(line):
-            native += _frames(open_)
-            open_ = found[2].rstrip()
-        elif found := _PYTHON.match(line):
-            python.append(stack_text.frame(found[3], found[1], int(found[2])))
+        if start := _START.match(line):
+            native += _native(wrapped)
+            wrapped = start[2].rstrip()
+        elif parts := _PYTHON.match(line):
+            python.append(frame(parts[3], parts[1], int(parts[2])))
         elif "(most recent call first)" in line or _SETTING.match(line):
             continue
         elif python and line.startswith((" ", "\t")):
-            waits = waits or "Waiting for the GIL" in line
+            waits_for_gil = waits_for_gil or "Waiting for the GIL" in line
         elif not line.strip():
-            native += _frames(open_)
-            open_ = None
-        elif open_ is not None and not _END.match(line):
-            open_ += " " + line.strip(" \t>|")
-        elif native or python or open_ is not None:
+            native += _native(wrapped)
+            wrapped = ""
+        elif wrapped and not _END.match(line):
+            wrapped += " " + line.strip(" \t>|")
+        elif native or python or wrapped:
             rest = "\n".join(lines[number:])
             break
         elif number > 0:
             rest += line + "\n"
-            waits = waits or "Waiting for the GIL" in line
-    native += _frames(open_)
+            waits_for_gil = waits_for_gil or "Waiting for the GIL" in line
+    native += _native(wrapped)
     return _Body(
-        native=stack_text.shared(tuple(native)),
-        python=stack_text.shared(tuple(python)),
-        waits_for_gil=waits,
+        native=shared(tuple(native)),
+        python=shared(tuple(python)),
+        waits_for_gil=waits_for_gil,
         rest=rest,
     )
 
 
-def _frames(text: str | None) -> list[Frame]:
+def _native(text: str) -> list[Frame]:
     """Read one whole frame; an interpreter's frame may name the Python function it runs."""
-    if text is None:
-        return []
     text = " ".join(text.split())
-    text = _ADDRESS.sub("", text, count=1) if _ADDRESS.match(text) else text
-    if found := _IN_PYTHON.search(text):
-        return [stack_text.frame(found[3], found[1], int(found[2]))]
+    if address := _ADDRESS.match(text):
+        text = text[address.end() :]
+    if python := _IN_PYTHON.search(text):
+        return [frame(python[3], python[1], int(python[2]))]
     if text.startswith("<"):  # <signal handler called>
         return []
     file, line = "", None
-    if found := _PLACE.search(text):
-        file, line, text = found[1], int(found[2]), text[: found.start()]
-    elif found := _LIBRARY.search(text):
-        file, text = found[1], text[: found.start()]
+    if source := _SOURCE.search(text):
+        file, line, text = source[1], int(source[2]), text[: source.start()]
+    elif library := _LIBRARY.search(text):
+        file, text = library[1], text[: library.start()]
     name = _without_arguments(text.strip())
-    return [stack_text.frame(name, file, line, native=True)] if name else []
+    return [frame(name, file, line, native=True)] if name else []
 
 
 def _without_arguments(text: str) -> str:
     """Cut the argument list, the last parenthesis that gdb prints, with what is nested in it."""
-    if not text.endswith(")"):
-        return text.partition(" (")[0]
     depth = 0
-    for at in range(len(text) - 1, -1, -1):
+    for at in range(len(text) - 1, -1, -1) if text.endswith(")") else ():
         if text[at] == ")":
             depth += 1
         elif text[at] == "(":

@@ -18,19 +18,21 @@ file: its ``Frame.file`` is empty.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
+import regex
+
 from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
-from whyhang.analyzer.reading import Document, Reader
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.stacks import heading as stack_heading
-from whyhang.collectors.stacks import owner as stack_owner
-from whyhang.collectors.stacks import text as stack_text
+from whyhang.collectors.stacks import heading
+from whyhang.collectors.stacks.frames import frame, is_native_file, shared
+from whyhang.collectors.stacks.main_thread import MAIN
 
 LARGEST_BYTES = 256 * 1024
-TOOL = "summary"
-
 LONGEST_LINE = 400
 
 _PLACE = (
@@ -38,13 +40,13 @@ _PLACE = (
     r"\((?P<file>[\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(?P<line>\d{1,7})\)"
 )
 _NUMBERS = r"\d{1,6}(?:\s*(?:[,&-]|and)\s*(?:[A-Za-z]{0,5})?\d{1,6})*"
-_LABELLED = re.compile(
+_LABELLED = limits.compile(
     r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
     r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
 )
 _PLACED = re.compile(rb"\([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu):\d{1,7}\)")
-_OUTER = re.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
-_WHOM = re.compile(
+_OUTER = limits.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
+_WHOM = limits.compile(
     rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
     rf"|(?:all |other |the )*(?P<kind>global ranks?|local[_ ]ranks?|ranks?|gpus?|dp|tp|pp|ep|cp|r)?"
     rf"[ _#=]*(?P<numbers>{_NUMBERS}))\s*(?:\([^)]*\))?$",
@@ -80,8 +82,8 @@ class _Handwritten:
         if not marks or not marks.isdisjoint(_TOOLS):
             return False
         lines = _lines(document)
-        placed = not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head)
-        return bool(placed and any(map(_LABELLED.match, lines))) or _is_list_of_tops(lines)
+        has_places = not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head)
+        return bool(has_places and any(map(_LABELLED.match, lines))) or _is_list_of_tops(lines)
 
     def read(self, document: Document) -> Iterator[Fact]:
         lines = _lines(document)
@@ -91,7 +93,7 @@ class _Handwritten:
             yield from _labelled(document, lines)
 
 
-READER: Reader = _Handwritten()
+READER = _Handwritten()
 
 
 def _lines(document: Document) -> list[str]:
@@ -109,106 +111,101 @@ class _Entry(Record):
 
 def _labelled(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
     entries = list(_entries(lines))
-    counted = _counted_from_zero(entries)
+    counts_ranks = _counts_from_zero(entries)
     for entry in entries:
-        for who, copies in _whom(entry.label, counted=counted):
+        for who, copies in _whom(entry.label, counts_ranks=counts_ranks):
             yield _dump(document, who, entry.frames, entry.line, copies)
 
 
 def _entries(lines: Sequence[str]) -> Iterator[_Entry]:
     label, start = "", 0
     frames: list[Frame] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate([*lines, ""], 1):
         outer = _OUTER.match(line)
-        named = None if outer else _LABELLED.match(line)
         if outer and frames:
             frames.append(_frame(outer))
             continue
         if frames:
-            yield _Entry(label=label, line=start, frames=stack_text.shared(tuple(frames)))
+            yield _Entry(label=label, line=start, frames=shared(tuple(frames)))
             frames = []
-        if named:
-            label, start, frames = named["label"].strip(), number, [_frame(named)]
-    if frames:
-        yield _Entry(label=label, line=start, frames=stack_text.shared(tuple(frames)))
+        if not outer and (labelled := _LABELLED.match(line)):
+            label, start, frames = labelled["label"].strip(), number, [_frame(labelled)]
 
 
-def _frame(found: re.Match[str]) -> Frame:
-    native = stack_text.is_native_file(found["file"])
-    return stack_text.frame(found["function"], found["file"], int(found["line"]), native=native)
+def _frame(place: regex.Match[str]) -> Frame:
+    native = is_native_file(place["file"])
+    return frame(place["function"], place["file"], int(place["line"]), native=native)
 
 
-def _counted_from_zero(entries: Sequence[_Entry]) -> bool:
+def _counts_from_zero(entries: Sequence[_Entry]) -> bool:
     """Tell a summary that names DP0 to DP7 once each: the place in the mesh is then the rank."""
-    kinds: set[str] = set()
-    seen: list[int] = []
-    for entry in entries:
-        found = _WHOM.match(entry.label)
-        if found is None or not found["numbers"]:
-            return False
-        kinds.add((found["kind"] or "").lower())
-        seen += _spelled(found["numbers"])
-    return len(kinds) == 1 and len(seen) > 1 and sorted(seen) == list(range(len(seen)))
+    labels = [_WHOM.match(entry.label) for entry in entries]
+    kinds = {(label["kind"] or "").lower() if label else "" for label in labels}
+    numbers = [n for label in labels if label for n in _spelled(label["numbers"] or "")]
+    return (
+        all(label and label["numbers"] for label in labels)
+        and len(kinds) == 1
+        and len(numbers) > 1
+        and sorted(numbers) == list(range(len(numbers)))
+    )
 
 
 def _spelled(numbers: str) -> tuple[int, ...]:
-    return stack_heading.numbers(re.sub(r"[A-Za-z]+", " ", numbers))
+    return heading.numbers(re.sub(r"[A-Za-z]+", " ", numbers))
 
 
-def _whom(label: str, *, counted: bool) -> Iterator[tuple[Who, int]]:
-    """Read "DP0,3,5,7", "ranks 0-6", "gpu 3", "6 processes", "node48"."""
-    found = _WHOM.match(label)
-    if found is None:
-        yield Who(label=label), 1
+def _whom(text: str, *, counts_ranks: bool) -> Iterator[tuple[Who, int]]:
+    """Read "DP0,3,5,7", "ranks 0-6", "gpu 3", "6 processes", "node48": who, and how many."""
+    label = _WHOM.match(text)
+    if label is None or label["copies"]:
+        yield Who(label=text), int(label["copies"]) or 1 if label else 1
         return
-    if found["copies"]:
-        yield Who(label=label), int(found["copies"]) or 1
-        return
-    kind = (found["kind"] or "").lower().replace("_", " ")
-    for number in _spelled(found["numbers"]):
-        if kind.rstrip("s") in ("rank", "global rank", "r") or (not kind and counted):
+    kind = (label["kind"] or "").lower().replace("_", " ")
+    singular = kind.removesuffix("s")
+    for number in _spelled(label["numbers"]):
+        name = f"{kind.upper()}{number}"
+        if singular in ("rank", "global rank", "r") or (not kind and counts_ranks):
             yield Who(rank=number, trust=Trust.CONTENT), 1
-        elif kind.rstrip("s") in ("gpu", "local rank"):
-            yield Who(local_rank=number, label=f"{kind.rstrip('s')} {number}"), 1
-        elif counted:
-            yield Who(rank=number, trust=Trust.INFERRED, label=f"{kind.upper()}{number}"), 1
+        elif singular in ("gpu", "local rank"):
+            yield Who(local_rank=number, label=f"{singular} {number}"), 1
+        elif counts_ranks:
+            yield Who(rank=number, trust=Trust.INFERRED, label=name), 1
         else:
-            yield Who(label=f"{kind.upper()}{number}"), 1
+            yield Who(label=name), 1
 
 
 def _is_list_of_tops(lines: Sequence[str]) -> bool:
     """Tell a host or heading followed by indented function names, and nothing else."""
     if any(len(line.split(None, 5)) > 4 for line in lines):  # soon so in a log
         return False
-    words = [found[1] for line in lines if (found := _WORD.match(line))]
-    heads = [line for line in lines if line.strip() and not _WORD.match(line)]
+    words = [word for line in lines if (word := _function(line))]
+    heads = [line for line in lines if line.strip() and not _function(line)]
     if len(words) < 2 or not heads or lines[0][:1].isspace():
         return False
-    plain = all(not head[:1].isspace() for head in heads)
-    return plain and 2 * sum(word in _OPERATIONS for word in words) >= len(words)
+    is_plain = all(not head[:1].isspace() for head in heads)
+    return is_plain and 2 * sum(word in _OPERATIONS for word in words) >= len(words)
 
 
 def _tops(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
     """Fold the processes of one host that stand at the same function, in a row, into one."""
-    host, place = "", 0
-    run: tuple[str, int, int] | None = None  # function, line, first process
-    for number, line in enumerate([*lines, ""], 1):
-        found = _WORD.match(line)
-        if run is not None and (found is None or found[1] != run[0]):
-            yield _top(document, host, run, place)
-            run = None
-        if found:
-            place += 1
-            run = run or (found[1], number, place)
-        elif line.strip():
-            host, place = line.strip().rstrip(":"), 0
+    host = ""
+    last = 0  # process of this host
+    for function, run in itertools.groupby(enumerate(lines, 1), lambda line: _function(line[1])):
+        numbers, texts = zip(*run, strict=True)
+        if function is None:
+            for text in filter(str.strip, texts):
+                host, last = text.strip().rstrip(":"), 0
+            continue
+        first, last = last + 1, last + len(numbers)
+        which = f"process {first}" if first == last else f"processes {first}-{last}"
+        frames = shared((frame(function, ""),))
+        yield _dump(document, Who(host=host, label=which), frames, numbers[0], len(numbers))
 
 
-def _top(document: Document, host: str, run: tuple[str, int, int], last: int) -> StackDump:
-    function, line, first = run
-    which = f"process {first}" if first == last else f"processes {first}-{last}"
-    frames = stack_text.shared((stack_text.frame(function, ""),))
-    return _dump(document, Who(host=host, label=which), frames, line, last - first + 1)
+def _function(line: str) -> str | None:
+    """Return the function that an indented line names, and nothing else."""
+    word = _WORD.match(line)
+    return word[1] if word else None
 
 
 def _dump(
@@ -216,8 +213,8 @@ def _dump(
 ) -> StackDump:
     return StackDump(
         who=who if who != NOBODY else document.who,
-        tool=TOOL,
-        threads=(Thread(frames=frames, name=stack_owner.MAIN, line=line),),
+        tool="summary",
+        threads=(Thread(frames=frames, name=MAIN, line=line),),
         source=document.source(line),
         look=document.look or 0,
         taken_at=document.taken_at,

@@ -9,34 +9,38 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who
+from whyhang.collectors import limits
 
 LONGEST = 200  # characters; what is longer is a log line and no heading
+LONGEST_RUN = 100_000  # ranks
 FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not
 
-_RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
-_PID = re.compile(
+_RANK = limits.compile(
+    r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE
+)
+_PID = limits.compile(
     r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
 )
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
-_RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
-_MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
-_URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
-_HOST = re.compile(
+_RAY = limits.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
+_MESH = limits.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
+_URL = limits.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
+_HOST = limits.compile(
     r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
     r"([A-Za-z0-9][\w.-]*)",
     re.IGNORECASE,
 )
-_PROMPT = re.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
-_REMOTE = re.compile(
+_PROMPT = limits.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
+_REMOTE = limits.compile(
     r"(?<![A-Za-z])(?:ssh|kubectl exec(?: -\w+)*)\s+(?:\w+@)?([A-Za-z0-9][\w.-]*)\s"
 )
-_LONE_NAME = re.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
-_COPIES = re.compile(
+_LONE_NAME = limits.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
+_COPIES = limits.compile(
     r"^\W*(?:the )?(?:other |all |remaining )?(\d{1,6})\s*x?\s*(?:other |more )?"
     r"(?:process(?:es)?|procs?|ranks|workers|gpus)\b",
     re.IGNORECASE,
 )
-_RANKS = re.compile(
+_RANKS = limits.compile(
     r"^\W*(?:(?:and )?(?:all )?(?:the )?(?:other |remaining )?(?:global )?)?"
     r"ranks?[ :=(]*(\d[\d\s,&-]*(?:and \d[\d -]*)?)(?=[^\d\w]|$|\s*[a-z])",
     re.IGNORECASE,
@@ -49,6 +53,11 @@ class Heading(Record):
     who: Who = NOBODY
     copies: int = 1
     ranks: tuple[int, ...] = ()
+
+    def names_ranks(self) -> bool:
+        """Return whether it says which ranks stand there, or how many, or on which host."""
+        said = (self.who.rank, self.who.host)
+        return said != (None, None) or self.copies > 1 or bool(self.ranks)
 
     def then(self, below: Heading, *, same: bool) -> Heading:
         """Go on to the heading below this one; ``same``: both stand above one stack.
@@ -73,14 +82,14 @@ class Heading(Record):
 
 def above(text: str) -> list[Heading]:
     """Read the last lines of what stands between two dumps, top to bottom."""
-    spoken = [line for line in text[-2000:].split("\n") if line.strip(" \t-=#*_>|")]
-    return [found for line in spoken[-3:] if (found := read(line)) is not None]
+    lines = [line for line in text[-2000:].split("\n") if line.strip(" \t-=#*_>|")]
+    return [heading for line in lines[-3:] if (heading := read(line)) is not None]
 
 
 def read(line: str) -> Heading | None:
     """Read one line; None where it says nothing about a process."""
-    if found := _RAY.match(line):
-        return Heading(who=Who(pid=int(found[1])))
+    if ray := _RAY.match(line):
+        return Heading(who=Who(pid=int(ray[1])))
     line = line.strip()
     if len(line) > LONGEST or not any(char.isalpha() for char in line):
         return None
@@ -97,24 +106,22 @@ def read(line: str) -> Heading | None:
 
 def numbers(text: str) -> tuple[int, ...]:
     """Spell out "0-2, 5 and 7"; what runs backwards or without end is left out."""
-    found: list[int] = []
+    spelled: list[int] = []
     for first, last in re.findall(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", text):
-        if not last:
-            found.append(int(first))
-        elif 0 <= int(last) - int(first) < 100_000:
-            found.extend(range(int(first), int(last) + 1))
-    return tuple(dict.fromkeys(found))
+        run = range(int(first), int(last or first) + 1)
+        spelled += run if len(run) <= LONGEST_RUN else ()
+    return tuple(dict.fromkeys(spelled))
 
 
 def _who(line: str) -> Who:
-    told = [(bool(local), int(rank)) for local, rank in _RANK.findall(line)]
-    ranks = {rank for local, rank in told if not local}
-    local_ranks = {rank for local, rank in told if local}
+    numbered = [(match[1] is not None, int(match[2])) for match in _RANK.finditer(line)]
+    ranks = {rank for is_local, rank in numbered if not is_local}
+    local_ranks = {rank for is_local, rank in numbered if is_local}
     pid = _PID.search(line)
     # Only the debug server's pages: gdb greets with the address of its manual.
-    host = _URL.search(line) if told else None
+    host = _URL.search(line) if numbered else None
     host = host or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
-    lone = None if host or told else _LONE_NAME.match(line)
+    lone = None if host or numbered else _LONE_NAME.match(line)
     is_mesh = lone is not None and _MESH.match(lone[1]) is not None
     if lone is not None and not is_mesh:
         host = lone  # "=== train-worker-3 ===": equal pids below other such lines are others

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from whyhang.analyzer.facts import NOBODY, Frame, Trust, Who, replace
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.stacks.owner import Found
+from whyhang.collectors.stacks.sections import ProcessStacks
 
 _FLAG_RANK = re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")
 _MESH_TITLE = re.compile(r"(?<![A-Za-z])((?:(?:DP|TP|PP|EP|CP)\d{1,4}[_ ]?)+)")
@@ -18,48 +18,53 @@ _LAUNCHER = re.compile(
 )
 _TORCHRUN = re.compile(r"(?:^|[/ ])torchrun(?: |$)|torch\.distributed\.(?:run|launch)")
 _NODES = re.compile(r"--n(?:um[-_])?nodes[= ](\d+)")
+LONGEST_RANK = 6  # digits
 _RANK_LOCALS = frozenset(("rank", "global_rank", "world_rank", "local_rank"))
 
 
-def told_by_local(name: str, value: int, frame: Frame, *, argument: bool) -> Iterator[Who]:
-    """Say what a local variable tells of the rank of its process, if it does.
+def who_by_local(name: str, value: str, frame: Frame, *, is_argument: bool) -> Who:
+    """Return what a local variable says of the rank of its process; NOBODY where it does not.
 
     ``i`` of torch's ``_wrap`` is the index that ``mp.spawn`` gave. A ``rank`` that is no argument
     may be the variable of a loop over ranks.
     """
+    if not value.isdecimal() or len(value) > LONGEST_RANK:
+        return NOBODY
     if frame.file.endswith("torch/multiprocessing/spawn.py"):
-        if name == "i" and frame.function == "_wrap":
-            yield Who(local_rank=value)
-    elif name in _RANK_LOCALS and not _is_library(frame.file):
-        if name == "local_rank":
-            yield Who(local_rank=value)
-        elif argument or name != "rank":
-            yield Who(rank=value, trust=Trust.CONTENT)
-        else:
-            yield Who(rank=value, trust=Trust.INFERRED)
+        is_index = name == "i" and frame.function == "_wrap"
+        return Who(local_rank=int(value)) if is_index else NOBODY
+    if name not in _RANK_LOCALS or _is_library(frame.file):
+        return NOBODY
+    if name == "local_rank":
+        return Who(local_rank=int(value))
+    is_sure = is_argument or name != "rank"
+    return Who(rank=int(value), trust=Trust.CONTENT if is_sure else Trust.INFERRED)
 
 
 def _is_library(file: str) -> bool:
     return file.startswith(("torch/", "<")) or "site-packages/" in file or "/torch/" in file
 
 
-def agreed(told: Sequence[Who]) -> Who:
-    """Join what the locals of one thread tell; ranks of equal trust that differ tell nothing."""
-    if not told:
+def agreed(locals_: Sequence[Who]) -> Who:
+    """Join what the locals of one thread say; ranks of equal trust that differ say nothing."""
+    if not locals_:
         return NOBODY
-    best = max(who.trust for who in told)
-    ranks = {who.rank for who in told if who.trust is best and who.rank is not None}
-    local_ranks = {who.local_rank for who in told if who.local_rank is not None}
-    rank = ranks.pop() if len(ranks) == 1 else None
+    trust = max(who.trust for who in locals_)
+    rank = _only({who.rank for who in locals_ if who.trust is trust})
     return Who(
         rank=rank,
-        trust=Trust.NONE if rank is None else best,
-        local_rank=local_ranks.pop() if len(local_ranks) == 1 else None,
+        trust=Trust.NONE if rank is None else trust,
+        local_rank=_only({who.local_rank for who in locals_}),
     )
 
 
+def _only(numbers: set[int | None]) -> int | None:
+    numbers.discard(None)
+    return numbers.pop() if len(numbers) == 1 else None
+
+
 @functools.lru_cache(maxsize=4096)
-def told_by_command(command: str) -> Who:
+def who_by_command(command: str) -> Who:
     """Read a rank or a place in a mesh from a command line or process title.
 
     ``--local_rank=3`` is what torch.distributed.launch and DeepSpeed pass; sglang and vLLM call
@@ -67,15 +72,10 @@ def told_by_command(command: str) -> Who:
     """
     if not command or _LAUNCHER.search(command):
         return NOBODY
-    rank: int | None = None
-    local_rank: int | None = None
-    for found in _FLAG_RANK.finditer(command):
-        if found["local"]:
-            local_rank = int(found["rank"])
-        else:
-            rank = int(found["rank"])
+    ranks = {bool(flag["local"]): int(flag["rank"]) for flag in _FLAG_RANK.finditer(command)}
+    rank, local_rank = ranks.get(False), ranks.get(True)
     mesh = _MESH_TITLE.search(command[:80]) if "::" in command[:40] else None
-    if rank is None and local_rank is None and mesh is None:
+    if not ranks and mesh is None:
         return NOBODY
     return Who(
         rank=rank,
@@ -85,35 +85,38 @@ def told_by_command(command: str) -> Who:
     )
 
 
-def by_order(found: list[Found]) -> list[Found]:
+def by_order(processes: Sequence[ProcessStacks]) -> list[ProcessStacks]:
     """Give the children of a torchrun ranks by their pids: it starts local rank 0 first.
 
-    That is a conclusion, and said to be one; what a process itself tells wins over it.
+    That is a conclusion, and said to be one; what a process itself says wins over it.
     """
-    order: dict[int, dict[int, int]] = {}
-    for one in found:
-        if one.command and one.who.pid is not None and _TORCHRUN.search(one.command):
-            children = {
-                other.who.pid
-                for other in found
-                if other.parent == one.who.pid and other.who.pid is not None
-            }
-            order[one.who.pid] = {pid: place for place, pid in enumerate(sorted(children))}
-    if not order:
-        return found
-    commands = {one.who.pid: one.command or "" for one in found}
-    return [_placed(one, order, commands) for one in found]
+    launchers = {
+        process.who.pid: process.command
+        for process in processes
+        if process.command and process.who.pid is not None and _TORCHRUN.search(process.command)
+    }
+    children: dict[int, set[int]] = {}
+    for process in processes:
+        if process.parent in launchers and process.who.pid is not None:
+            children.setdefault(process.parent, set()).add(process.who.pid)
+    by_place: dict[tuple[int | None, int | None], Who] = {
+        (parent, pid): _by_place(place, launchers[parent])
+        for parent, pids in children.items()
+        for place, pid in enumerate(sorted(pids))
+    }
+    return [
+        replace(process, who=join(process.who, who))
+        if (who := by_place.get((process.parent, process.who.pid)))
+        else process
+        for process in processes
+    ]
 
 
-def _placed(one: Found, order: dict[int, dict[int, int]], commands: dict[int | None, str]) -> Found:
-    if one.parent not in order or one.who.pid is None:
-        return one
-    place = order[one.parent][one.who.pid]
-    nodes = _NODES.search(commands[one.parent])
-    alone = nodes is None or nodes[1] == "1"
-    guess = Who(
-        rank=place if alone else None,
-        trust=Trust.INFERRED if alone else Trust.NONE,
+def _by_place(place: int, command: str) -> Who:
+    nodes = _NODES.search(command)
+    is_alone = nodes is None or nodes[1] == "1"
+    return Who(
+        rank=place if is_alone else None,
+        trust=Trust.INFERRED if is_alone else Trust.NONE,
         local_rank=place,
     )
-    return replace(one, who=join(one.who, guess))

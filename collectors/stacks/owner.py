@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import NOBODY, Frame, Record, StackDump, Thread, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, StackDump, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join, title
-from whyhang.collectors.stacks.text import WHOLE_BYTES, Passage
-
-MAIN = "MainThread"
+from whyhang.collectors.stacks.main_thread import main_thread
+from whyhang.collectors.stacks.passages import WHOLE_BYTES
+from whyhang.collectors.stacks.peers import facts_of
+from whyhang.collectors.stacks.sections import ProcessStacks, Section
 
 # Processes that work for a rank, or start it, told by a file their main thread is in.
 CHILD_FILES = (
@@ -33,84 +34,34 @@ LAUNCHER_FILES = (
 )
 
 
-class Found(Record):
-    """One process at one moment as a text shows it; ``who`` is what the dump itself says."""
-
-    threads: tuple[Thread, ...]
-    line: int
-    who: Who = NOBODY
-    parent: int | None = None
-    command: str | None = None
-    main_only: bool = False
-    copies: int = 1
-    ranks: tuple[int, ...] = ()  # "ranks 0-6:" stood above it
-
-
 def dumps(
-    document: Document, passage: Passage, tool: str, section: Who, found: Sequence[Found]
-) -> Iterator[StackDump]:
-    """Make dumps of what was found under one heading, each with all that is known of its owner.
+    document: Document, tool: str, section: Section, of_prefix: Who = NOBODY
+) -> Iterator[Fact]:
+    """Yield a dump of each process under one heading, with all that is known of its owner.
 
-    ``section`` is what the heading says.
+    ``of_prefix`` is what the prefix of its lines says. The calls on its stack that name another
+    rank follow it.
     """
+    processes = section.processes
     outer = _leader(document.who)
-    if section is not NOBODY or passage.who is not NOBODY:
-        outer = join(section, passage.who, outer)
-    alone = len({_identity(one) for one in found}) == 1 and document.size <= WHOLE_BYTES
-    for one, who in zip(found, _owners(outer, found), strict=True):
-        for owner in _each(one, _named(who, document, None if alone else one)):
-            yield StackDump(
-                who=owner,
-                tool=tool,
-                threads=one.threads,
-                source=document.source(one.line),
-                look=document.look or 0,
-                taken_at=document.taken_at,
-                command=one.command,
-                main_only=one.main_only,
-                copies=one.copies,
-            )
-
-
-def main_thread(found: Found) -> Thread | None:
-    """Find the main thread: its id is the pid, it is called so, or it is the first."""
-    for thread in found.threads:
-        if thread.name == MAIN or (thread.tid is not None and thread.tid == found.who.pid):
-            return thread
-    return found.threads[0] if found.threads else None
-
-
-def outermost(frames: Sequence[Frame]) -> str:
-    """Name the outermost Python function: "<module>" on a main thread."""
-    for frame in reversed(frames):
-        if not frame.native:
-            return frame.function
-    return ""
-
-
-def name_main(threads: Sequence[Thread]) -> tuple[Thread, ...]:
-    """Name the main thread in a list where the tool does not, and no pid tells.
-
-    It is the thread whose outermost frame is the module; else one that was not started as a
-    thread. Interpreters list the newest thread first (CPython keeps thread states so), so of
-    several it is the last one.
-    """
-    if any(thread.name == MAIN for thread in threads):
-        return tuple(threads)
-    numbers = range(len(threads))
-    main = [n for n in numbers if outermost(threads[n].frames) == "<module>"]
-    main = main or [n for n in numbers if threads[n].frames and not is_started(threads[n])]
-    if not main:
-        return tuple(threads)
-    return (*threads[: main[-1]], replace(threads[main[-1]], name=MAIN), *threads[main[-1] + 1 :])
-
-
-def is_started(thread: Thread) -> bool:
-    """Tell a thread that the threading module started: it cannot be the main thread."""
-    for frame in reversed(thread.frames):
-        if not frame.native:
-            return frame.function.endswith("_bootstrap") and frame.file.endswith("threading.py")
-    return False
+    if section.who is not NOBODY or of_prefix is not NOBODY:
+        outer = join(section.who, of_prefix, outer)
+    alone = len(set(map(_identity, processes))) == 1 and document.size <= WHOLE_BYTES
+    for process, owner in zip(processes, _owners(outer, processes), strict=True):
+        for who in _each(process, _named(owner, document, None if alone else process)):
+            if process.threads:
+                yield StackDump(
+                    who=who,
+                    tool=tool,
+                    threads=process.threads,
+                    source=document.source(process.line),
+                    look=document.look or 0,
+                    taken_at=document.taken_at,
+                    command=process.command,
+                    main_only=process.main_only,
+                    copies=process.copies,
+                )
+            yield from facts_of(process.calls, who, document)
 
 
 def _leader(who: Who) -> Who:
@@ -120,10 +71,10 @@ def _leader(who: Who) -> Who:
     return who
 
 
-def _named(who: Who, document: Document, one: Found | None) -> Who:
+def _named(who: Who, document: Document, process: ProcessStacks | None) -> Who:
     """Call a process by the name of its file where nothing else tells it from others.
 
-    ``one`` is given where there are several such in the file: the id of their main thread tells
+    ``process`` is given where there are several such in the file: the id of their main thread tells
     them apart; without one they stay nameless, because equal names would make them one process.
     """
     if who.rank is not None or who.pid is not None or who.label is not None:
@@ -131,66 +82,60 @@ def _named(who: Who, document: Document, one: Found | None) -> Who:
     if who.local_rank is not None:
         return replace(who, label=f"local rank {who.local_rank}")
     name = title(document.path)
-    if one is not None:
-        tid = _identity(one)
+    if process is not None:
+        tid = _identity(process)
         name = None if tid is None else f"{name or 'process'} (main thread {tid:#x})"
     return who if name is None else replace(who, label=name)
 
 
-def _each(one: Found, who: Who) -> Iterator[Who]:
+def _each(process: ProcessStacks, who: Who) -> Iterator[Who]:
     """Give the owners of a stack that is said to be that of several ranks."""
-    if len(one.ranks) < 2:
+    if len(process.ranks) < 2:
         yield who
-        return
-    for rank in one.ranks:
-        yield replace(who, rank=rank, trust=Trust.CONTENT, pid=None)
+    else:
+        for rank in process.ranks:
+            yield replace(who, rank=rank, trust=Trust.CONTENT, pid=None)
 
 
-def _owners(outer: Who, found: Sequence[Found]) -> list[Who]:
+def _owners(outer: Who, processes: Sequence[ProcessStacks]) -> list[Who]:
     """Decide which of several processes the file's name, heading or prefix speaks of."""
     if outer is NOBODY:
-        return _inherited([one.who for one in found], found)
-    launchers = [_is_in(one, LAUNCHER_FILES) for one in found]
+        return _inherited([process.who for process in processes], processes)
+    launchers = [_is_in(process, LAUNCHER_FILES) for process in processes]
     candidates = {
-        _identity(one)
-        for one, launcher in zip(found, launchers, strict=True)
-        if not launcher and not _is_in(one, CHILD_FILES)
+        _identity(process)
+        for process, is_launcher in zip(processes, launchers, strict=True)
+        if not is_launcher and not _is_in(process, CHILD_FILES)
     }
     if outer.pid is not None and outer.pid in candidates:
         candidates = {outer.pid}
     single = len(candidates) <= 1
     owners = [
-        _owner(one, outer, is_it=single and not launcher)
-        for one, launcher in zip(found, launchers, strict=True)
+        join(process.who, outer if single and not is_launcher else Who(host=outer.host))
+        for process, is_launcher in zip(processes, launchers, strict=True)
     ]
-    return owners if single else _inherited(owners, found)
+    return owners if single else _inherited(owners, processes)
 
 
-def _inherited(owners: list[Who], found: Sequence[Found]) -> list[Who]:
+def _inherited(owners: list[Who], processes: Sequence[ProcessStacks]) -> list[Who]:
     """Give the child of a rank, a DataLoader worker, the number of its parent."""
     ranks = {who.pid: who for who in owners if who.rank is not None}
     return [
         replace(who, rank=parent.rank, trust=parent.trust)
-        if who.rank is None and one.parent is not None and (parent := ranks.get(one.parent))
+        if who.rank is None and process.parent is not None and (parent := ranks.get(process.parent))
         else who
-        for who, one in zip(owners, found, strict=True)
+        for who, process in zip(owners, processes, strict=True)
     ]
 
 
-def _is_in(found: Found, files: tuple[str, ...]) -> bool:
-    thread = main_thread(found)
+def _is_in(process: ProcessStacks, files: tuple[str, ...]) -> bool:
+    thread = main_thread(process.threads, process.who.pid)
     return thread is not None and any(frame.file.endswith(files) for frame in thread.frames)
 
 
-def _identity(one: Found) -> int | None:
+def _identity(process: ProcessStacks) -> int | None:
     """Tell processes apart: by pid, else by the main thread's id; None: not to be told."""
-    if one.who.pid is not None:
-        return one.who.pid
-    thread = main_thread(one)
+    if process.who.pid is not None:
+        return process.who.pid
+    thread = main_thread(process.threads, None)
     return thread.tid if thread is not None else None
-
-
-def _owner(one: Found, outer: Who, *, is_it: bool) -> Who:
-    if not is_it:
-        outer = Who(host=outer.host)
-    return outer if one.who is NOBODY else join(one.who, outer)

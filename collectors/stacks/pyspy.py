@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+import sysconfig
 from pathlib import Path
 
-from whyhang.analyzer.facts import Fact
-from whyhang.analyzer.reading import Document, Reader
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors.stacks import pyspy_json, pyspy_text
 
 _PTRACE_REMEDY = (
     "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
@@ -89,9 +90,6 @@ def executable() -> str:
     beside = Path(sys.executable).parent / "py-spy"
     if os.access(beside, os.X_OK):
         return str(beside)
-    import shutil  # noqa: PLC0415 - rarely needed
-    import sysconfig  # noqa: PLC0415
-
     scripts = Path(sysconfig.get_path("scripts")) / "py-spy"
     if os.access(scripts, os.X_OK):
         return str(scripts)
@@ -132,48 +130,9 @@ def lacks_interpreter(stderr: str) -> bool:
 
 def _first_words(stderr: str) -> str:
     """Give the error of py-spy without its own backtrace, in one line of sane length."""
-    told = stderr.partition("Stack backtrace")[0].split()
-    return " ".join(told)[:200].removeprefix("Error: ").rstrip(".")
+    words = stderr.partition("Stack backtrace")[0].split()
+    return " ".join(words)[:200].removeprefix("Error: ").rstrip(".")
 
 
-class _Text:
-    """Reads ``py-spy dump``, and the loops and collections that people make of it."""
-
-    name = "py-spy text"
-
-    def sniff(self, document: Document) -> bool:
-        from whyhang.collectors.stacks import text as stack_text  # noqa: PLC0415 - a live look must not wait
-
-        return stack_text.holds(document, stack_text.PYSPY)
-
-    def owns(self, document: Document) -> bool:
-        from whyhang.collectors.stacks import pyspy_text  # noqa: PLC0415
-
-        return pyspy_text.is_dump_alone(document)
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        from whyhang.collectors.stacks import pyspy_text  # noqa: PLC0415
-
-        return pyspy_text.read(document)
-
-
-class _Json:
-    """Reads ``py-spy dump --json``."""
-
-    name = "py-spy JSON"
-
-    def sniff(self, document: Document) -> bool:
-        head = document.head
-        return b'"frames"' in head and (b'"os_thread_id"' in head or b'"thread_id"' in head)
-
-    def owns(self, document: Document) -> bool:
-        return document.head.lstrip()[:1] == b"["
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        from whyhang.collectors.stacks import pyspy_json  # noqa: PLC0415
-
-        return pyspy_json.read(document)
-
-
-TEXT: Reader = _Text()
-JSON: Reader = _Json()
+TEXT: Reader = pyspy_text.READER
+JSON: Reader = pyspy_json.READER

@@ -2,7 +2,8 @@
 
 Read too: several such lists one after the other in a file (a loop that appends), lists of
 lists, and objects that hold them under a rank's or host's name. Field names are those of
-``src/stack_trace.rs``, py-spy 0.3 to 0.4.
+``src/stack_trace.rs``, py-spy 0.3 to 0.4. Of a dump with ``--locals`` whyhang itself keeps the
+calls that name another rank (``peers_only``); the threads in it have no number.
 """
 
 from __future__ import annotations
@@ -12,27 +13,30 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, Thread, Who
+from whyhang.analyzer.facts import NOBODY, Fact, Frame, Gap, Thread, Who
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.stacks import heading as stack_heading
-from whyhang.collectors.stacks import launched
-from whyhang.collectors.stacks import owner as stack_owner
-from whyhang.collectors.stacks import text as stack_text
-from whyhang.collectors.stacks.owner import Found
-from whyhang.collectors.stacks.text import Passage
+from whyhang.collectors.stacks import heading, launched, peers
+from whyhang.collectors.stacks.frames import frame, is_native_file, shared
+from whyhang.collectors.stacks.owner import dumps
+from whyhang.collectors.stacks.sections import ProcessStacks, Section
 
 LARGEST_BYTES = 256 << 20
 ATTEMPTS = 10_000  # pieces of JSON looked for in one file
+MAX_DEPTH = 4  # of lists and objects around the list of threads
+
+_START = limits.compile(r"[\[{]")
+_NEXT_LIST = limits.compile(r"\n\[")
 
 
-class _Local(msgspec.Struct):
+class _Local(msgspec.Struct, omit_defaults=True):
     name: str = ""
     arg: bool = False
     repr: str | None = None
 
 
-class _Frame(msgspec.Struct):
+class _Frame(msgspec.Struct, omit_defaults=True):
     name: str = ""
     filename: str = ""
     module: str | None = None
@@ -46,7 +50,7 @@ class _ProcessInfo(msgspec.Struct):
     parent: _ProcessInfo | None = None
 
 
-class _Trace(msgspec.Struct):
+class _Trace(msgspec.Struct, omit_defaults=True):
     pid: int
     frames: list[_Frame]
     thread_id: int | None = None
@@ -60,25 +64,68 @@ class _Trace(msgspec.Struct):
 _TRACES = msgspec.json.Decoder(list[_Trace])
 
 
-def read(document: Document) -> Iterator[Fact]:
-    """Yield a dump for each process in the file."""
-    if document.size > LARGEST_BYTES:
-        yield _gap(document, "it is larger than any list of stacks")
-        return
-    with document.open() as stream:
-        data = stream.read(LARGEST_BYTES)
-    passage = Passage(NOBODY, "", 1)
-    whole = True
-    for name, traces in _lists(data):
-        if traces is None:
-            whole = False
-            continue
-        said = stack_heading.read(name) if name else None
-        section = said.who if said is not None else NOBODY
-        found = list(_processes(traces))
-        yield from stack_owner.dumps(document, passage, "py-spy", section, found)
-    if not whole:
-        yield _gap(document, "it is not whole JSON, or not all of it is py-spy's")
+class _PyspyJson:
+    """Reads ``py-spy dump --json``."""
+
+    name = "py-spy JSON"
+
+    def sniff(self, document: Document) -> bool:
+        head = document.head
+        return b'"frames"' in head and (b'thread_id"' in head or b'"locals"' in head)
+
+    def owns(self, document: Document) -> bool:
+        return document.head.lstrip()[:1] == b"["
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield a dump for each process in the file, and the calls that name another rank."""
+        if document.size > LARGEST_BYTES:
+            yield _gap(document, "it is larger than any list of stacks")
+            return
+        with document.open() as stream:
+            data = stream.read(LARGEST_BYTES)
+        is_whole = True
+        for name, traces in _lists(data):
+            is_whole = is_whole and traces is not None
+            above = heading.read(name) if name else None
+            section = Section(
+                who=above.who if above is not None else NOBODY,
+                processes=list(_processes(traces or ())),
+            )
+            yield from dumps(document, "py-spy", section)
+        if not is_whole:
+            yield _gap(document, "it is not whole JSON, or not all of it is py-spy's")
+
+
+READER = _PyspyJson()
+
+
+def peers_only(data: bytes) -> bytes:
+    """Cut what ``py-spy dump --json --locals`` prints down to calls that name another rank.
+
+    Of all variables only these ranks and tags are kept. What cannot be read gives an empty list.
+    """
+    try:
+        traces = _TRACES.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return b"[]"
+    calls = (_only_call(trace) for trace in traces)
+    return msgspec.json.encode([call for call in calls if call is not None])
+
+
+def _only_call(trace: _Trace) -> _Trace | None:
+    for place, called in enumerate(trace.frames):
+        if argument := peers.argument_of(called.name, called.filename):
+            frames = [
+                _Frame(name=outer.name, filename=outer.filename, line=outer.line)
+                for outer in trace.frames[place:]
+            ]
+            frames[0].locals = [
+                local
+                for local in called.locals or ()
+                if local.name in {argument, "tag"} or (local.name, local.repr) == ("group", "None")
+            ]
+            return _Trace(pid=trace.pid, frames=frames)
+    return None
 
 
 def _gap(document: Document, why: str) -> Gap:
@@ -104,29 +151,29 @@ def _lists(data: bytes) -> Iterator[tuple[str, list[_Trace] | None]]:
 
 
 def _values(text: str) -> Iterator[object]:
-    """Yield the JSON values that stand one after the other in a text, whatever is between."""
+    """Yield the JSON values that stand one after the other in a text, None for damaged ones."""
     decoder = json.JSONDecoder()
     at = 0
     for _ in range(ATTEMPTS):
-        starts = [start for mark in "[{" if (start := text.find(mark, at)) >= 0]
-        if not starts:
+        start = _START.search(text, at)
+        if start is None:
             return
-        at = min(starts)
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, start.start())
         except (ValueError, RecursionError):
             yield None
             # What is cut off or garbled ends where the next list begins on a line of its own.
-            following = text.find("\n[", at + 1)
-            if following < 0:
+            following = _NEXT_LIST.search(text, start.end())
+            if following is None:
                 return
-            at = following + 1
+            at = following.end() - 1
         else:
             yield value
+    yield None
 
 
 def _inside(name: str, value: object, depth: int) -> Iterator[tuple[str, list[_Trace] | None]]:
-    if depth > 4:
+    if depth > MAX_DEPTH:
         return
     if isinstance(value, list) and value and _is_trace(value[0]):
         traces = [trace for item in value if (trace := _trace(item)) is not None]
@@ -150,48 +197,60 @@ def _trace(value: object) -> _Trace | None:
         return None
 
 
-def _processes(traces: Sequence[_Trace]) -> Iterator[Found]:
+def _processes(traces: Sequence[_Trace]) -> Iterator[ProcessStacks]:
     """Group threads by process. py-spy lists the main thread last; its text shows it first."""
     by_pid: dict[int, list[_Trace]] = {}
     for trace in traces:
-        by_pid.setdefault(trace.pid, []).insert(0, trace)
+        by_pid.setdefault(trace.pid, []).append(trace)
     for pid, own in by_pid.items():
+        own.reverse()
         info = next((trace.process_info for trace in own if trace.process_info), None)
-        command = info.command_line if info is not None else None
-        told = [who for trace in own for who in _told(trace)]
-        who = join(Who(pid=pid), launched.told_by_command(command or ""), launched.agreed(told))
-        yield Found(
-            who=who,
-            threads=tuple(_thread(trace) for trace in own),
+        command = info.command_line if info is not None else ""
+        stacks = [(trace, shared(tuple(map(_frame, trace.frames)))) for trace in own]
+        ranks = [who for trace, frames in stacks for who in _ranks(trace, frames)]
+        has_threads = any(_tid(trace) is not None for trace in own)
+        yield ProcessStacks(
+            who=join(Who(pid=pid), launched.who_by_command(command), launched.agreed(ranks)),
+            threads=tuple(_thread(*stack) for stack in stacks) if has_threads else (),
             line=1,
             parent=info.parent.pid if info is not None and info.parent is not None else None,
             command=command or None,
+            calls=tuple(call for trace, frames in stacks for call in _calls(trace, frames)),
         )
 
 
-def _thread(trace: _Trace) -> Thread:
-    frames = tuple(
-        stack_text.frame(
-            frame.name,
-            frame.filename,
-            frame.line or None,
-            native=frame.module is not None or stack_text.is_native_file(frame.filename),
-        )
-        for frame in trace.frames
-    )
+def _tid(trace: _Trace) -> int | None:
+    return trace.os_thread_id if trace.os_thread_id is not None else trace.thread_id
+
+
+def _thread(trace: _Trace, frames: tuple[Frame, ...]) -> Thread:
     return Thread(
-        frames=stack_text.shared(frames),
+        frames=frames,
         name=trace.thread_name,
-        tid=trace.os_thread_id if trace.os_thread_id is not None else trace.thread_id,
+        tid=_tid(trace),
         active=trace.active,
         holds_gil=trace.owns_gil,
     )
 
 
-def _told(trace: _Trace) -> Iterator[Who]:
-    for frame in trace.frames:
-        for local in frame.locals or ():
-            if local.repr is not None and local.repr.isdecimal() and len(local.repr) <= 6:
-                place = stack_text.frame(frame.name, frame.filename, frame.line or None)
-                value = int(local.repr)
-                yield from launched.told_by_local(local.name, value, place, argument=local.arg)
+def _frame(printed: _Frame) -> Frame:
+    native = printed.module is not None or is_native_file(printed.filename)
+    return frame(printed.name, printed.filename, printed.line or None, native=native)
+
+
+def _ranks(trace: _Trace, frames: Sequence[Frame]) -> Iterator[Who]:
+    for printed, place in zip(trace.frames, frames, strict=True):
+        for local in printed.locals or ():
+            if local.repr is not None:
+                who = launched.who_by_local(local.name, local.repr, place, is_argument=local.arg)
+                if who is not NOBODY:
+                    yield who
+
+
+def _calls(trace: _Trace, frames: Sequence[Frame]) -> tuple[peers.PeerCall, ...]:
+    variables = {
+        place: {local.name: local.repr or "" for local in printed.locals}
+        for place, printed in enumerate(trace.frames)
+        if printed.locals
+    }
+    return peers.calls_on(frames, variables)

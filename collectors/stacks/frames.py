@@ -1,0 +1,82 @@
+"""Frames as every tool prints them, made into one record: names cut, native ones told."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from whyhang.analyzer.facts import Frame
+
+NAME_LENGTH = 300  # pybind11 makes names of 4 KB
+
+_NATIVE_SOURCES = (
+    *(".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hh"),
+    *(".cu", ".cuh", ".rs", ".S", ".s"),
+)
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*$")
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def frame(function: str, file: str, line: int | None = None, *, native: bool = False) -> Frame:
+    """Make a frame, once for each place: a thousand ranks stand in the same few hundred."""
+    name = symbol(function) if native else function
+    return Frame(function=name[:NAME_LENGTH], file=file, line=line, native=native)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def shared(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Give one and the same tuple for equal stacks."""
+    return frames
+
+
+def is_native_file(file: str) -> bool:
+    """Tell a library, an executable or a C source from a Python file, as py-spy prints them."""
+    if file.startswith("<") or file.endswith((".py", ".pyx", ".pyi", ">")):
+        return False
+    name = file.rpartition("/")[2]
+    return (
+        ".so" in name
+        or name.endswith(_NATIVE_SOURCES)
+        or "." not in name
+        or _INTERPRETER.match(name) is not None
+    )
+
+
+def symbol(name: str) -> str:
+    """Cut a C++ symbol to its qualified name: no arguments, no return type, no clone mark."""
+    depth = 0
+    start = 0
+    at = 0
+    while at < len(name):
+        char = name[at]
+        if name.startswith("operator", at) and (at == 0 or not _is_word(name[at - 1])):
+            at = _behind_operator(name, at + 8)
+            continue
+        if char in "<{[":
+            depth += 1
+        elif char in ">}]":
+            depth = max(0, depth - 1) if char != ">" or name[at - 1 : at] != "-" else depth
+        elif depth == 0 and char == "(":
+            if name.startswith("(anonymous namespace)", at):
+                at += len("(anonymous namespace)")
+                continue
+            return name[start:at].rstrip() or name
+        elif depth == 0 and char == " ":
+            if name.startswith(("[clone", "[abi"), at + 1):
+                return name[start:at]
+            start = at + 1
+        at += 1
+    return name[start:] or name
+
+
+def _behind_operator(name: str, at: int) -> int:
+    """Skip the sign behind ``operator``: the one place where < and ( do not nest."""
+    if name.startswith("()", at):
+        return at + 2
+    while at < len(name) and name[at] in "<>=!+-*/%&|^~[],":
+        at += 1
+    return at
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"

@@ -603,7 +603,7 @@ def test_waits_from_stacks_move_the_root() -> None:
     """What the recorder takes for idle may wait in something that it does not record."""
     tracks = [track(rank, *stuck_at(7)) for rank in (0, 1)]
     tracks += [track(2, call(seq=6)), track(3, call(seq=6))]
-    waits = [Wait(waiter=2, on=frozenset((3,)), kind="stack")]
+    waits = [Wait(waiter=2, on=frozenset((3,)))]
 
     assert only(recorded_calls(tracks)).culprits == (2, 3)
     assert only(recorded_calls(tracks, waits=waits)).culprits == (3,)

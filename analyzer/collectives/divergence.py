@@ -40,8 +40,7 @@ SAME_ROLE = 2  # how often a shared call must come back before two ranks are kno
 CONTEXT = 6  # calls that must come before a step as they did in an earlier round
 SHORT_CONTEXT = 3  # as many are enough where two ranks made the same calls from the first one on
 
-MAX_CONTROLS = 4  # ranks that are asked whether they ever did what one did that left its routine
-CONTROL_CONTEXT = 24  # calls that must be the same before that
+CONTROL_CONTEXT = 24  # calls that must be the same before a rank is compared with one that left
 MAX_SINCE = 3  # rounds that a rank may have gone on since it left its routine
 
 
@@ -114,10 +113,8 @@ def left_routine(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
         if None in routines.values() or not left or 2 * len(left) > len(ranks):
             continue
         others = [rank for rank in ranks if rank not in left]
-        controls = {r: dict.fromkeys((*issued.nearest(r, left), *others)) for r in left}
-        if all(
-            _unique(issued, r, routines[r], of_role, [*controls[r]][:MAX_CONTROLS]) for r in left
-        ):
+        controls = {r: [n for n in issued.near(r, others) if n not in left] for r in left}
+        if all(_unique(issued, r, routines[r], of_role, controls[r]) for r in left):
             return tuple(sorted(left))
     return ()
 
@@ -143,15 +140,6 @@ class _Issued:
             others = [r for r, progress in group.progress.items() if progress.tracks and r != rank]
             chosen += sorted(others, key=lambda other: abs(other - rank))[:MAX_NEAR]
         return list(dict.fromkeys(chosen))[: 2 * MAX_NEAR]
-
-    def nearest(self, rank: int, without: Sequence[int]) -> list[int]:
-        """Choose the nearest rank of each group of a rank, the smallest groups first."""
-        groups = [group for group in self._job.groups if rank in group.progress]
-        chosen = []
-        for group in sorted(groups, key=lambda group: len(group.members)):
-            others = [r for r, p in group.progress.items() if p.tracks and r not in without]
-            chosen += sorted(others, key=lambda other: abs(other - rank))[:1]
-        return list(dict.fromkeys(chosen))
 
 
 def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:

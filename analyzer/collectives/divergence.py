@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.sequences import (
-    Issued,
     Step,
     issued_by,
     step_of_rank,
@@ -48,8 +48,8 @@ class Divergence(Record):
     """What a rank did where it diverged from ranks of the same role, and what these did there."""
 
     rank: int
-    own: Issued
-    usual: Issued
+    own: IssuedCall
+    usual: IssuedCall
 
 
 class _Comparison(Record):
@@ -124,9 +124,9 @@ class _Issued:
 
     def __init__(self, job: JobCalls) -> None:
         self._job = job
-        self._by: dict[int, list[Issued]] = {}
+        self._by: dict[int, list[IssuedCall]] = {}
 
-    def by(self, rank: int) -> list[Issued]:
+    def by(self, rank: int) -> list[IssuedCall]:
         """Return the calls of one rank, oldest first."""
         if rank not in self._by:
             self._by[rank] = issued_by(self._job, rank)
@@ -165,7 +165,9 @@ def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) ->
     )
 
 
-def _compare(own: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> _Comparison | None:
+def _compare(
+    own: Sequence[IssuedCall], theirs: Sequence[IssuedCall], step: Step
+) -> _Comparison | None:
     """Lay two sequences side by side from their first shared call.
 
     None if they are not of one role: those make the same calls from one shared call to the
@@ -199,9 +201,9 @@ def _compare(own: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> _Co
     )
 
 
-def _shared(issued: Issued) -> Hashable:
+def _shared(issued: IssuedCall) -> Hashable:
     """Name a call that is the same one on all members of its group."""
-    return None if issued.call.p2p else (issued.group.index, issued.call.seq)
+    return None if issued.call.p2p else (issued.index, issued.call.seq)
 
 
 def _usual_step(before: Sequence[Hashable], *, short: bool) -> tuple[Hashable | None, int]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.graph import Wait
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref, site_of
+from whyhang.analyzer.collectives.pending import IssuedCall, Pending, PendingCall
 from whyhang.analyzer.collectives.sequences import p2p_of
-from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
+from whyhang.analyzer.facts import Call, CallState, Frame, replace
 
 MAX_STUDIED = 16
 """Ranks whose whole recorder is read for the peers that they used to have."""
@@ -28,7 +28,7 @@ _Tags = Mapping[tuple[int, str, int | None], Collection[int | None]]
 """The tags (None: not known) of sends and receives by rank, operation and peer."""
 
 
-class PendingP2P(Record):
+class PendingP2P(IssuedCall):
     """One send or receive that holds a rank up, and how its peer answers it.
 
     ``matched``: the peer has posted the counterpart; ``peer_inside``: it is in it, too.
@@ -37,26 +37,10 @@ class PendingP2P(Record):
     """
 
     pending: PendingCall
-    call: Call
     peer: int
     matched: bool
     peer_inside: bool
     peer_known: bool
-
-    @property
-    def rank(self) -> int:
-        """The rank that waits in it."""
-        return self.pending.rank
-
-    @property
-    def ref(self) -> CallRef:
-        """The name of the call."""
-        return call_ref(self.pending.group, self.call)
-
-    @property
-    def site(self) -> Frame | None:
-        """The place in the user's code that made the call."""
-        return site_of(self.call)
 
 
 def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
@@ -77,8 +61,11 @@ def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tupl
     posted_tags, inside_tags = _tags(posted), _tags(inside)
     p2p = [
         PendingP2P(
-            pending=each,
+            rank=each.rank,
+            group=each.group,
             call=call,
+            source=each.source,
+            pending=each,
             peer=call.peer,
             matched=_answers(posted_tags, each.rank, call),
             peer_inside=_answers(inside_tags, each.rank, call),
@@ -260,7 +247,7 @@ def _unusual_distances(job: JobCalls, p2p: Iterable[PendingP2P]) -> set[int]:
 
 def _distance(job: JobCalls, p2p: PendingP2P) -> int:
     """Count the steps from a rank on to its peer."""
-    members = p2p.pending.group.members if p2p.pending.group is not None else ()
+    members = p2p.members
     if p2p.rank in members and p2p.peer in members:
         return (members.index(p2p.peer) - members.index(p2p.rank)) % len(members)
     return (p2p.peer - p2p.rank) % (1 + max((*job.present, *job.stacks), default=0))

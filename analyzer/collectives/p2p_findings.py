@@ -58,7 +58,7 @@ def unpaired(
                 ranks=(p.rank,),
                 call=p.ref,
                 site=p.site,
-                source=p.pending.source,
+                source=p.source,
             )
             for p in shown[:MAX_SHOWN]
         ),

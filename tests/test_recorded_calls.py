@@ -657,6 +657,21 @@ def test_a_pair_that_met_and_does_not_finish_is_stuck_below() -> None:
     assert finding.verdict is Verdict.ALL_ARRIVED
 
 
+def test_who_listens_to_another_than_sends_to_it_has_the_wrong_peer() -> None:
+    """In the first step there is no habit yet; another sends to it in vain."""
+    size = 6
+    tracks = [
+        track(
+            rank,
+            p2p("send", (rank + 1) % size, line=10),
+            p2p("recv", (rank - (2 if rank == 3 else 1)) % size, line=11),
+        )
+        for rank in range(size)
+    ]
+
+    assert [f.culprits for f in recorded_calls(tracks).findings if f.culprits] == [(3,)]
+
+
 def test_the_last_of_a_small_ring_sends_to_its_first() -> None:
     """Distances are those within the group: 3 sends to 0, 7 to 4, as everybody to the next."""
     rings = [mesh(0, 1, 2, 3, name="a"), mesh(4, 5, 6, 7, name="b")]

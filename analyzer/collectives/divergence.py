@@ -71,14 +71,14 @@ class _Comparison(Record):
 
 
 class _Routine(Record):
-    """What a rank did, call by call: ``left`` is where it left its routine, None if nowhere.
+    """How often a rank went round before it left its routine, at its call number ``left``.
 
-    ``rounds`` is how often it went round before.
+    ``left`` is 0 if it did not. ``known``: it had made such a call before.
     """
 
-    steps: tuple[Hashable, ...]
-    left: int | None
+    left: int = 0
     rounds: int = 0
+    known: bool = False
 
 
 def divergences(job: JobCalls, ranks: Sequence[int]) -> tuple[Divergence, ...]:
@@ -104,19 +104,17 @@ def left_routine(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
     issued = _Issued(job)
-    for own, of_role in (
-        (with_contents(step_of_rank), with_contents(step_of_role)),
-        (step_of_rank, step_of_role),
-    ):
-        routines = {rank: _routine([own(each) for each in issued.by(rank)]) for rank in ranks}
-        left = [rank for rank, routine in routines.items() if routine and routine.left is not None]
-        if None in routines.values() or not left or 2 * len(left) > len(ranks):
-            continue
-        others = [rank for rank in ranks if rank not in left]
-        controls = {r: [n for n in issued.near(r, others) if n not in left] for r in left}
-        if all(_unique(issued, r, routines[r], of_role, controls[r]) for r in left):
-            return tuple(sorted(left))
-    return ()
+    routines = [_routine([step_of_rank(each) for each in issued.by(rank)]) for rank in ranks]
+    by_rank = zip(ranks, routines, strict=True)
+    left = {rank: routine for rank, routine in by_rank if routine is not None and routine.left}
+    others = [rank for rank in ranks if rank not in left]
+    if None in routines or 2 * len(left) > len(ranks):
+        return ()
+    for rank, routine in left.items():
+        controls = [other for other in issued.near(rank, others) if other not in left]
+        if not _unique(issued, rank, routine, controls):
+            return ()
+    return tuple(sorted(left))
 
 
 class _Issued:
@@ -234,9 +232,10 @@ def _routine(steps: list[Hashable]) -> _Routine | None:
         if not period or len(tail) - length > MAX_SINCE * period:
             continue
         if length == len(tail):
-            return _Routine(steps=tuple(steps), left=None)
+            return _Routine()
         if length >= 3 * period:
-            return _Routine(steps=tuple(steps), left=start + length, rounds=length // period)
+            at = start + length
+            return _Routine(left=at, rounds=length // period, known=steps[at] in steps[:at])
     return None
 
 
@@ -255,21 +254,15 @@ def _periodic(steps: Sequence[Hashable]) -> tuple[int, int]:
     return best
 
 
-def _unique(
-    issued: _Issued, rank: int, routine: _Routine | None, step: Step, controls: Iterable[int]
-) -> bool:
+def _unique(issued: _Issued, rank: int, routine: _Routine, controls: Iterable[int]) -> bool:
     """Return whether ranks of the same role never did what this one did where it left."""
-    if routine is None or routine.left is None:
-        return False
-    at = routine.left
-    own = [step(each) for each in issued.by(rank)[: at + 1]]
-    context, new = own[max(0, at - CONTROL_CONTEXT) : at], own[at]
+    own = [step_of_role(each) for each in issued.by(rank)[: routine.left + 1]]
+    *context, new = own[-CONTROL_CONTEXT - 1 :]
     compared = 0
     for control in controls:
-        followers = list(_followers([step(each) for each in issued.by(control)], context))
+        followers = list(_followers([step_of_role(each) for each in issued.by(control)], context))
         if new in followers:
             return False
         compared += len(followers) > 1
-    if routine.steps[at] in routine.steps[:at] or routine.rounds >= MIN_ROUNDS:
-        return compared > 0
-    return compared > 1  # what is all new may be the next phase, which another rank has missed
+    # What is all new may be the next phase, which another rank has missed.
+    return compared > (0 if routine.known or routine.rounds >= MIN_ROUNDS else 1)

@@ -4,10 +4,10 @@ Nodes are *members*, small integers: ranks, or processes whose rank is not known
 ``Wait``: one member is inside a call that cannot end before certain other members do something.
 Where the waits come from (recorded calls, stacks) makes no difference here.
 
-Follow the waits from any member and one of two things is found at the end:
+Follow the waits from any member and one of two things is at the end:
 
 * a member that waits for no other: a **root**. What it does (or does not do) is the cause for
-  everyone who leads there. A root that stands in a call itself (``Wait`` with nobody to wait
+  everyone who leads there. A root that is in a call itself (``Wait`` with nobody to wait
   for) waits for something below the ranks: the network, its device, a rank never seen.
 * members that lead only to each other: a **cycle**. No member of it can ever go on.
 
@@ -50,7 +50,7 @@ class CallRef(Record):
 class Wait(Record):
     """One member waits, inside ``call``, until every member in ``on`` has done something.
 
-    ``on`` empty: it stands in the call and no known member is to blame for that. ``absent``
+    ``on`` empty: it is in the call and no known member is to blame for that. ``absent``
     are ranks of the call of which there is no evidence: they may or may not hold it up.
     ``certain``: the others are known not to have joined; otherwise they have joined, and the
     call is queued behind another one of theirs. ``site`` is the waiter's own code line.
@@ -69,7 +69,7 @@ class Root(Record):
     """A member at which waits end.
 
     ``direct`` wait for it themselves, ``blocks`` are all who do in the end. ``certain``: at
-    least one wait for it is. ``inside`` is its own wait, if it stands in a call.
+    least one wait for it is. ``inside`` is its own wait, if it is in a call.
     """
 
     member: int

@@ -182,7 +182,7 @@ def job_calls(tracks: Iterable[Track], pgs: Iterable[Group], world_size: int | N
                 space=key[0],
                 members=members,
                 progress=progress,
-                absent=frozenset(members) - progress.keys(),
+                absent=frozenset(members).difference(progress),
                 silent=len(everyone.difference(present, members)) if pg.inferred else 0,
             )
         )

@@ -59,7 +59,7 @@ def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
 
 
 def partly_completed(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
-    """Say who stands in a call that others came through, which blames nobody."""
+    """Say who is in a call that others completed, which blames nobody."""
     return (
         f"{_start(ranks)} {'is' if len(ranks) == 1 else 'are'} still in {call}, which "
         f"{ranks_in_words(done)} {_has(done)} finished"
@@ -75,7 +75,7 @@ def late_or_unrecorded(late: str, ranks: Sequence[int]) -> str:
 
 
 def out_of_step(sides: Sequence[Side]) -> str:
-    """Say that each side stands in a call that the other has behind it or not before it."""
+    """Say that each side is in a call that the other has completed or not reached."""
     listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
     return f"The ranks are out of step, so their calls before did not match: {listed}"
 
@@ -140,7 +140,7 @@ def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
 
 
 def unpaired(calls: Sequence[tuple[int, CallRef, int | None, Frame | None]]) -> str:
-    """Say which sends and receives found no counterpart, with their tags where any has one."""
+    """Say which sends and receives have no counterpart, with their tags where any has one."""
     tagged = any(tag for _, _, tag, _ in calls)
     listed = "; ".join(
         f"rank {rank} is in {call}{f' with tag {tag}' if tagged else ''}{at(site)}"

@@ -65,15 +65,13 @@ class Position(Record):
     """
 
     rank: int
-    call: CallRef | None
+    call: CallRef
     inside: bool
     site: Frame | None = None
     source: Source | None = None
     quote: str = ""
 
     def __str__(self) -> str:
-        if self.call is None:
-            return "no call recorded"
         return f"in {self.call}" if self.inside else f"after {self.call}"
 
 

@@ -116,8 +116,7 @@ def _own_calls(collective: PendingCollective, ahead: Sequence[Position]) -> tupl
     """List who is in which call, those that are behind by number first."""
     calls: dict[CallRef, list[int]] = defaultdict(list)
     for position in ahead:
-        if position.call is not None:
-            calls[position.call].append(position.rank)
+        calls[position.call].append(position.rank)
     behind = Side(
         says=f"in {collective.call}",
         ranks=collective.joined,

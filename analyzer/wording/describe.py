@@ -242,7 +242,7 @@ def collective_of(case: Case, meeting: PendingOperation, others: str | None = No
     calls = {
         (position.call.group, position.call.seq)
         for position in positions
-        if position.call is not None and not position.call.p2p and position.call.op == meeting.op
+        if not position.call.p2p and position.call.op == meeting.op
     }
     if len(calls) != 1:
         return Collective(op=meeting.op, others=others)

@@ -117,7 +117,6 @@ def waits_of_stacks(
                 on=others,
                 call=CallRef(op=operation.op, group=""),
                 certain=False,
-                kind="stack",
             )
             for rank in inside
             if rank is not None and rank not in recorded

@@ -101,7 +101,7 @@ def stands(rank: int, op: str, peer: int) -> Track:
 def in_barrier(rank: int, *others: int) -> Wait:
     """Say that a rank waits in a barrier for others."""
     call = CallRef(op="barrier", group="")
-    return Wait(waiter=rank, on=frozenset(others), call=call, certain=False, kind="stack")
+    return Wait(waiter=rank, on=frozenset(others), call=call, certain=False)
 
 
 def test_who_listens_to_a_rank_that_has_gone_on_while_another_sends_is_wrong() -> None:

@@ -603,7 +603,7 @@ def test_waits_from_stacks_move_the_root() -> None:
     """What the recorder takes for idle may wait in something that it does not record."""
     tracks = [track(rank, *stuck_at(7)) for rank in (0, 1)]
     tracks += [track(2, call(seq=6)), track(3, call(seq=6))]
-    waits = [Wait(waiter=2, on=frozenset((3,)), kind="stack")]
+    waits = [Wait(waiter=2, on=frozenset((3,)))]
 
     assert only(recorded_calls(tracks)).culprits == (2, 3)
     assert only(recorded_calls(tracks, waits=waits)).culprits == (3,)
@@ -655,6 +655,21 @@ def test_a_pair_that_met_and_does_not_finish_is_stuck_below() -> None:
     finding = only(recorded_calls([track(0, p2p("send", 1)), track(1, p2p("recv", 0))]))
 
     assert finding.verdict is Verdict.ALL_ARRIVED
+
+
+def test_who_listens_to_another_than_sends_to_it_has_the_wrong_peer() -> None:
+    """In the first step there is no habit yet; another sends to it in vain."""
+    size = 6
+    tracks = [
+        track(
+            rank,
+            p2p("send", (rank + 1) % size, line=10),
+            p2p("recv", (rank - (2 if rank == 3 else 1)) % size, line=11),
+        )
+        for rank in range(size)
+    ]
+
+    assert [f.culprits for f in recorded_calls(tracks).findings if f.culprits] == [(3,)]
 
 
 def test_the_last_of_a_small_ring_sends_to_its_first() -> None:

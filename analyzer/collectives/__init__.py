@@ -3,7 +3,7 @@
 ``recorded_calls(tracks, groups, world_size, waits=...)`` takes every ``Track`` there is (flight
 recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way to its findings:
 
-* ``groups``: the calls of each process group, and how far each rank came;
+* ``job_calls``: the calls of each process group (``groups``), and how far each rank came;
 * ``consistency``: what contradicts the rest is corrected;
 * ``pending``, ``pending_collectives``, ``p2p``: the call that each rank is in, and with whom;
 * ``graph``, ``call_graph``: who waits for whom, and where the waits end;

@@ -21,8 +21,8 @@ from whyhang.analyzer.collectives.groups import (
     GroupCalls,
     GroupProgress,
     JobCalls,
-    job_calls,
 )
+from whyhang.analyzer.collectives.job_calls import job_calls
 from whyhang.analyzer.collectives.mismatch import ROOTED, find_mismatch
 from whyhang.analyzer.collectives.pending import last_calls
 from whyhang.analyzer.collectives.sequences import collectives_of

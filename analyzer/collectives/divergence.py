@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.sequences import (
-    Issued,
     Step,
     issued_by,
     step_of_rank,
@@ -40,8 +40,7 @@ SAME_ROLE = 2  # how often a shared call must come back before two ranks are kno
 CONTEXT = 6  # calls that must come before a step as they did in an earlier round
 SHORT_CONTEXT = 3  # as many are enough where two ranks made the same calls from the first one on
 
-MAX_CONTROLS = 4  # ranks that are asked whether they ever did what one did that left its routine
-CONTROL_CONTEXT = 24  # calls that must be the same before that
+CONTROL_CONTEXT = 24  # calls that must be the same before a rank is compared with one that left
 MAX_SINCE = 3  # rounds that a rank may have gone on since it left its routine
 
 
@@ -49,8 +48,8 @@ class Divergence(Record):
     """What a rank did where it diverged from ranks of the same role, and what these did there."""
 
     rank: int
-    own: Issued
-    usual: Issued
+    own: IssuedCall
+    usual: IssuedCall
 
 
 class _Comparison(Record):
@@ -72,14 +71,14 @@ class _Comparison(Record):
 
 
 class _Routine(Record):
-    """What a rank did, call by call: ``left`` is where it left its routine, None if nowhere.
+    """How often a rank went round before it left its routine, at its call number ``left``.
 
-    ``rounds`` is how often it went round before.
+    ``left`` is 0 if it did not. ``known``: it had made such a call before.
     """
 
-    steps: tuple[Hashable, ...]
-    left: int | None
+    left: int = 0
     rounds: int = 0
+    known: bool = False
 
 
 def divergences(job: JobCalls, ranks: Sequence[int]) -> tuple[Divergence, ...]:
@@ -105,21 +104,17 @@ def left_routine(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
     issued = _Issued(job)
-    for own, of_role in (
-        (with_contents(step_of_rank), with_contents(step_of_role)),
-        (step_of_rank, step_of_role),
-    ):
-        routines = {rank: _routine([own(each) for each in issued.by(rank)]) for rank in ranks}
-        left = [rank for rank, routine in routines.items() if routine and routine.left is not None]
-        if None in routines.values() or not left or 2 * len(left) > len(ranks):
-            continue
-        others = [rank for rank in ranks if rank not in left]
-        controls = {r: dict.fromkeys((*issued.nearest(r, left), *others)) for r in left}
-        if all(
-            _unique(issued, r, routines[r], of_role, [*controls[r]][:MAX_CONTROLS]) for r in left
-        ):
-            return tuple(sorted(left))
-    return ()
+    routines = [_routine([step_of_rank(each) for each in issued.by(rank)]) for rank in ranks]
+    by_rank = zip(ranks, routines, strict=True)
+    left = {rank: routine for rank, routine in by_rank if routine is not None and routine.left}
+    others = [rank for rank in ranks if rank not in left]
+    if None in routines or 2 * len(left) > len(ranks):
+        return ()
+    for rank, routine in left.items():
+        controls = [other for other in issued.near(rank, others) if other not in left]
+        if not _unique(issued, rank, routine, controls):
+            return ()
+    return tuple(sorted(left))
 
 
 class _Issued:
@@ -127,9 +122,9 @@ class _Issued:
 
     def __init__(self, job: JobCalls) -> None:
         self._job = job
-        self._by: dict[int, list[Issued]] = {}
+        self._by: dict[int, list[IssuedCall]] = {}
 
-    def by(self, rank: int) -> list[Issued]:
+    def by(self, rank: int) -> list[IssuedCall]:
         """Return the calls of one rank, oldest first."""
         if rank not in self._by:
             self._by[rank] = issued_by(self._job, rank)
@@ -143,15 +138,6 @@ class _Issued:
             others = [r for r, progress in group.progress.items() if progress.tracks and r != rank]
             chosen += sorted(others, key=lambda other: abs(other - rank))[:MAX_NEAR]
         return list(dict.fromkeys(chosen))[: 2 * MAX_NEAR]
-
-    def nearest(self, rank: int, without: Sequence[int]) -> list[int]:
-        """Choose the nearest rank of each group of a rank, the smallest groups first."""
-        groups = [group for group in self._job.groups if rank in group.progress]
-        chosen = []
-        for group in sorted(groups, key=lambda group: len(group.members)):
-            others = [r for r, p in group.progress.items() if p.tracks and r not in without]
-            chosen += sorted(others, key=lambda other: abs(other - rank))[:1]
-        return list(dict.fromkeys(chosen))
 
 
 def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:
@@ -177,7 +163,9 @@ def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) ->
     )
 
 
-def _compare(own: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> _Comparison | None:
+def _compare(
+    own: Sequence[IssuedCall], theirs: Sequence[IssuedCall], step: Step
+) -> _Comparison | None:
     """Lay two sequences side by side from their first shared call.
 
     None if they are not of one role: those make the same calls from one shared call to the
@@ -211,9 +199,9 @@ def _compare(own: Sequence[Issued], theirs: Sequence[Issued], step: Step) -> _Co
     )
 
 
-def _shared(issued: Issued) -> Hashable:
+def _shared(issued: IssuedCall) -> Hashable:
     """Name a call that is the same one on all members of its group."""
-    return None if issued.call.p2p else (issued.group.index, issued.call.seq)
+    return None if issued.call.p2p else (issued.index, issued.call.seq)
 
 
 def _usual_step(before: Sequence[Hashable], *, short: bool) -> tuple[Hashable | None, int]:
@@ -244,9 +232,10 @@ def _routine(steps: list[Hashable]) -> _Routine | None:
         if not period or len(tail) - length > MAX_SINCE * period:
             continue
         if length == len(tail):
-            return _Routine(steps=tuple(steps), left=None)
+            return _Routine()
         if length >= 3 * period:
-            return _Routine(steps=tuple(steps), left=start + length, rounds=length // period)
+            at = start + length
+            return _Routine(left=at, rounds=length // period, known=steps[at] in steps[:at])
     return None
 
 
@@ -265,21 +254,15 @@ def _periodic(steps: Sequence[Hashable]) -> tuple[int, int]:
     return best
 
 
-def _unique(
-    issued: _Issued, rank: int, routine: _Routine | None, step: Step, controls: Iterable[int]
-) -> bool:
+def _unique(issued: _Issued, rank: int, routine: _Routine, controls: Iterable[int]) -> bool:
     """Return whether ranks of the same role never did what this one did where it left."""
-    if routine is None or routine.left is None:
-        return False
-    at = routine.left
-    own = [step(each) for each in issued.by(rank)[: at + 1]]
-    context, new = own[max(0, at - CONTROL_CONTEXT) : at], own[at]
+    own = [step_of_role(each) for each in issued.by(rank)[: routine.left + 1]]
+    *context, new = own[-CONTROL_CONTEXT - 1 :]
     compared = 0
     for control in controls:
-        followers = list(_followers([step(each) for each in issued.by(control)], context))
+        followers = list(_followers([step_of_role(each) for each in issued.by(control)], context))
         if new in followers:
             return False
         compared += len(followers) > 1
-    if routine.steps[at] in routine.steps[:at] or routine.rounds >= MIN_ROUNDS:
-        return compared > 0
-    return compared > 1  # what is all new may be the next phase, which another rank has missed
+    # What is all new may be the next phase, which another rank has missed.
+    return compared > (0 if routine.known or routine.rounds >= MIN_ROUNDS else 1)

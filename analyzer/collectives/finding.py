@@ -15,7 +15,7 @@ class Verdict(enum.Enum):
     STALLED = "joined and not finished"  # peers have finished it, these ranks have not
     ALL_ARRIVED = "joined by all, finished by none"  # the cause lies below the program
     MISMATCH = "mismatch"  # other operation, size or dtype under the same number
-    DIVERGED = "in calls of other numbers"  # some have finished what others stand in
+    DIVERGED = "in calls of other numbers"  # some have finished what others are in
     SKIPPED = "skipped"  # the sequences agree once a call is taken to be left out
     EXTRA = "extra"  # the sequences agree once a call is taken to be one too many
     REORDERED = "other order"  # the same calls, in another order
@@ -33,7 +33,7 @@ class Verdict(enum.Enum):
 
 
 class Quote(Record):
-    """What the record of one rank says, in one line, and where it stands."""
+    """What the record of one rank says, in one line, and where it was read."""
 
     rank: int
     source: Source
@@ -65,9 +65,9 @@ class CallFinding(Record):
     clause of ``says`` that tells which of these; ``site`` is the
     culprit's own code line for that. ``quotes`` are the records it rests on. ``parts`` splits a
     verdict that several ranks earned in several calls. ``by_history``: the ranks were even, and
-    the culprit is the one that left its own habit. ``unrecorded``: the culprit may stand in a
+    the culprit is the one that left its own habit. ``unrecorded``: the culprit may be in a
     call that its recorder leaves out. ``inferred``: the membership of the group was
-    concluded, not read. ``cause`` is False where another finding explains this one.
+    inferred, not read. ``cause`` is False where another finding explains this one.
     """
 
     verdict: Verdict

@@ -2,12 +2,12 @@
 
 Nodes are *members*, small integers: ranks, or processes whose rank is not known. An edge is a
 ``Wait``: one member is inside a call that cannot end before certain other members do something.
-Where the waits come from (the collective ledger, stacks) makes no difference here.
+Where the waits come from (recorded calls, stacks) makes no difference here.
 
-Follow the waits from any member and one of two things is found at the end:
+Follow the waits from any member and one of two things is at the end:
 
 * a member that waits for no other: a **root**. What it does (or does not do) is the cause for
-  everyone who leads there. A root that stands in a call itself (``Wait`` with nobody to wait
+  everyone who leads there. A root that is in a call itself (``Wait`` with nobody to wait
   for) waits for something below the ranks: the network, its device, a rank never seen.
 * members that lead only to each other: a **cycle**. No member of it can ever go on.
 
@@ -19,7 +19,7 @@ wait on; waits of one call share one frozenset, so a collective over 10,000 rank
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from whyhang.analyzer.facts import Frame, Group, Record, Source
 
@@ -50,11 +50,10 @@ class CallRef(Record):
 class Wait(Record):
     """One member waits, inside ``call``, until every member in ``on`` has done something.
 
-    ``on`` empty: it stands in the call and no known member is to blame for that. ``absent``
+    ``on`` empty: it is in the call and no known member is to blame for that. ``absent``
     are ranks of the call of which there is no evidence: they may or may not hold it up.
     ``certain``: the others are known not to have joined; otherwise they have joined, and the
-    call is queued behind another one of theirs. ``site`` is the waiter's own code line;
-    ``kind`` says what the wait was read from ("ledger", "stack").
+    call is queued behind another one of theirs. ``site`` is the waiter's own code line.
     """
 
     waiter: int
@@ -64,14 +63,13 @@ class Wait(Record):
     absent: frozenset[int] = frozenset()
     site: Frame | None = None
     source: Source | None = None
-    kind: str = "ledger"
 
 
 class Root(Record):
     """A member at which waits end.
 
     ``direct`` wait for it themselves, ``blocks`` are all who do in the end. ``certain``: at
-    least one wait for it is. ``inside`` is its own wait, if it stands in a call.
+    least one wait for it is. ``inside`` is its own wait, if it is in a call.
     """
 
     member: int
@@ -101,108 +99,94 @@ class Cycle(Record):
 
 
 class _Graph:
-    """Members and hubs. A hub stands for one distinct set of members that is waited on."""
+    """Members and hubs: a hub (below 0) stands for one set of members that is waited on."""
 
     def __init__(self, waits: Sequence[Wait]) -> None:
-        self.waits = waits
-        self.out: dict[int, list[int]] = defaultdict(list)  # node -> nodes; hubs are negative
+        self.out: dict[int, list[int]] = defaultdict(list)
         self.into: dict[int, list[int]] = defaultdict(list)
         self.waits_of: dict[int, list[Wait]] = defaultdict(list)
-        self.certain: set[int] = set()  # members for whom a certain wait exists
         hubs: dict[frozenset[int], int] = {}
         for wait in waits:
             self.waits_of[wait.waiter].append(wait)
             self.out.setdefault(wait.waiter, [])
-            if not wait.on:
-                continue
-            hub = hubs.get(wait.on)
-            if hub is None:
+            if wait.on and wait.on not in hubs:
                 hub = hubs[wait.on] = -1 - len(hubs)
                 for member in sorted(wait.on):
                     self._join(hub, member)
                     self.out.setdefault(member, [])
-            self._join(wait.waiter, hub)
-        certain_sets = {wait.on for wait in waits if wait.certain}
-        self.certain.update(*certain_sets)
+            if wait.on:
+                self._join(wait.waiter, hubs[wait.on])
 
     def _join(self, node: int, to: int) -> None:
         self.out[node].append(to)
         self.into[to].append(node)
 
-    def before(self, targets: Iterable[int]) -> frozenset[int]:
-        """Find all members from which some target is reached, without the targets."""
-        targets = set(targets)
+    def before(self, targets: Collection[int]) -> frozenset[int]:
+        """Return all members from which some target is reached, without the targets."""
         seen = set(targets)
         queue = list(targets)
         while queue:
-            for node in self.into.get(queue.pop(), ()):
-                if node not in seen:
-                    seen.add(node)
-                    queue.append(node)
-        return frozenset(node for node in seen if node >= 0 and node not in targets)
+            fresh = [node for node in self.into.get(queue.pop(), ()) if node not in seen]
+            seen.update(fresh)
+            queue += fresh
+        return frozenset(node for node in seen if node >= 0).difference(targets)
 
     def ends(self) -> list[frozenset[int]]:
-        """Give the components from which nothing else is reached, members only."""
-        found = []
-        component_of: dict[int, int] = {}
+        """Return the components from which nothing else is reached, members only."""
         components = _components(self.out, self.into)
-        for number, component in enumerate(components):
-            for node in component:
-                component_of[node] = number
-        for number, component in enumerate(components):
-            if all(component_of[to] == number for node in component for to in self.out[node]):
-                members = frozenset(node for node in component if node >= 0)
-                if members:
-                    found.append(members)
-        return sorted(found, key=min)
+        of = {node: number for number, nodes in enumerate(components) for node in nodes}
+        ends = (
+            frozenset(node for node in nodes if node >= 0)
+            for number, nodes in enumerate(components)
+            if all(of[to] == number for node in nodes for to in self.out[node])
+        )
+        return sorted((members for members in ends if members), key=min)
 
 
-def roots(waits: Sequence[Wait], members: Iterable[int] | None = None) -> tuple[Root, ...]:
-    """Find the members at which waits end: waited for, or standing in a call, and waiting for none.
+def roots(waits: Sequence[Wait], members: Collection[int] | None = None) -> tuple[Root, ...]:
+    """Return the members at which waits end: waited for, or in a call, and waiting for none.
 
     ``members`` limits the answer to those (ranks there is evidence of); None means no limit.
     A member that waits for itself alone is a cycle, not a root.
     """
     graph = _Graph(waits)
-    allowed = None if members is None else set(members)
-    found = []
+    certain = frozenset[int]().union(*{wait.on for wait in waits if wait.certain})
+    ends = []
     shared: dict[tuple[int, ...], frozenset[int]] = {}
     for end in graph.ends():
         member = min(end)
-        if len(end) > 1 or (allowed is not None and member not in allowed):
-            continue
         hubs = tuple(sorted(set(graph.into.get(member, ()))))
-        if any(member in graph.into[hub] for hub in hubs):
+        direct = frozenset(waiter for hub in hubs for waiter in graph.into[hub])
+        if len(end) > 1 or member in direct or (members is not None and member not in members):
             continue
         if hubs not in shared:
-            shared[hubs] = graph.before([member]) if hubs else frozenset()
+            shared[hubs] = graph.before([member])
         inside = next(iter(graph.waits_of.get(member, ())), None)
-        direct = frozenset(waiter for hub in hubs for waiter in graph.into[hub])
-        if not direct and inside is None:
-            continue
-        found.append(
-            Root(
-                member=member,
-                direct=direct,
-                blocks=shared[hubs],
-                certain=member in graph.certain,
-                inside=inside,
+        if direct or inside is not None:
+            ends.append(
+                Root(
+                    member=member,
+                    direct=direct,
+                    blocks=shared[hubs],
+                    certain=member in certain,
+                    inside=inside,
+                )
             )
-        )
-    return tuple(found)
+    return tuple(ends)
 
 
 def cycles(waits: Sequence[Wait]) -> tuple[Cycle, ...]:
-    """Find the members that wait only for each other, each with one shortest chain."""
+    """Return the members that wait only for each other, each with one shortest chain."""
     graph = _Graph(waits)
-    found = []
-    for end in graph.ends():
-        first = min(end)
-        selfish = any(first in wait.on for wait in graph.waits_of.get(first, ()))
-        if len(end) > 1 or selfish:
-            chain = _shortest_chain(end, graph.waits_of)
-            found.append(Cycle(members=end, chain=chain, blocks=graph.before(end)))
-    return tuple(found)
+    return tuple(
+        Cycle(
+            members=end,
+            chain=_shortest_chain(end, graph.waits_of),
+            blocks=graph.before(end),
+        )
+        for end in graph.ends()
+        if len(end) > 1 or any(end <= wait.on for wait in graph.waits_of.get(min(end), ()))
+    )
 
 
 def _shortest_chain(
@@ -212,22 +196,14 @@ def _shortest_chain(
     start = min(inside)
     came: dict[int, Link] = {}
     queue = deque([start])
-    while queue:
-        member = queue.popleft()
-        for wait in sorted(waits_of.get(member, ()), key=lambda wait: not wait.certain):
-            for following in sorted(wait.on & inside):
-                if following in came:
-                    continue
+    while queue and start not in came:
+        waits = waits_of.get(queue.popleft(), ())
+        for wait in sorted(waits, key=lambda wait: not wait.certain):
+            for following in sorted(wait.on & inside - came.keys()):
                 came[following] = Link(wait=wait, next=following)
-                if following == start:
-                    return _unroll(start, came)
                 queue.append(following)
-    return ()
-
-
-def _unroll(start: int, came: Mapping[int, Link]) -> tuple[Link, ...]:
-    chain = [came[start]]
-    while chain[-1].wait.waiter != start:
+    chain = [came[start]] if start in came else []
+    while chain and chain[-1].wait.waiter != start:
         chain.append(came[chain[-1].wait.waiter])
     return tuple(reversed(chain))
 
@@ -235,8 +211,8 @@ def _unroll(start: int, came: Mapping[int, Link]) -> tuple[Link, ...]:
 def _components(
     out: Mapping[int, Sequence[int]], into: Mapping[int, Sequence[int]]
 ) -> list[list[int]]:
-    """Find the strongly connected components (Kosaraju), without recursion."""
-    found: list[list[int]] = []
+    """Return the strongly connected components (Kosaraju), without recursion."""
+    components: list[list[int]] = []
     seen: set[int] = set()
     for begin in reversed(_finish_order(out)):
         if begin in seen:
@@ -247,8 +223,8 @@ def _components(
             fresh = [other for other in dict.fromkeys(into.get(node, ())) if other not in seen]
             seen.update(fresh)
             component += fresh
-        found.append(component)
-    return found
+        components.append(component)
+    return components
 
 
 def _finish_order(out: Mapping[int, Sequence[int]]) -> list[int]:

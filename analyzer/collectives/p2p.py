@@ -7,14 +7,14 @@ to a rank goes with the first unfinished receive of that rank from here.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.graph import Wait
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref, site_of
+from whyhang.analyzer.collectives.pending import IssuedCall, Pending, PendingCall
 from whyhang.analyzer.collectives.sequences import p2p_of
-from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
+from whyhang.analyzer.facts import Call, CallState, Frame, replace
 
 MAX_STUDIED = 16
 """Ranks whose whole recorder is read for the peers that they used to have."""
@@ -28,7 +28,7 @@ _Tags = Mapping[tuple[int, str, int | None], Collection[int | None]]
 """The tags (None: not known) of sends and receives by rank, operation and peer."""
 
 
-class PendingP2P(Record):
+class PendingP2P(IssuedCall):
     """One send or receive that holds a rank up, and how its peer answers it.
 
     ``matched``: the peer has posted the counterpart; ``peer_inside``: it is in it, too.
@@ -37,26 +37,10 @@ class PendingP2P(Record):
     """
 
     pending: PendingCall
-    call: Call
     peer: int
     matched: bool
     peer_inside: bool
     peer_known: bool
-
-    @property
-    def rank(self) -> int:
-        """The rank that waits in it."""
-        return self.pending.rank
-
-    @property
-    def ref(self) -> CallRef:
-        """The name of the call."""
-        return call_ref(self.pending.group, self.call)
-
-    @property
-    def site(self) -> Frame | None:
-        """The place in the user's code that made the call."""
-        return site_of(self.call)
 
 
 def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
@@ -77,8 +61,11 @@ def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tupl
     posted_tags, inside_tags = _tags(posted), _tags(inside)
     p2p = [
         PendingP2P(
-            pending=each,
+            rank=each.rank,
+            group=each.group,
             call=call,
+            source=each.source,
+            pending=each,
             peer=call.peer,
             matched=_answers(posted_tags, each.rank, call),
             peer_inside=_answers(inside_tags, each.rank, call),
@@ -105,19 +92,18 @@ def p2p_waits(p2p: Iterable[PendingP2P]) -> tuple[Wait, ...]:
 def wrong_peers(
     job: JobCalls, p2p: Sequence[PendingP2P], within: Collection[int]
 ) -> tuple[int, ...]:
-    """Find ranks that talk to another rank than they used to, than others do, or than is waiting.
+    """Find ranks that talk to another rank than they used to, or than is waiting.
 
-    A rank that left its own habit at this line of code is wrong. If ranks send by one rule
-    ("to the next rank") and a few do not, those few are. Else a rank is that sends to one who
-    listens to another, who listens to another (and so on) who listens to it. Only records of
-    ranks ``within`` are read for it.
+    A rank that left its own habit at this line of code is wrong. Else a rank is that sends to
+    one who listens to another, who listens to another (and so on) who listens to it. Only
+    records of ranks ``within`` are read for it.
     """
     unmatched = [each for each in p2p if not each.matched and each.peer_known]
     concerned = {each.rank for each in unmatched} | {each.peer for each in unmatched}
     studied = sorted(concerned.intersection(within))[:MAX_STUDIED]
-    for unusual in ({r for r in studied if changed_peer(job, r)}, _unusual_distances(job, p2p)):
-        if wrong := concerned & unusual:
-            return tuple(sorted(wrong))
+    changed = {rank for rank in studied if changed_peer(job, rank)}
+    if changed:
+        return tuple(sorted(changed))
     listens_to = {each.rank: each.peer for each in unmatched if each.call.op == "recv"}
     wrong = {
         each.rank
@@ -239,28 +225,3 @@ def _used_before(job: JobCalls, p2p: PendingP2P) -> bool:
         for calls in _p2p_of_rank(job, p2p.rank)
         for call in calls
     )
-
-
-def _unusual_distances(job: JobCalls, p2p: Iterable[PendingP2P]) -> set[int]:
-    """Find ranks whose peer lies at another distance than that of most, at one line of code.
-
-    Distances are counted within the group and go around: its last rank sends on to its first.
-    """
-    by_stack: dict[Stack, dict[int, int]] = defaultdict(dict)
-    for each in p2p:
-        if each.call.frames:
-            by_stack[each.call.op, each.call.frames][each.rank] = _distance(job, each)
-    unusual: set[int] = set()
-    for distances in by_stack.values():
-        usual, count = Counter(distances.values()).most_common(1)[0]
-        if len(distances) // 2 < count < len(distances) and len(distances) > 2:
-            unusual.update(rank for rank, distance in distances.items() if distance != usual)
-    return unusual
-
-
-def _distance(job: JobCalls, p2p: PendingP2P) -> int:
-    """Count the steps from a rank on to its peer."""
-    members = p2p.pending.group.members if p2p.pending.group is not None else ()
-    if p2p.rank in members and p2p.peer in members:
-        return (members.index(p2p.peer) - members.index(p2p.rank)) % len(members)
-    return (p2p.peer - p2p.rank) % (1 + max((*job.present, *job.stacks), default=0))

@@ -42,7 +42,7 @@ def unpaired(
         return None
     shown.sort(key=lambda p: (p.rank not in culprits, p.rank))
     ranks = {p.rank for p in shown} | {p.peer for p in shown}
-    says = words.unpaired([(p.rank, p.ref, p.call.tag, p.site) for p in shown])
+    says = words.unpaired(shown)
     return CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
         says=words.with_divergences(says, diverged),
@@ -58,7 +58,7 @@ def unpaired(
                 ranks=(p.rank,),
                 call=p.ref,
                 site=p.site,
-                source=p.pending.source,
+                source=p.source,
             )
             for p in shown[:MAX_SHOWN]
         ),
@@ -147,7 +147,7 @@ def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
             peers = {p.peer for p in graph.p2p if p.pending is pending}
             yield CallFinding(
                 verdict=Verdict.COALESCED_OPEN,
-                says=words.unclosed(rank, pending.ref, pending.site),
+                says=words.unclosed(pending),
                 call=pending.ref,
                 culprits=(rank,),
                 waiting=tuple(sorted(peers - {rank})),

@@ -18,17 +18,23 @@ from whyhang.analyzer.facts import Call, CallState, Frame, Record, Source
 from whyhang.analyzer.stacks.usercode import user_frame
 
 
-class PendingCall(Record):
-    """The call that holds ``rank`` up; ``group`` is None where only a stack shows it.
-
-    ``batch`` are all sends and receives that were launched with it.
-    """
+class IssuedCall(Record):
+    """A call that a rank issued on a group; the group is None where only a stack shows it."""
 
     rank: int
     group: GroupCalls | None
     call: Call
     source: Source | None
-    batch: tuple[Call, ...] = ()
+
+    @property
+    def index(self) -> int:
+        """The number of the group; -1 for none."""
+        return self.group.index if self.group is not None else -1
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The ranks of the group; empty for none."""
+        return self.group.members if self.group is not None else ()
 
     @property
     def ref(self) -> CallRef:
@@ -39,6 +45,12 @@ class PendingCall(Record):
     def site(self) -> Frame | None:
         """The place in the user's code that made the call."""
         return site_of(self.call)
+
+
+class PendingCall(IssuedCall):
+    """The call that holds ``rank`` up; ``batch`` are the sends and receives launched with it."""
+
+    batch: tuple[Call, ...] = ()
 
     @property
     def launched(self) -> tuple[Call, ...]:
@@ -53,15 +65,13 @@ class Position(Record):
     """
 
     rank: int
-    call: CallRef | None
+    call: CallRef
     inside: bool
     site: Frame | None = None
     source: Source | None = None
     quote: str = ""
 
     def __str__(self) -> str:
-        if self.call is None:
-            return "no call recorded"
         return f"in {self.call}" if self.inside else f"after {self.call}"
 
 
@@ -127,7 +137,7 @@ def pending_calls(job: JobCalls) -> tuple[Pending, tuple[Disagreement, ...]]:
 def positions_of(job: JobCalls, pending: Pending) -> dict[int, Position]:
     """Return where each rank stands: in its pending call, or after its last one."""
     positions = {
-        rank: _position(PendingCall(rank=rank, group=group, call=call, source=source), inside=False)
+        rank: _position(IssuedCall(rank=rank, group=group, call=call, source=source), inside=False)
         for rank, (group, call) in last_calls(job).items()
         for source in (group.progress[rank].source,)
     }
@@ -154,14 +164,14 @@ def _age(call: Call) -> float:
     return float(call.order) if call.order is not None else (call.created_at or 0.0)
 
 
-def _position(pending: PendingCall, *, inside: bool) -> Position:
+def _position(issued: IssuedCall, *, inside: bool) -> Position:
     return Position(
-        rank=pending.rank,
-        call=pending.ref,
+        rank=issued.rank,
+        call=issued.ref,
         inside=inside,
-        site=pending.site,
-        source=pending.source,
-        quote=quote_of(pending.call, pending.group),
+        site=issued.site,
+        source=issued.source,
+        quote=quote_of(issued.call, issued.group),
     )
 
 

@@ -7,32 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from whyhang.analyzer.collectives.graph import CallRef
-from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress, JobCalls
+from whyhang.analyzer.collectives.groups import GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import elements, family
-from whyhang.analyzer.collectives.pending import call_ref, site_of
-from whyhang.analyzer.facts import Call, Frame, Record
+from whyhang.analyzer.collectives.pending import IssuedCall
+from whyhang.analyzer.facts import Call
 
 MAX_CALLS = 2000
 
-Step = Callable[["Issued"], Hashable]
-
-
-class Issued(Record):
-    """A call that a rank issued, and the group it was issued on."""
-
-    group: GroupCalls
-    call: Call
-
-    @property
-    def ref(self) -> CallRef:
-        """The name of the call."""
-        return call_ref(self.group, self.call)
-
-    @property
-    def site(self) -> Frame | None:
-        """The place in the user's code that made the call."""
-        return site_of(self.call)
+Step = Callable[[IssuedCall], Hashable]
 
 
 def collectives_of(progress: GroupProgress) -> dict[int, Call]:
@@ -53,10 +35,10 @@ def p2p_of(progress: GroupProgress) -> tuple[Call, ...]:
     return tuple(call for call in whole if call.p2p)
 
 
-def issued_by(job: JobCalls, rank: int) -> list[Issued]:
+def issued_by(job: JobCalls, rank: int) -> list[IssuedCall]:
     """List the latest recorded calls of a rank, over all groups, in the order of issue."""
     issued = [
-        Issued(group=group, call=call)
+        IssuedCall(rank=rank, group=group, call=call, source=progress.source)
         for group in job.groups
         if (progress := group.progress.get(rank)) is not None and progress.tracks
         for call in (*collectives_of(progress).values(), *p2p_of(progress))
@@ -65,17 +47,17 @@ def issued_by(job: JobCalls, rank: int) -> list[Issued]:
     return sorted(issued, key=lambda each: each.call.order or 0)[-MAX_CALLS:]
 
 
-def step_of_role(issued: Issued) -> Hashable:
+def step_of_role(issued: IssuedCall) -> Hashable:
     """Identify a step on any rank of the same role: what, where in the code, how many take part."""
     call = issued.call
     site = issued.site
     place = (site.file, site.line) if site is not None else None
-    return (family(call.op), call.p2p, place, len(issued.group.members))
+    return (family(call.op), call.p2p, place, len(issued.members))
 
 
-def step_of_rank(issued: Issued) -> Hashable:
+def step_of_rank(issued: IssuedCall) -> Hashable:
     """Identify a step of one rank: on which group and with whom, too."""
-    return (step_of_role(issued), issued.group.index, issued.call.peer)
+    return (step_of_role(issued), issued.index, issued.call.peer)
 
 
 def with_contents(step: Step) -> Step:

@@ -16,9 +16,6 @@ from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.collectives.pending_collectives import PendingCollective
 from whyhang.analyzer.facts import replace
 
-MAX_STUDIED = 4
-"""Ranks beside a culprit whose whole recorder is read."""
-
 
 def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]) -> CallFinding:
     """Return the finding on a call that all known members have joined, and not all completed."""
@@ -119,8 +116,7 @@ def _own_calls(collective: PendingCollective, ahead: Sequence[Position]) -> tupl
     """List who is in which call, those that are behind by number first."""
     calls: dict[CallRef, list[int]] = defaultdict(list)
     for position in ahead:
-        if position.call is not None:
-            calls[position.call].append(position.rank)
+        calls[position.call].append(position.rank)
     behind = Side(
         says=f"in {collective.call}",
         ranks=collective.joined,
@@ -140,7 +136,6 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     )
     diverged = () if culprits else divergences(graph.job, caught)
     culprits = culprits or tuple(each.rank for each in diverged) or left_routine(graph.job, caught)
-    culprits = _with_alike(graph, culprits, cycle)
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return CallFinding(
         verdict=Verdict.CROSS_GROUP,
@@ -163,22 +158,6 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
         cycle=cycle,
         quotes=graph.quotes(caught),
     )
-
-
-def _with_alike(graph: CallGraph, culprits: tuple[int, ...], cycle: Cycle) -> tuple[int, ...]:
-    """Add the ranks of a cycle that are in the same call as a culprit, and diverged, too.
-
-    A chain shows one rank of each call only. Who came to that call as others do is no culprit.
-    """
-    links = [link.wait.waiter for link in cycle.chain if link.wait.waiter not in culprits]
-    alike = set(culprits)
-    for rank in culprits:
-        collective = graph.collective_of(rank)
-        beside = sorted(set(collective.ranks if collective else ()) & cycle.members - {rank})
-        for other in beside[:MAX_STUDIED]:
-            diverged = divergences(graph.job, (other, *links[:1])) if other not in links else ()
-            alike.update(each.rank for each in diverged if each.rank == other)
-    return tuple(sorted(alike))
 
 
 def _fewer_by_group(graph: CallGraph, cycle: Cycle) -> tuple[int, ...]:

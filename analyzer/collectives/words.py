@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from whyhang.analyzer.collectives.divergence import Divergence
 from whyhang.analyzer.collectives.finding import Side, Verdict
 from whyhang.analyzer.collectives.graph import CallRef, Link
-from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.p2p import PendingP2P
+from whyhang.analyzer.collectives.pending import IssuedCall, Position
 from whyhang.analyzer.collectives.shift import Shift
 from whyhang.analyzer.facts import Frame, few
 from whyhang.analyzer.stacks.usercode import short
@@ -59,7 +60,7 @@ def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
 
 
 def partly_completed(ranks: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
-    """Say who stands in a call that others came through, which blames nobody."""
+    """Say who is in a call that others completed, which blames nobody."""
     return (
         f"{_start(ranks)} {'is' if len(ranks) == 1 else 'are'} still in {call}, which "
         f"{ranks_in_words(done)} {_has(done)} finished"
@@ -75,7 +76,7 @@ def late_or_unrecorded(late: str, ranks: Sequence[int]) -> str:
 
 
 def out_of_step(sides: Sequence[Side]) -> str:
-    """Say that each side stands in a call that the other has behind it or not before it."""
+    """Say that each side is in a call that the other has completed or not reached."""
     listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
     return f"The ranks are out of step, so their calls before did not match: {listed}"
 
@@ -139,19 +140,20 @@ def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
     )
 
 
-def unpaired(calls: Sequence[tuple[int, CallRef, int | None, Frame | None]]) -> str:
-    """Say which sends and receives found no counterpart, with their tags where any has one."""
-    tagged = any(tag for _, _, tag, _ in calls)
+def unpaired(calls: Sequence[PendingP2P]) -> str:
+    """Say which sends and receives have no counterpart, with their tags where any has one."""
+    tagged = any(each.call.tag for each in calls)
     listed = "; ".join(
-        f"rank {rank} is in {call}{f' with tag {tag}' if tagged else ''}{at(site)}"
-        for rank, call, tag, site in calls[:4]
+        f"rank {p.rank} is in {p.ref}{f' with tag {p.call.tag}' if tagged else ''}{at(p.site)}"
+        for p in calls[:4]
     )
     return f"Sends and receives do not pair: {listed}"
 
 
-def unclosed(rank: int, call: CallRef, site: Frame | None) -> str:
+def unclosed(call: IssuedCall) -> str:
     """Say that a coalesced block was opened and not closed."""
-    return f"Rank {rank} opened a coalesced block with {call}{at(site)} and never closed it"
+    opened = f"Rank {call.rank} opened a coalesced block with {call.ref}{at(call.site)}"
+    return f"{opened} and never closed it"
 
 
 def deadlock(links: Sequence[Link]) -> str:
@@ -209,7 +211,7 @@ def _wait(ranks: Sequence[int]) -> str:
 
 
 def _last(culprits: Sequence[int], position: Position | None) -> str:
-    if position is None or position.call is None:
+    if position is None:
         return ""
     whose = "its" if len(culprits) == 1 else f"rank {culprits[0]}'s"
     if position.inside:

@@ -107,15 +107,15 @@ def _place_of(position: Position) -> Place:
     """Return the place of a rank that a record shows inside a call."""
     call = position.call
     kind = WaitKind.COLLECTIVE
-    if call is not None and call.p2p:
+    if call.p2p:
         kind = WaitKind.P2P
-    elif call is not None and call.op == "comm_init":
+    elif call.op == "comm_init":
         kind = WaitKind.NCCL_INIT
     return Place(
         kind=kind,
         scope=Scope.RANKS,
-        says=phrase(f"in {call.op}" if call is not None and call.op else "in a collective"),
-        op=call.op if call is not None else None,
+        says=phrase(f"in {call.op or 'a collective'}"),
+        op=call.op,
         user=position.site,
     )
 

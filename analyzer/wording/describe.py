@@ -242,7 +242,7 @@ def collective_of(case: Case, operation: PendingOperation, others: str | None = 
     calls = {
         (position.call.group, position.call.seq)
         for position in positions
-        if position.call is not None and not position.call.p2p and position.call.op == operation.op
+        if not position.call.p2p and position.call.op == operation.op
     }
     if len(calls) != 1:
         return Collective(op=operation.op, others=others)

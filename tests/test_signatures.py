@@ -23,8 +23,8 @@ from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
 from whyhang.analyzer.signature import Kind, Matcher, Signature
+from whyhang.collectors.logs.needle import needle_of
 from whyhang.collectors.logs.scan import LogReader
-from whyhang.collectors.logs.syntax import hyperscan_form
 
 ALL = signatures.load()
 WITH_LOGS = tuple(s for s in ALL if any(patterns_of(s.when)))
@@ -240,7 +240,7 @@ def test_patterns_suit_the_fast_scanner() -> None:
         for matcher in (signature.when, signature.unless):
             for pattern in patterns_of(matcher):
                 compiled(pattern)
-                hyperscan_form(pattern)
+                assert needle_of(pattern).expression is not None, (signature.id, pattern)
                 assert not UNSUITED.search(pattern), (signature.id, pattern)
 
 

@@ -12,7 +12,7 @@ from whyhang.analyzer.cards.ordinary import LINES
 from whyhang.analyzer.cards.places import Path
 from whyhang.analyzer.model import Record
 from whyhang.collectors.logs.line import Voice, take_apart
-from whyhang.collectors.logs.search import cannot_search
+from whyhang.collectors.logs.needle import cannot_search
 
 FROM_THE_HIT = ("who", "times")
 """Fields that every report has: whom it is about, and how many lines were found."""

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import hyperscan
 
-FORMAT = 3  # to be raised when the translation of patterns changes
+FORMAT = 4  # to be raised when what is looked for instead of a pattern changes
 KEEP = 8  # databases; older ones are deleted
 
 
-def name(version: str, patterns: Sequence[str], marks: Sequence[bytes]) -> str:
+def name(version: str, patterns: Sequence[str]) -> str:
     """Name the database of these patterns: equal names, equal content."""
-    parts = [str(FORMAT), version, platform.machine(), *patterns, *map(repr, marks)]
+    parts = [str(FORMAT), version, platform.machine(), *patterns]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -7,8 +7,7 @@ new; the rest is counted.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.model import LogLine, Who, replace
 
@@ -34,7 +33,6 @@ class Fold:
 
     def __init__(self) -> None:
         self._kinds: dict[_Key, _Kind] = {}
-        self._more: Counter[str] = Counter()
         self.dropped = 0
 
     def add(self, line: LogLine) -> None:
@@ -54,16 +52,16 @@ class Fold:
         kind.uncounted += 1
         kind.last = line
 
-    def more(self, pattern: str, count: int) -> None:
-        """Count lines of a pattern that were found and not looked at."""
-        self._more[pattern] += count
+    def lines(self, passed_over: Mapping[str, int]) -> Iterator[LogLine]:
+        """Give what was kept, in the order of the file; counts add up to all lines.
 
-    def lines(self) -> Iterator[LogLine]:
-        """Give what was kept, in the order of the file; counts add up to all lines."""
+        ``passed_over`` counts, by pattern, lines that were found and not looked at.
+        """
         found: list[LogLine] = []
+        more = dict(passed_over)
         for key, kind in self._kinds.items():
             for pattern in key[0]:  # whose they were is not known: the first who said it
-                kind.uncounted += self._more.pop(pattern, 0)
+                kind.uncounted += more.pop(pattern, 0)
             kept = list(kind.kept)
             if kind.last is not None:
                 kept.append(replace(kind.last, count=kind.uncounted))

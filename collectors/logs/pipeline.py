@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.search import Searched, Searcher
+from whyhang.collectors.logs.search import Hit, Searcher
 
 MAX_HITS = 256  # of one block in a thread
 MAX_BUSY = 4  # blocks with more, after which threads are given up
@@ -53,7 +53,7 @@ class _Source:
 
 def searched(
     parts: Iterable[Part], searcher: Searcher, threads: int | None = None
-) -> Generator[tuple[Block, Searched], None, None]:
+) -> Generator[tuple[Block, list[Hit]], None, None]:
     """Give each block with what was found in it, in order.
 
     Raises what reading them raises, after all those before have been given.
@@ -76,10 +76,10 @@ def searched(
 
 def _ahead(
     begun: list[Part], source: _Source, searcher: Searcher, threads: int
-) -> Iterator[tuple[Block, Searched]]:
+) -> Iterator[tuple[Block, list[Hit]]]:
     """Search in threads until there is no more, or hits are too many for that."""
     busy = 0
-    waiting: deque[Future[tuple[Block, Searched | None]]] = deque()
+    waiting: deque[Future[tuple[Block, list[Hit] | None]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="whyhang-log") as pool:
         for part in begun:
             waiting.append(pool.submit(_search, searcher, part))
@@ -96,7 +96,7 @@ def _ahead(
             yield block, found
 
 
-def _search(searcher: Searcher, part: Part) -> tuple[Block, Searched | None]:
+def _search(searcher: Searcher, part: Part) -> tuple[Block, list[Hit] | None]:
     """Search a block in a thread, and look at what else whoever takes it needs."""
     block = part()
     block.survey()

@@ -6,6 +6,7 @@ import io
 
 from whyhang.analyzer.model import NOBODY
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.bulk import bulk_readers
 from whyhang.collectors.logs.desync import DesyncReader
 from whyhang.collectors.logs.elastic import ElasticReader
 from whyhang.collectors.logs.exits import ExitReader
@@ -42,7 +43,12 @@ def sampled_patterns() -> frozenset[str]:
     return frozenset({CONNECTING})
 
 
+def patterns_told_once() -> frozenset[str]:
+    """List the patterns of which one hit in a block is enough."""
+    return sampled_patterns() | bulk_readers(FileView(NOTHING)).keys()
+
+
 def own_patterns() -> frozenset[str]:
     """List the patterns that the readers look for."""
     readers = line_readers(FileView(NOTHING))
-    return frozenset(pattern for reader in readers for pattern in reader.watches())
+    return patterns_told_once().union(*(reader.watches() for reader in readers))

@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.bulk import MARKS
 from whyhang.collectors.logs.error_file import unfold
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.found import FileView
-from whyhang.collectors.logs.patience import Patience
-from whyhang.collectors.logs.readers import own_patterns, sampled_patterns
+from whyhang.collectors.logs.matching import Patterns
+from whyhang.collectors.logs.readers import own_patterns, patterns_told_once
 from whyhang.collectors.logs.search import Searcher, searcher
-
-if TYPE_CHECKING:
-    import regex
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
@@ -47,14 +42,11 @@ class LogReader:
         told: Callable[[int], None] = lambda _: None,
         engine: str = "auto",
     ) -> None:
-        self._patience = Patience(owners or {})
-        self._outside = frozenset(patterns)
-        self._patterns = sorted(self._outside | own_patterns())
+        self._patterns = Patterns(frozenset(patterns), own_patterns(), owners or {})
         self._told = told
         self._engine = engine
         self._searcher: Searcher | None = None
         self._gaps: tuple[Gap, ...] = ()
-        self._compiled: dict[int, regex.Pattern[str] | None] = {}
         self._process = os.getpid()
 
     @property
@@ -70,7 +62,7 @@ class LogReader:
         """Load the patterns, if they are not yet."""
         if self._searcher is None:
             self._searcher, self._gaps = searcher(
-                self._patterns, MARKS, sampled=sampled_patterns(), engine=self._engine
+                self._patterns.texts, once=patterns_told_once(), engine=self._engine
             )
         return self._searcher
 
@@ -83,19 +75,8 @@ class LogReader:
         # A forked process has others beside it: it needs no threads.
         shared = document.size < THREADS_FROM or os.getpid() != self._process
         threads = 1 if shared else None
-        scan = FileScan(FileView(document), searching, self._matcher, self._patience, threads)
+        scan = FileScan(FileView(document), searching, self._patterns, threads)
         yield from scan.facts(self._told)
-
-    def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:
-        import regex  # noqa: PLC0415 - heavy
-
-        pattern = self._patterns[number]
-        if number not in self._compiled:
-            try:
-                self._compiled[number] = regex.compile(pattern)
-            except regex.error:
-                self._compiled[number] = None
-        return pattern, pattern in self._outside, self._compiled[number]
 
 
 def looks_like_text(head: bytes) -> bool:

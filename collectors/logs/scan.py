@@ -23,7 +23,8 @@ from whyhang.collectors.logs.search import Searcher, searcher
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
 THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
-MAX_BINARY = 0.02  # share of control characters in a text
+MAX_BINARY = 0.02  # share of control characters in a text, or of bytes that are not its UTF-8
+CUT_CHARACTER = 3  # bytes of one at the end of what is looked at
 MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 
 
@@ -88,9 +89,10 @@ def looks_like_text(head: bytes) -> bool:
     if control > MAX_BINARY * len(sample) + 1:
         return False
     zeros = sample.count(0)
-    high = sum(len(part) for part in (sample.translate(None, bytes(range(0x80))),))
+    high = len(sample.translate(None, bytes(range(0x80))))
     if high > MAX_HIGH * len(sample):
-        return sample.decode("utf-8", "ignore").encode() >= sample[: len(sample) - 8]
+        broken = len(sample) - len(sample.decode("utf-8", "ignore").encode())
+        return broken <= MAX_BINARY * len(sample) + CUT_CHARACTER
     return zeros < len(sample) // 2 or zeros == len(sample)
 
 

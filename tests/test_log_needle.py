@@ -18,7 +18,7 @@ from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.line import Voice, clean, take_apart
 from whyhang.collectors.logs.needle import needle_of
 from whyhang.collectors.logs.pattern import UnsearchableError
-from whyhang.collectors.logs.readers import own_patterns
+from whyhang.collectors.logs.readers import OWN_PATTERNS
 from whyhang.collectors.logs.search import Searcher, searcher
 
 PATTERNS = [
@@ -106,7 +106,7 @@ def test_every_example_of_every_signature_is_found() -> None:
     """Of all lines that must match and must not, bare or wrapped, none is kept from a pattern."""
     patterns = sorted(
         {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
-        | own_patterns()
+        | OWN_PATTERNS
     )
     compiled = [regex.compile(pattern) for pattern in patterns]
     lines = list(known_lines())

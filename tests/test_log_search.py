@@ -16,7 +16,7 @@ from whyhang.collectors.logs import hyperscan_search, matching, storm
 from whyhang.collectors.logs import needle as log_needle
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.needle import Needle
-from whyhang.collectors.logs.readers import own_patterns, patterns_told_once
+from whyhang.collectors.logs.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.search import searcher
 
@@ -289,7 +289,7 @@ def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
     """Each hit is told one by one: on lines by the million they would cost more than the search."""
     patterns = sorted(
         {p for s in signatures.load() for m in (s.when, s.unless) for p in patterns_of(m)}
-        | own_patterns() - patterns_told_once()
+        | OWN_PATTERNS - TOLD_ONCE
     )
     found, _ = searcher(patterns)
 

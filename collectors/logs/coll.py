@@ -28,7 +28,7 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.found import FileView
+from whyhang.collectors.logs.found import LineReader, LogFile, wants_block
 from whyhang.collectors.logs.line import clean, take_apart
 
 MARK = b": opCount "
@@ -88,16 +88,17 @@ class _Stream:
             del self.codes[: MAX_CALLS // 2]
 
 
-class CollReader:
+class CollReader(LineReader):
     """Counts and compares the collectives of every rank."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._streams: dict[_Key, _Stream] = {}
         self._lookup: dict[tuple[bytes, bytes], tuple[Callable[[int], None], int]] = {}
         self._what: dict[int, tuple[bytes, bytes]] = {}
 
-    def feed(self, block: Block) -> None:
+    @wants_block(": opCount ")
+    def on_block(self, block: Block) -> None:
         """Read all such lines of a block."""
         before = {key: stream.total for key, stream in self._streams.items()}
         at = block.start

@@ -8,20 +8,12 @@ within the group, which most often is the default group, where they are global.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Call, CallState, Fact, Source, Track, Trust, Who
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 from whyhang.collectors.logs.ops import DEFAULT_GROUP, op_of
 
-if TYPE_CHECKING:
-    import regex
-
-NEVER = r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout"
-INSIDE = r"\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)"
-BETWEEN = r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<seq>\d+), but didn't join collective"
-STATES = r"#(?P<seq>\d+) (?P<state>started|finished) ranks:"
-OWN = r"- \[(?P<rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)"
 MAX_LINES = 64
 _RANKS_AND_OP = r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)"
 
@@ -36,49 +28,44 @@ class _Last:
         self.finished = 0
 
 
-class DesyncReader:
+class DesyncReader(LineReader):
     """Puts the lines of desync reports together into a ``Track`` per rank."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._last: dict[int, _Last] = {}
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            NEVER: self.on_never,
-            INSIDE: self.on_inside,
-            BETWEEN: self.on_between,
-            STATES: self.on_states,
-            OWN: self.on_own,
-        }
-
-    def _of(self, rank: int, found: Found) -> _Last:
+    def _of(self, rank: int, found: FoundLine) -> _Last:
         return self._last.setdefault(rank, _Last(found.source))
 
-    def on_never(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout")
+    def on_never(self, found: FoundLine, match: Match) -> None:
         """Note ranks that joined no collective at all."""
         for rank in _ranks(match["ranks"]):
             self._of(rank, found)
 
-    def on_inside(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)")
+    def on_inside(self, found: FoundLine, match: Match) -> None:
         """Note ranks that are inside a collective."""
         for rank in _ranks(match["ranks"]):
             last = self._of(rank, found)
             last.entered = max(last.entered, int(match["seq"]))
 
-    def on_between(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<seq>\d+), but didn't join collective")
+    def on_between(self, found: FoundLine, match: Match) -> None:
         """Note ranks that are done with one collective and have not begun the next."""
         for rank in _ranks(match["ranks"]):
             last = self._of(rank, found)
             last.entered = last.finished = max(last.finished, int(match["seq"]))
 
-    def on_own(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"- \[(?P<rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)")
+    def on_own(self, found: FoundLine, match: Match) -> None:
         """Note the collective in which the rank that prints the report waits."""
         last = self._of(int(match["rank"]), found)
         last.entered, last.op = max(last.entered, int(match["seq"])), op_of(match["op"])
 
-    def on_states(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"#(?P<seq>\d+) (?P<state>started|finished) ranks:")
+    def on_states(self, found: FoundLine, match: Match) -> None:
         """Read the snapshot: under each number, which ranks began or ended what."""
         import regex  # noqa: PLC0415 - heavy
 

@@ -8,44 +8,26 @@ begins to wait for the other nodes and "Rendezvous complete for workers" when al
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Fact, Who, replace
 from whyhang.analyzer.model_meeting import Agent
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
-if TYPE_CHECKING:
-    import regex
-
-SETTINGS = r"Starting elastic_operator with launch configs"
-MEETS = r"\] Rendezvous'ing worker group"
-MET = r"\] Rendezvous complete for workers\. Result"
-RESTARTS = r"\] Worker group \w+\. (?P<left>\d+)/(?P<most>\d+) attempts left; will restart"
-ENDED = r"Rendezvous(?:Timeout|Closed|Connection|State)Error|SignalException|ChildFailedError"
 MAX_AGENTS = 10_000
 _LINES = 24  # of the settings
 
 
-class ElasticReader:
+class ElasticReader(LineReader):
     """Collects one agent per process that speaks."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._agents: dict[tuple[str | None, int | None], Agent] = {}
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            SETTINGS: self.on_settings,
-            MEETS: self.on_meets,
-            MET: self.on_met,
-            RESTARTS: self.on_restarts,
-            ENDED: self.on_ended,
-        }
-
-    def on_settings(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"Starting elastic_operator with launch configs")
+    def on_settings(self, found: FoundLine, match: Match) -> None:
         """Read the settings, a line each behind this one."""
-        del match
         told: dict[str, str] = {}
         for _, line in found.following(_LINES):
             name, colon, value = line.text.rpartition("] ")[2].partition(":")
@@ -63,27 +45,28 @@ class ElasticReader:
             run_id=told.get("run_id"),
         )
 
-    def on_meets(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\] Rendezvous'ing worker group")
+    def on_meets(self, found: FoundLine, match: Match) -> None:
         """Note that it waits for other nodes from here on."""
-        del match
         self._keep(found, meeting=True, quote=found.text, source=found.source)
 
-    def on_met(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\] Rendezvous complete for workers\. Result")
+    def on_met(self, found: FoundLine, match: Match) -> None:
         """Note that all nodes were there."""
-        del match
         self._keep(found, meeting=False)
 
-    def on_restarts(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\] Worker group \w+\. (?P<left>\d+)/(?P<most>\d+) attempts left; will restart")
+    def on_restarts(self, found: FoundLine, match: Match) -> None:
         """Note how often it has started its ranks anew."""
         self._keep(found, restarts=int(match["most"]) - int(match["left"]))
 
-    def on_ended(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"Rendezvous(?:Timeout|Closed|Connection|State)Error|SignalException|ChildFailedError")
+    def on_ended(self, found: FoundLine, match: Match) -> None:
         """Note that nobody of this file waits any more."""
-        del found, match
         for key, agent in self._agents.items():
             self._agents[key] = replace(agent, meeting=False)
 
-    def _keep(self, found: Found, **changes: object) -> None:
+    def _keep(self, found: FoundLine, **changes: object) -> None:
         key = (found.who.host, found.who.pid)
         agent = self._agents.get(key)
         if agent is None:

@@ -11,47 +11,12 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Exit, Fact, Record, Source, Trust, Who, replace
 from whyhang.collectors.logs.clock import time_of
-from whyhang.collectors.logs.found import FileView, Found, Handler
-
-if TYPE_CHECKING:
-    import regex
-
-TABLE_ROW = r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)"
-FAILED = r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)"
-DEEPSPEED = r"\] exits with return code = (?P<code>-?\d+)"
-LIGHTNING = r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)"
-SPAWN = (
-    r"(?<!sub)process (?P<index>\d+) terminated with "
-    r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))"
-)
-SPAWN_ERROR = r"^-- Process (?P<index>\d+) terminated with the following error:"
-SRUN = r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)"
-SRUN_NODE = r"srun: error: Node failure on (?P<host>[\w.-]+)"
-MPIRUN = (
-    r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
-    r"exited on(?: signal (?P<signal>\d+)|\s*$)"
-)
-PALS = (
-    r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
-    r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))"
-)
-MPI_NAME = r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]"
-MPI_ABORT = (
-    r"(?:MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?P<comm>MPI_COMM_WORLD)?"
-    r"|MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank2>\d+))"
-)
-HYDRA = r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)"
-SHELL = (
-    r"line \d+: +(?P<pid>\d+) (?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
-)
-KERNEL = r"\bKill(?:ed)? process (?P<pid>\d+) \("
-POD_STATE = r"^\s*Exit Code:\s+(?P<code>\d+)\s*$"
-POD_ROW = r"^(?P<pod>[a-z0-9][\w.-]+)\s+\d+/\d+\s+(?P<what>OOMKilled|Error|Evicted|NodeLost)\b"
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
 MAX_EXITS = 20000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -81,37 +46,15 @@ class _Row(Record):
     task: bool = False  # the number is a task of srun, which need not be a rank
 
 
-class ExitReader:
+class ExitReader(LineReader):
     """Collects every report of a process that ended."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._rows: list[_Row] = []
         self._roots: list[_Row] = []
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            TABLE_ROW: self.on_table_row,
-            FAILED: self.on_failed,
-            DEEPSPEED: self.on_child,
-            LIGHTNING: self.on_failed,
-            SPAWN: self.on_spawn,
-            SPAWN_ERROR: self.on_spawn,
-            SRUN: self.on_srun,
-            SRUN_NODE: self.on_host,
-            MPIRUN: self.on_mpirun,
-            PALS: self.on_pals,
-            MPI_NAME: self.on_mpi_name,
-            MPI_ABORT: self.on_mpi_abort,
-            HYDRA: self.on_hydra,
-            SHELL: self.on_shell,
-            KERNEL: self.on_kernel,
-            POD_STATE: self.on_pod_state,
-            POD_ROW: self.on_pod_row,
-        }
-
-    def _add(self, found: Found, who: Who, code: int, **more: object) -> _Row | None:
+    def _add(self, found: FoundLine, who: Who, code: int, **more: object) -> _Row | None:
         if len(self._rows) >= MAX_EXITS:
             return None
         row = _Row(
@@ -121,7 +64,8 @@ class ExitReader:
         self._rows.append(row)
         return row
 
-    def on_table_row(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
+    def on_table_row(self, found: FoundLine, match: Match) -> None:
         """Read one entry of torchrun's table, from the line with the rank."""
         rank, local = int(match["rank"]), int(match["local"])
         told = next(
@@ -167,14 +111,19 @@ class ExitReader:
         elif rank != local:
             self._file.one_host = False
 
-    def on_failed(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
+        r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)",
+    )
+    def on_failed(self, found: FoundLine, match: Match) -> None:
         """Note a process that torchrun or Lightning saw fail."""
         who = replace(found.who, pid=int(match["pid"]), host=None)
         if "local" in match.groupdict():
             who = Who(pid=int(match["pid"]), local_rank=int(match["local"]))
         self._add(found, who, int(match["code"]))
 
-    def on_child(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\] exits with return code = (?P<code>-?\d+)")
+    def on_child(self, found: FoundLine, match: Match) -> None:
         """Note that DeepSpeed's launcher saw a process fail.
 
         It prints the command of the process that it started last, whichever ended: the local
@@ -182,7 +131,12 @@ class ExitReader:
         """
         self._add(found, Who(host=found.who.host), int(match["code"]))
 
-    def on_spawn(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"(?<!sub)process (?P<index>\d+) terminated with "
+        r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))",
+        r"^-- Process (?P<index>\d+) terminated with the following error:",
+    )
+    def on_spawn(self, found: FoundLine, match: Match) -> None:
         """Note a child of ``mp.spawn``; its index is its rank within the host."""
         told = match.groupdict()
         code = int(told.get("code") or 1)
@@ -193,19 +147,25 @@ class ExitReader:
             who = self._file.voice.who
         self._add(found, who, code)
 
-    def on_srun(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
+    def on_srun(self, found: FoundLine, match: Match) -> None:
         """Note tasks that srun saw end."""
         code = _code(match["what"])
         for task in _numbers(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
             self._add(found, who, code, task=True)
 
-    def on_host(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
+    def on_host(self, found: FoundLine, match: Match) -> None:
         """Note a host that failed, with all that ran on it."""
         host = short_host(match["host"])
         self._add(found, Who(host=host, label=host), -signal.SIGKILL)
 
-    def on_mpirun(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
+        r"exited on(?: signal (?P<signal>\d+)|\s*$)"
+    )
+    def on_mpirun(self, found: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
         pid = int(match["pid"]) or None  # newer versions print 0
         number = match["signal"]
@@ -219,14 +179,19 @@ class ExitReader:
         )
         self._add(found, who, -int(number))
 
-    def on_pals(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
+        r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))"
+    )
+    def on_pals(self, found: FoundLine, match: Match) -> None:
         """Note a process that the launcher of Cray systems saw end."""
         code = -int(match["signal"]) if match["signal"] else int(match["code"])
         who = Who(rank=int(match["rank"]), trust=Trust.CONTENT, host=short_host(match["host"]))
         if code:
             self._add(found, who, code)
 
-    def on_mpi_name(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]")
+    def on_mpi_name(self, found: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw end with an exit code."""
         code = 1
         for _, line in found.following(2):
@@ -234,7 +199,11 @@ class ExitReader:
                 code = int(told[1])
         self._add(found, Who(rank=int(match["rank"]), trust=Trust.CONTENT), code)
 
-    def on_mpi_abort(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"(?:MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?P<comm>MPI_COMM_WORLD)?"
+        r"|MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank2>\d+))"
+    )
+    def on_mpi_abort(self, found: FoundLine, match: Match) -> None:
         """Note the rank that called MPI_Abort."""
         rank = match["rank"] or match["rank2"]
         if match["rank"] and not match["comm"]:
@@ -242,7 +211,8 @@ class ExitReader:
         code = int(match["code"]) if match["code"] else 1
         self._add(found, Who(rank=int(rank), trust=Trust.CONTENT), code)
 
-    def on_hydra(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
+    def on_hydra(self, found: FoundLine, match: Match) -> None:
         """Note a process in the box that MPICH and Intel MPI print."""
         code = 1
         for _, line in found.following(3):
@@ -257,15 +227,21 @@ class ExitReader:
         )
         self._add(found, who, code)
 
-    def on_shell(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"line \d+: +(?P<pid>\d+) "
+        r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
+    )
+    def on_shell(self, found: FoundLine, match: Match) -> None:
         """Note a process that the shell saw killed."""
         self._add(found, Who(pid=int(match["pid"])), _code(match["what"]))
 
-    def on_kernel(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
+    def on_kernel(self, found: FoundLine, match: Match) -> None:
         """Note a process that the kernel's out-of-memory killer ended."""
         self._add(found, Who(pid=int(match["pid"]), host=found.who.host), -signal.SIGKILL)
 
-    def on_pod_state(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"^\s*Exit Code:\s+(?P<code>\d+)\s*$")
+    def on_pod_state(self, found: FoundLine, match: Match) -> None:
         """Note a container that ended, in the output of ``kubectl describe``."""
         code = int(match["code"])
         if code == 0:
@@ -279,7 +255,8 @@ class ExitReader:
                 break
         self._add(found, Who(label=pod, host=pod), code, quote=quote)
 
-    def on_pod_row(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"^(?P<pod>[a-z0-9][\w.-]+)\s+\d+/\d+\s+(?P<what>OOMKilled|Error|Evicted|NodeLost)\b")
+    def on_pod_row(self, found: FoundLine, match: Match) -> None:
         """Note a pod that ended, in the output of ``kubectl get pods``."""
         pod = match["pod"]
         self._add(found, Who(label=pod, host=pod), _code(match["what"]))

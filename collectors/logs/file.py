@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
-from whyhang.collectors.logs.bulk import BulkReader, bulk_readers
 from whyhang.collectors.logs.fold import Fold
-from whyhang.collectors.logs.found import FileView, Found, Handler, LineReader
+from whyhang.collectors.logs.found import FoundLine, LogFile
 from whyhang.collectors.logs.life import program, sign
 from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.matching import Match, Matching, Patterns
@@ -19,7 +18,7 @@ from whyhang.collectors.logs.ops import op_of
 from whyhang.collectors.logs.pipeline import Part, at_hand, searched
 from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
-from whyhang.collectors.logs.readers import line_readers, sampled_patterns
+from whyhang.collectors.logs.readers import READERS, SAMPLED
 from whyhang.collectors.logs.rejoin import rejoin
 from whyhang.collectors.logs.search import Hit, Searcher
 from whyhang.collectors.logs.storm import LONGEST, Storms
@@ -40,27 +39,23 @@ class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
 
     def __init__(
-        self, file: FileView, searcher: Searcher, patterns: Patterns, threads: int | None = None
+        self, file: LogFile, searcher: Searcher, patterns: Patterns, threads: int | None = None
     ) -> None:
         self.file = file
         self.searcher = searcher
         self.matching = Matching(patterns, file.document, searcher.forget)
-        self.storms = Storms(
-            self.matching,
-            searcher,
-            sampled_patterns(),
-            alone=file.document.who.rank is not None,
-        )
+        alone = file.document.who.rank is not None
+        self.storms = Storms(self.matching, searcher, SAMPLED, alone=alone)
         self.threads = threads
         self.fold = Fold()
-        self.readers = line_readers(file)
-        self.bulk = {
-            patterns.texts.index(pattern): reader for pattern, reader in bulk_readers(file).items()
-        }
-        self.handlers: dict[str, list[Handler]] = defaultdict(list)
+        self.readers = [reader(file) for reader in READERS]
+        self.handlers: defaultdict[str, list[Callable[..., None]]] = defaultdict(list)
+        self.block_handlers: defaultdict[str, list[Callable[..., None]]] = defaultdict(list)
         for reader in self.readers:
-            for pattern, handler in reader.watches().items():
-                self.handlers[pattern].append(handler)
+            for pattern, method in reader.wants.items():
+                self.handlers[pattern].append(getattr(reader, method))
+            for pattern, method in reader.wants_blocks.items():
+                self.block_handlers[pattern].append(getattr(reader, method))
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, str]] = {}
         self.tail = b""
@@ -92,9 +87,8 @@ class FileScan:
             )
         self._listen()
         for reader in self.readers:
-            yield from self._facts_of(reader)
-        for bulk in self.bulk.values():
-            yield from self._facts_of(bulk)
+            with self._guard(type(reader).__name__):
+                yield from reader.facts()
         for kept in self.fold.lines(self.storms.passed_over):
             yield replace(kept, who=self.file.resolve(kept.who))
         yield from self._end()
@@ -180,32 +174,33 @@ class FileScan:
                     source=self.file.document.source(number),
                 )
 
-    def _facts_of(self, reader: LineReader | BulkReader) -> Iterator[Fact]:
-        try:
-            yield from reader.facts()
-        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-            self._reader_failed(type(reader).__name__, error)
-
     def _note(self, key: str, *, what: str, why: str, cost: str, remedy: str = "") -> None:
         source = self.file.document.source()
         self.trouble[key] = Gap(what=what, why=why, cost=cost, remedy=remedy, source=source)
 
-    def _reader_failed(self, name: str, error: Exception) -> None:
-        self._note(
-            name,
-            what=f"Understanding some lines of {self.file.document.path}",
-            why=f"{name}: {type(error).__name__}: {error}",
-            cost="what they say is not used",
-            remedy="report this with the line, it is a mistake of whyhang",
-        )
+    @contextlib.contextmanager
+    def _guard(self, name: str) -> Iterator[None]:
+        """Let a mistake of a reader of lines cost no more than what it reads."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+            self._note(
+                name,
+                what=f"Understanding some lines of {self.file.document.path}",
+                why=f"{name}: {type(error).__name__}: {error}",
+                cost="what they say is not used",
+                remedy="report this with the line, it is a mistake of whyhang",
+            )
 
     def _block(self, block: Block, hits: list[Hit]) -> None:
         """Take the lines apart in which something was found, in order, each once."""
         if block.coloured:
             block = PlainBlock(block)
             hits = self.searcher.search(block)
-        for number in {number for _, number in hits} & self.bulk.keys():
-            self.bulk[number].feed(block)
+        for number in {number for _, number in hits}:
+            for handler in self.block_handlers.get(self.matching.patterns.texts[number], ()):
+                with self._guard(handler.__qualname__):
+                    handler(block)
         wanted: set[int] = set()
         start = end = -1
         for offset, number in self.storms.choose(block, hits):
@@ -225,12 +220,12 @@ class FileScan:
         """Search one line with the patterns that may be in it."""
         text = clean(bytes(block.data[start:end]))
         lines = take_apart(text, self.file.voice)
-        founds = [Found(block, start, line, self.file) for line in lines]
+        founds = [FoundLine(block, start, line, self.file) for line in lines]
         if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
             founds[0].inherit_speaker()
         if len(lines) > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
             whole = replace(lines[0], text=text)
-            founds.append(Found(block, start, whole, self.file))
+            founds.append(FoundLine(block, start, whole, self.file))
         kept: dict[int, list[tuple[str, Match]]] = {}
         for number in sorted(wanted):
             pattern = self.matching.patterns.texts[number]
@@ -238,12 +233,15 @@ class FileScan:
                 if pattern in self.matching.patterns.outside:
                     kept.setdefault(which, []).append((pattern, match))
                 for handler in self.handlers.get(pattern, ()):
-                    self._handle(handler, founds[which], match)
+                    with self._guard(handler.__qualname__):
+                        handler(founds[which], match)
         for which, matches in kept.items():
             for line in log_lines(founds[which], matches):
                 self.fold.add(line)
 
-    def _matches(self, number: int, founds: list[Found], parts: int) -> Iterator[tuple[int, Match]]:
+    def _matches(
+        self, number: int, founds: list[FoundLine], parts: int
+    ) -> Iterator[tuple[int, Match]]:
         """Search the parts of a line; the last one is the whole, asked only if no part has it."""
         seen = False
         for which, found in enumerate(founds):
@@ -254,14 +252,8 @@ class FileScan:
                 seen = True
                 yield which, match
 
-    def _handle(self, handler: Handler, found: Found, match: Match) -> None:
-        try:
-            handler(found, match)
-        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-            self._reader_failed(getattr(handler, "__qualname__", "reader"), error)
 
-
-def log_lines(found: Found, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
+def log_lines(found: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
     """Make one fact of a line, or several where patterns capture different things by one name."""
     rest = [(pattern, match, _fields(match)) for pattern, match in matches]
     while rest:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
@@ -28,15 +27,12 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants, wants_block
 from whyhang.collectors.logs.line import clean, take_apart
+from whyhang.collectors.logs.matching import Match
 from whyhang.collectors.logs.ops import DEFAULT_GROUP, op_of, shape
 
-if TYPE_CHECKING:
-    import regex
-
 MARK = b"Running collective: CollectiveFingerPrint("
-MISMATCH = r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\("
 KEEP = 16  # last calls of each rank
 LONGEST = 400  # bytes of a fingerprint that matter
 
@@ -76,19 +72,16 @@ def call_of(text: str, state: CallState, line: int | None) -> Call | None:
     )
 
 
-class MismatchReader:
+class MismatchReader(LineReader):
     """Reads the fingerprints in messages of a mismatch."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._own: dict[int, tuple[Who, Call, Group, Source]] = {}
         self._told: dict[int, tuple[Who, Call, Group, Source]] = {}
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {MISMATCH: self.on_mismatch}
-
-    def on_mismatch(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
+    def on_mismatch(self, found: FoundLine, match: Match) -> None:
         """Note the speaker's own fingerprint, and the other one where it is believable."""
         if "but Rank" in found.text[: match.start()][-8:]:
             return
@@ -140,15 +133,16 @@ class _Stream:
         self.calls: deque[tuple[bytes, int]] = deque(maxlen=KEEP)  # text, line
 
 
-class FingerprintReader:
+class FingerprintReader(LineReader):
     """Reads the lines that announce each collective, in bulk."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._streams: dict[Who, list[_Stream]] = {}
         self._speakers: dict[bytes, Who] = {}
 
-    def feed(self, block: Block) -> None:
+    @wants_block(r"Running collective: CollectiveFingerPrint\(")
+    def on_block(self, block: Block) -> None:
         """Read all such lines of a block."""
         data = bytes(block.data[block.start : block.stop])
         pieces = data.split(MARK)

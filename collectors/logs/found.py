@@ -1,31 +1,33 @@
-"""What a reader of found lines gets to see: the line, what is around it, and the file."""
+"""How a reader of lines is written, and what it gets to see: a line, what is around it, the file.
+
+A reader knows one kind of lines. A method under ``@wants(pattern)`` is called with each line in
+which the pattern is found, in the order of the file; one under ``@wants_block(pattern)`` with each
+block that holds such lines, of which a log may hold millions. When all of the file has been read,
+``facts`` gives what it said. ``readers.py`` lists all readers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TypeVar
 
 from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.line import Line, Voice, clean, take_apart, voice_of
-
-if TYPE_CHECKING:
-    import regex
-
-    from whyhang.collectors.logs.blocks import Block
 
 MAX_RAW = 16 << 10  # bytes of a line that are looked at, around what was found
 LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for
 
-Handler = Callable[["Found", "regex.Match[str]"], None]
+Method = TypeVar("Method", bound=Callable[..., None])
 
 
-class Found:
+class FoundLine:
     """A line in which a pattern was found."""
 
-    def __init__(self, block: Block, start: int, line: Line, file: FileView) -> None:
+    def __init__(self, block: Block, start: int, line: Line, file: LogFile) -> None:
         self.line = line
         self.offset = block.file_offset(start)
         self.file = file
@@ -131,7 +133,7 @@ class Comm(Record):
     size: int
 
 
-class FileView:
+class LogFile:
     """One file while it is read: what all readers of its lines learn together."""
 
     def __init__(self, document: Document, voice: Voice | None = None) -> None:
@@ -175,11 +177,45 @@ class FileView:
         return who
 
 
-class LineReader(Protocol):
-    """Turns the lines of one kind of evidence into facts."""
+class LineReader:
+    """Turns the lines of one kind into facts. Subclasses are made anew for each file."""
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
+    wants: dict[str, str]
+    """The name of the method for each pattern whose lines are wanted."""
+    wants_blocks: dict[str, str]
+    """The same where one hit in a block is enough, and the method reads the block."""
+    sampled: frozenset[str]
+    """Patterns of ``wants`` that find a third of all lines of some logs, of which few matter."""
+
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
+
+    def __init_subclass__(cls) -> None:
+        cls.wants, cls.wants_blocks, cls.sampled = {}, {}, frozenset()
+        for name, method in vars(cls).items():
+            for pattern, kind in getattr(method, "wanted", {}).items():
+                (cls.wants_blocks if kind == "block" else cls.wants)[pattern] = name
+                cls.sampled |= {pattern} if kind == "sampled" else set()
 
     def facts(self) -> Iterator[Fact]:
         """Give what the file said, once all of it has been read."""
+        raise NotImplementedError
+
+
+def wants(*patterns: str, sampled: bool = False) -> Callable[[Method], Method]:
+    """Mark a method ``(line: FoundLine, match: Match)`` for lines with one of the patterns."""
+    return _marked(patterns, "sampled" if sampled else "line")
+
+
+def wants_block(pattern: str) -> Callable[[Method], Method]:
+    """Mark a method ``(block: Block)`` for blocks in which a pattern is found."""
+    return _marked((pattern,), "block")
+
+
+def _marked(patterns: tuple[str, ...], kind: str) -> Callable[[Method], Method]:
+    def mark(method: Method) -> Method:
+        wanted = {**getattr(method, "wanted", {}), **dict.fromkeys(patterns, kind)}
+        setattr(method, "wanted", wanted)  # noqa: B010 - functions have no such attribute
+        return method
+
+    return mark

@@ -4,91 +4,68 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import NOBODY, Claim, Fact, Source
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
-if TYPE_CHECKING:
-    import regex
-
-WORLD_SIZE = (
-    r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
-    r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b"
-)
-CLIENTS = r"\d+/(?P<size>\d+) clients joined"
-TORCH_VERSION = (
-    r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b"
-)
-GLOO = r"gloo/transport/|ProcessGroupGloo\.cpp"
-NCCL = r"ProcessGroupNCCL\.cpp"
-NODES = r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
-LOCAL_SIZE = r"--nproc[_-]per[_-]node[= ](?P<size>\d+)"
-STANDALONE = r"--standalone\b"
-REMOTE = r"--dist[-_]url[= ]\W{0,2}tcp://(?!127\.|localhost)"
-RANK_MAP = r"local_ranks=\[(?P<local>[\d, ]+)\]"
 LAUNCHERS = {
-    "torchrun": r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b",
-    "deepspeed": r"deepspeed[./]launcher|\[launch\.py:\d+",
-    "accelerate": r"accelerate[./]commands[./]launch|accelerate launch",
-    "slurm": r"\bsrun: |slurmstepd: |\bsrun ",
-    "mpirun": r"\b(?:mpirun|mpiexec|prterun|orterun)\b",
-    "mp.spawn": r"torch/multiprocessing/spawn\.py|mp\.spawn\(",
-    "ray": r"\bRayTrainWorker\b|ray::|ray/train/",
+    r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",
+    r"deepspeed[./]launcher|\[launch\.py:\d+": "deepspeed",
+    r"accelerate[./]commands[./]launch|accelerate launch": "accelerate",
+    r"\bsrun: |slurmstepd: |\bsrun ": "slurm",
+    r"\b(?:mpirun|mpiexec|prterun|orterun)\b": "mpirun",
+    r"torch/multiprocessing/spawn\.py|mp\.spawn\(": "mp.spawn",
+    r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
 }
 _NODE_RANK = "--node_rank"
 
 
-class JobReader:
+class JobReader(LineReader):
     """Collects what lines say of the whole job, each statement once."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._told: dict[tuple[str, str], Source] = {}
         self._times: Counter[tuple[str, str]] = Counter()
         self._local_size: tuple[int, Source] | None = None
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            WORLD_SIZE: self.on_size,
-            CLIENTS: self.on_size,
-            TORCH_VERSION: self.on_version,
-            GLOO: self.on_gloo,
-            NCCL: self.on_nccl,
-            NODES: self.on_nodes,
-            LOCAL_SIZE: self.on_local_size,
-            STANDALONE: self.on_standalone,
-            REMOTE: self.on_remote,
-            RANK_MAP: self.on_rank_map,
-            **dict.fromkeys(LAUNCHERS.values(), self.on_launcher),
-        }
-
-    def _say(self, found: Found, about: str, value: str) -> None:
+    def _say(self, found: FoundLine, about: str, value: str) -> None:
         self._times[about, value] += 1
         if (about, value) not in self._told:
             self._told[about, value] = found.source
 
-    def on_size(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
+        r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b",
+        r"\d+/(?P<size>\d+) clients joined",
+    )
+    def on_size(self, found: FoundLine, match: Match) -> None:
         """Note the number of ranks."""
         if int(match["size"]) > 0:
             self._say(found, "world_size", match["size"])
 
-    def on_version(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b")
+    def on_version(self, found: FoundLine, match: Match) -> None:
         """Note torch's version."""
         self._say(found, "torch_version", match["version"])
 
-    def on_gloo(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+    @wants(r"gloo/transport/|ProcessGroupGloo\.cpp")
+    def on_gloo(self, found: FoundLine, match: Match) -> None:
         """Note that gloo is in use."""
         self._say(found, "backend", "gloo")
 
-    def on_nccl(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+    @wants(r"ProcessGroupNCCL\.cpp")
+    def on_nccl(self, found: FoundLine, match: Match) -> None:
         """Note that NCCL is in use."""
         self._say(found, "backend", "nccl")
 
-    def on_nodes(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
+    )
+    def on_nodes(self, found: FoundLine, match: Match) -> None:
         """Note on how many hosts the job runs."""
         nodes = int(match["nodes"])
         if match[0].startswith(_NODE_RANK):
@@ -98,23 +75,26 @@ class JobReader:
         if nodes > 1:
             self._nodes = nodes
             self._file.one_host = False
-        del found
 
-    def on_local_size(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"--nproc[_-]per[_-]node[= ](?P<size>\d+)")
+    def on_local_size(self, found: FoundLine, match: Match) -> None:
         """Note how many ranks run on each host."""
         if self._local_size is None:
             self._local_size = (int(match["size"]), found.source)
 
-    def on_standalone(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+    @wants(r"--standalone\b")
+    def on_standalone(self, found: FoundLine, match: Match) -> None:
         """Note that all runs on one host."""
         if self._file.one_host is None:
             self._file.one_host = True
 
-    def on_remote(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+    @wants(r"--dist[-_]url[= ]\W{0,2}tcp://(?!127\.|localhost)")
+    def on_remote(self, found: FoundLine, match: Match) -> None:
         """Note that the ranks meet at another host."""
         self._file.one_host = False
 
-    def on_rank_map(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"local_ranks=\[(?P<local>[\d, ]+)\]")
+    def on_rank_map(self, found: FoundLine, match: Match) -> None:
         """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""
         local = [int(number) for number in match["local"].replace(",", " ").split()]
         for _, line in found.following(3):
@@ -125,12 +105,12 @@ class JobReader:
                 if ranks != local:
                     self._file.one_host = False
 
-    def on_launcher(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(*LAUNCHERS)
+    def on_launcher(self, found: FoundLine, match: Match) -> None:
         """Note what started the job."""
-        for name, pattern in LAUNCHERS.items():
-            if match.re.pattern == pattern and name not in self._launchers:
-                self._launchers[name] = found.source
-                self._file.launchers.add(name)
+        name = LAUNCHERS[match.re.pattern]
+        self._launchers.setdefault(name, found.source)
+        self._file.launchers.add(name)
 
     def facts(self) -> Iterator[Fact]:
         """Give each statement once."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import (
     MAX_RANKS,
@@ -26,26 +25,16 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.found import Comm, FileView, Found, Handler
+from whyhang.collectors.logs.found import Comm, FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
-if TYPE_CHECKING:
-    import regex
-
-INIT = (
-    r"comm (?P<comm>0x[0-9a-f.]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
-    r" cudaDev \d+.{0,200}? ?- (?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
-)
 BUS = r"busId (?P<bus>[0-9a-f]{4,16})\b"
 COMM_ID = r"commId (?P<id>0x[0-9a-f]+)"
 SPLIT = (
     r"parent (?P<parent>\S+)(?: (?:splitCount|childCount) (?P<count>\d+))? color (?P<color>-?\d+)"
 )
-VERSION = r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)"
-PLACE = r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+"
-SETTING = r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})"
 # Who speaks, by "graph/connect.cc": the middle of a tree; or by "proxy.cc". Lines of channels tell
 # as much, but a log may hold nothing else: to take each apart would double the time of a search.
-PLACED = r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] )"
 MAX_COMMS = 200_000
 
 
@@ -70,11 +59,11 @@ class _Comm:
         return (self.name or f"nccl communicator {self.order} of {self.size} ranks", self.size)
 
 
-class NcclReader:
+class NcclReader(LineReader):
     """Collects communicators, and what they say of ranks."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._comms: list[_Comm] = []
         self._orders: Counter[tuple[Who, int]] = Counter()
         self._open: dict[tuple[str | None, int | None, str], _Comm] = {}
@@ -84,17 +73,12 @@ class NcclReader:
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
         self._placed: dict[tuple[str | None, int], dict[int, Source]] = {}
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            INIT: self.on_init,
-            VERSION: self.on_version,
-            PLACE: self.on_place,
-            PLACED: self.on_placed,
-            SETTING: self.on_setting,
-        }
-
-    def on_init(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"comm (?P<comm>0x[0-9a-f.]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
+        r" cudaDev \d+.{0,200}? ?- "
+        r"(?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
+    )
+    def on_init(self, found: FoundLine, match: Match) -> None:
         """Note the state of a communicator."""
         import regex  # noqa: PLC0415 - heavy
 
@@ -124,36 +108,39 @@ class NcclReader:
             comm.ended = event
             del self._open[key]
 
-    def _new(self, found: Found, match: regex.Match[str]) -> _Comm:
+    def _new(self, found: FoundLine, match: Match) -> _Comm:
         comm = _Comm(found.who, match["comm"], int(match["rank"]), int(match["size"]), found.source)
         comm.order = self._orders[comm.who, comm.size]
         self._orders[comm.who, comm.size] += 1
         self._comms.append(comm)
         return comm
 
-    def on_version(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
+    def on_version(self, found: FoundLine, match: Match) -> None:
         """Note NCCL's version, and whose it is."""
         self._version.setdefault(match["version"], found.source)
         self._note(found, "nccl", match["version"])
 
-    def on_setting(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})")
+    def on_setting(self, found: FoundLine, match: Match) -> None:
         """Note a variable that NCCL has read."""
         self._note(found, match["name"], match["value"].rstrip("."))
 
-    def _note(self, found: Found, key: str, value: str) -> None:
+    def _note(self, found: FoundLine, key: str, value: str) -> None:
         """Note what is compared over ranks; see ``whyhang.analyzer.fingerprints``."""
         who = found.who
         if (who.pid is not None or who.rank is not None) and len(self._notes) < MAX_COMMS:
             claim = Claim(about=f"fingerprint:{key}", value=value, who=who, source=found.source)
             self._notes.setdefault((who.host, who.pid, who.rank, key), claim)
 
-    def on_place(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+")
+    def on_place(self, found: FoundLine, match: Match) -> None:
         """Note whether a communicator spans hosts."""
         if int(match["nodes"]) > 1:
             self._file.one_host = False
-        del found
 
-    def on_placed(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] )")
+    def on_placed(self, found: FoundLine, match: Match) -> None:
         """Note the rank that a process has in a tree, or as a proxy."""
         if found.who.pid is not None and len(self._placed) < MAX_COMMS:
             ranks = self._placed.setdefault((found.who.host, found.who.pid), {})

@@ -8,17 +8,13 @@ not set. Each becomes a ``LogLine`` whose text is that line, with the field ``re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, LogLine, replace
-from whyhang.collectors.logs.found import FileView, Found, Handler
-
-if TYPE_CHECKING:
-    import regex
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
 LAST_ERROR = "nccl-last-error"
-HEADING = r"Last error: *$"
 MAX_ERRORS = 1000  # of one file
 MAX_REASON = 300
 
@@ -27,18 +23,15 @@ _NO_REASON = lazy_re.compile(
 )
 
 
-class LastErrorReader:
+class LastErrorReader(LineReader):
     """Collects the reasons that NCCL gave."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._lines: list[LogLine] = []
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {HEADING: self.on_heading}
-
-    def on_heading(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002 - a handler
+    @wants(r"Last error: *$")
+    def on_heading(self, found: FoundLine, match: Match) -> None:
         """Read the line behind the heading, if it is a reason."""
         if len(self._lines) >= MAX_ERRORS:
             return

@@ -7,13 +7,10 @@ process does next, after the line it printed last, is what it waits in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.model import Claim, Fact, Source, Who
-from whyhang.collectors.logs.found import FileView, Found, Handler
-
-if TYPE_CHECKING:
-    import regex
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
 NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
@@ -47,24 +44,24 @@ _NAMES = [name for _, name in PHASES]
 MAX_PROCESSES = 100_000
 
 
-class NcclStartReader:
+class NcclStartReader(LineReader):
     """Collects the furthest phase of each process in its first communicator."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {pattern: self._handler(name) for pattern, name in PHASES}
+    @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
+    def on_phase(self, found: FoundLine, match: Match) -> None:
+        """Note that a process has come to a phase."""
+        self._note(dict(PHASES)[match.re.pattern], found, match)
 
-    def _handler(self, name: str) -> Handler:
-        def note(found: Found, match: regex.Match[str]) -> None:
-            self._note(name, found, match)
+    @wants(CONNECTING, sampled=True)
+    def on_channel(self, found: FoundLine, match: Match) -> None:
+        """Note that a process connects a channel, as it does thousands of times."""
+        self._note(dict(PHASES)[match.re.pattern], found, match)
 
-        return note
-
-    def _note(self, name: str, found: Found, match: regex.Match[str]) -> None:
+    def _note(self, name: str, found: FoundLine, match: Match) -> None:
         key = (found.who.host, found.who.pid, found.who.rank)
         stage = self._furthest.get(key)
         if stage is None:

@@ -12,18 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.line import Line, clean, take_apart
-
-if TYPE_CHECKING:
-    import regex
+from whyhang.collectors.logs.matching import Match
 
 EXCEPTION = "python-exception"
-TRACEBACK = r"Traceback \(most recent call last\):"
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
@@ -99,20 +95,17 @@ class _Traceback:
         return innermost or self.type in _OF_LAUNCHERS
 
 
-class TracebackReader:
+class TracebackReader(LineReader):
     """Reads every traceback; chained ones become one fact."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._lines: list[LogLine] = []
         self._read_to: dict[Who, int] = {}
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {TRACEBACK: self.on_traceback}
-
-    def on_traceback(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002
+    @wants(r"Traceback \(most recent call last\):")
+    def on_traceback(self, found: FoundLine, match: Match) -> None:
         """Read a traceback and those it is chained with."""
         if found.number <= self._read_to.get(found.line.prefix, 0):
             return  # the later part of a chain
@@ -196,7 +189,7 @@ class TracebackReader:
             yield replace(line, who=who)
 
 
-def _speaker(found: Found) -> Who:
+def _speaker(found: FoundLine) -> Who:
     """Say who raised: the parent of ``mp.spawn`` prints which child did."""
     who = found.who
     if who.rank is not None and who.trust > Trust.INFERRED:
@@ -209,7 +202,7 @@ def _speaker(found: Found) -> Who:
     return who
 
 
-def _read_chain(found: Found) -> list[_Traceback]:
+def _read_chain(found: FoundLine) -> list[_Traceback]:
     """Read a traceback, and further ones that name it as their cause, in the order printed.
 
     A DataLoader prints the worker's traceback within the message of its own exception; that

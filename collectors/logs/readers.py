@@ -1,54 +1,40 @@
-"""The readers of single lines, all of them."""
+"""The readers of lines, all of them: each kind of lines has a file."""
 
 from __future__ import annotations
 
-import io
-
-from whyhang.analyzer.model import NOBODY
-from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.bulk import bulk_readers
+from whyhang.collectors.logs.coll import CollReader
 from whyhang.collectors.logs.desync import DesyncReader
 from whyhang.collectors.logs.elastic import ElasticReader
 from whyhang.collectors.logs.exits import ExitReader
-from whyhang.collectors.logs.fingerprint import MismatchReader
-from whyhang.collectors.logs.found import FileView, LineReader
+from whyhang.collectors.logs.fingerprint import FingerprintReader, MismatchReader
+from whyhang.collectors.logs.found import LineReader
 from whyhang.collectors.logs.job import JobReader
 from whyhang.collectors.logs.nccl import NcclReader
 from whyhang.collectors.logs.nccl_error import LastErrorReader
-from whyhang.collectors.logs.nccl_start import CONNECTING, NcclStartReader
+from whyhang.collectors.logs.nccl_start import NcclStartReader
 from whyhang.collectors.logs.python import TracebackReader
 from whyhang.collectors.logs.watchdog import WatchdogReader
 
-NOTHING = Document(path="", head=b"", size=0, open=io.BytesIO, who=NOBODY)
+READERS: tuple[type[LineReader], ...] = (
+    JobReader,  # first: what it learns resolves the ranks of the others
+    NcclReader,  # likewise
+    NcclStartReader,
+    LastErrorReader,
+    ExitReader,
+    ElasticReader,
+    WatchdogReader,
+    DesyncReader,
+    MismatchReader,
+    TracebackReader,
+    CollReader,
+    FingerprintReader,
+)
 
+SAMPLED = frozenset[str]().union(*(reader.sampled for reader in READERS))
+"""Patterns that find lines of which a log may hold millions, and few matter."""
 
-def line_readers(file: FileView) -> tuple[LineReader, ...]:
-    """Make the readers for one file."""
-    return (
-        JobReader(file),  # first: what it learns resolves the ranks of the others
-        NcclReader(file),  # likewise
-        NcclStartReader(file),
-        LastErrorReader(file),
-        ExitReader(file),
-        ElasticReader(file),
-        WatchdogReader(file),
-        DesyncReader(file),
-        MismatchReader(file),
-        TracebackReader(file),
-    )
+TOLD_ONCE = SAMPLED.union(*(reader.wants_blocks for reader in READERS))
+"""Patterns of which one hit in a block is enough."""
 
-
-def sampled_patterns() -> frozenset[str]:
-    """List the patterns that find lines of which a log may hold millions, and few matter."""
-    return frozenset({CONNECTING})
-
-
-def patterns_told_once() -> frozenset[str]:
-    """List the patterns of which one hit in a block is enough."""
-    return sampled_patterns() | bulk_readers(FileView(NOTHING)).keys()
-
-
-def own_patterns() -> frozenset[str]:
-    """List the patterns that the readers look for."""
-    readers = line_readers(FileView(NOTHING))
-    return patterns_told_once().union(*(reader.watches() for reader in readers))
+OWN_PATTERNS = TOLD_ONCE.union(*(reader.wants for reader in READERS))
+"""All patterns that readers look for."""

@@ -15,9 +15,9 @@ from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.error_file import unfold
 from whyhang.collectors.logs.file import FileScan
-from whyhang.collectors.logs.found import FileView
+from whyhang.collectors.logs.found import LogFile
 from whyhang.collectors.logs.matching import Patterns
-from whyhang.collectors.logs.readers import own_patterns, patterns_told_once
+from whyhang.collectors.logs.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.search import Searcher, searcher
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
@@ -43,7 +43,7 @@ class LogReader:
         told: Callable[[int], None] = lambda _: None,
         engine: str = "auto",
     ) -> None:
-        self._patterns = Patterns(frozenset(patterns), own_patterns(), owners or {})
+        self._patterns = Patterns(frozenset(patterns), OWN_PATTERNS, owners or {})
         self._told = told
         self._engine = engine
         self._searcher: Searcher | None = None
@@ -63,7 +63,7 @@ class LogReader:
         """Load the patterns, if they are not yet."""
         if self._searcher is None:
             self._searcher, self._gaps = searcher(
-                self._patterns.texts, once=patterns_told_once(), engine=self._engine
+                self._patterns.texts, once=TOLD_ONCE, engine=self._engine
             )
         return self._searcher
 
@@ -76,7 +76,7 @@ class LogReader:
         # A forked process has others beside it: it needs no threads.
         shared = document.size < THREADS_FROM or os.getpid() != self._process
         threads = 1 if shared else None
-        scan = FileScan(FileView(document), searching, self._patterns, threads)
+        scan = FileScan(LogFile(document), searching, self._patterns, threads)
         yield from scan.facts(self._told)
 
 

@@ -133,7 +133,7 @@ class WordSearcher:
         found = self.search(block)
         return found if len(found) <= most else None
 
-    def exact(self, block: Block, number: int) -> list[Hit] | None:  # noqa: ARG002 - an interface
+    def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Words cannot be looked for more exactly."""
         return None
 

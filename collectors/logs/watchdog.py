@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
@@ -25,28 +24,10 @@ from whyhang.analyzer.model import (
     Track,
     Who,
 )
-from whyhang.collectors.logs.found import FileView, Found, Handler
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.matching import Match
 from whyhang.collectors.logs.ops import DEFAULT_GROUP, group_of, is_p2p, numel, op_of, shape
 
-if TYPE_CHECKING:
-    import regex
-
-WORK = (
-    r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
-    r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
-    r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
-)
-STATUS = (
-    r"(?:Timeout at NCCL work|detected by watchdog at work(?: sequence id)?): (?P<seq>-?\d+),?"
-    r" (?:PG status: )?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+)"
-    r"(?:, last started (?:NCCL )?work: (?P<started>-?\d+)(?: \([^)]*\))?)?"
-    r", last completed (?:NCCL )?work: (?P<completed>-?\d+)"
-)
-DUMP_STATUS = (
-    r"Last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)"
-)
-STACK = r"Stack trace of the failed collective: *$"
-FIRST_RANK = r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)"
 MAX_FRAMES = 60
 MAX_CALLS = 8
 
@@ -56,7 +37,7 @@ _FRAME = lazy_re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)
 class _Work:
     """A call that timed out, or was in flight when an error came."""
 
-    def __init__(self, found: Found, match: regex.Match[str]) -> None:
+    def __init__(self, found: FoundLine, match: Match) -> None:
         self.who = found.who
         self.source = found.source
         self.seq = int(match["seq"])
@@ -83,9 +64,7 @@ class _Work:
 class _Status:
     """The counters of one group on one rank, as last told."""
 
-    def __init__(
-        self, found: Found, group: Group, number: int | None, match: regex.Match[str]
-    ) -> None:
+    def __init__(self, found: FoundLine, group: Group, number: int | None, match: Match) -> None:
         told = match.groupdict()
         self.who = found.who
         self.source = found.source
@@ -97,27 +76,22 @@ class _Status:
         self.completed = int(match["completed"])
 
 
-class WatchdogReader:
+class WatchdogReader(LineReader):
     """Puts the lines of one log together into a ``Track`` per rank and group."""
 
-    def __init__(self, file: FileView) -> None:
-        self._file = file
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
         self._works: dict[tuple[Who, int, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
         self._statuses: dict[tuple[Who, str, str | None], _Status] = {}
         self._first: Claim | None = None
 
-    def watches(self) -> dict[str, Handler]:
-        """Give the patterns to look for, and what to call with each line found."""
-        return {
-            WORK: self.on_work,
-            STATUS: self.on_status,
-            DUMP_STATUS: self.on_status,
-            STACK: self.on_stack,
-            FIRST_RANK: self.on_first_rank,
-        }
-
-    def on_work(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+        r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
+        r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+    )
+    def on_work(self, found: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""
         work = _Work(found, match)
         known = self._works.setdefault((found.who, work.seq, work.op), work)
@@ -125,7 +99,15 @@ class WatchdogReader:
             known.group = work.group
         self._latest[found.who] = known
 
-    def on_status(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(
+        r"(?:Timeout at NCCL work|detected by watchdog at work(?: sequence id)?): (?P<seq>-?\d+),?"
+        r" (?:PG status: )?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+)"
+        r"(?:, last started (?:NCCL )?work: (?P<started>-?\d+)(?: \([^)]*\))?)?"
+        r", last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+        r"Last enqueued NCCL work: (?P<enqueued>-?\d+), "
+        r"last completed NCCL work: (?P<completed>-?\d+)",
+    )
+    def on_status(self, found: FoundLine, match: Match) -> None:
         """Note how far a group came on the speaker."""
         told = group_of(found.text)
         group = told[0] if told else DEFAULT_GROUP
@@ -135,7 +117,8 @@ class WatchdogReader:
             return  # the line that names the call that hangs says more
         self._statuses[key] = status
 
-    def on_stack(self, found: Found, match: regex.Match[str]) -> None:  # noqa: ARG002 - a handler
+    @wants(r"Stack trace of the failed collective: *$")
+    def on_stack(self, found: FoundLine, match: Match) -> None:
         """Read the Python stack of the call that hangs."""
         frames = []
         for _, line in found.following(MAX_FRAMES, bare=True):
@@ -149,7 +132,8 @@ class WatchdogReader:
         if work is not None and not work.frames:
             work.frames = tuple(frames)
 
-    def on_first_rank(self, found: Found, match: regex.Match[str]) -> None:
+    @wants(r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)")
+    def on_first_rank(self, found: FoundLine, match: Match) -> None:
         """Note which rank was the first to give up (a waiter, rarely the culprit)."""
         if self._first is None:
             self._first = Claim(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.model import Gap, LogLine, Track, replace
-from whyhang.collectors.logs import file as log_file
+from whyhang.collectors.logs import fold as log_fold
 from whyhang.collectors.logs.blocks import AHEAD, READ
 from whyhang.collectors.logs.fold import KEEP_FIRST
 from whyhang.collectors.logs.scan import LogReader, looks_like_text
@@ -42,7 +42,7 @@ def test_evidence_survives(data: str | bytes, number: int, engine: str) -> None:
     (found,) = lines(data, OOM, engine=engine)
 
     assert "CUDA out of memory" in found.text
-    assert len(found.text) <= log_file.MAX_TEXT
+    assert len(found.text) <= log_fold.MAX_TEXT
     assert found.fields == {"size": "2.00 GiB"}
     assert found.source.line == number
 

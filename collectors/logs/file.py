@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import Claim, Fact, Gap, LogLine, Trust, Who, replace
+from whyhang.analyzer.model import Claim, Fact, Gap, Trust, Who, replace
 from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
-from whyhang.collectors.logs.fold import Fold
+from whyhang.collectors.logs.fold import MAX_TEXT, Fold
 from whyhang.collectors.logs.found import FoundLine, LogFile
 from whyhang.collectors.logs.life import program, sign
 from whyhang.collectors.logs.line import clean, take_apart
 from whyhang.collectors.logs.matching import Match, Matching, Patterns
-from whyhang.collectors.logs.ops import op_of
 from whyhang.collectors.logs.pipeline import Part, at_hand, searched
 from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
@@ -23,8 +22,6 @@ from whyhang.collectors.logs.rejoin import rejoin
 from whyhang.collectors.logs.search import Hit, Searcher
 from whyhang.collectors.logs.storm import LONGEST, Storms
 
-MAX_TEXT = 2000  # characters of a line that are kept
-LEAD = 300  # of them, before what was found
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -39,7 +36,7 @@ class FileScan:
     """The scan of one file; ``facts`` may be asked once."""
 
     def __init__(
-        self, file: LogFile, searcher: Searcher, patterns: Patterns, threads: int | None = None
+        self, file: LogFile, searcher: Searcher, patterns: Patterns, threads: int = 1
     ) -> None:
         self.file = file
         self.searcher = searcher
@@ -236,8 +233,7 @@ class FileScan:
                     with self._guard(handler.__qualname__):
                         handler(founds[which], match)
         for which, matches in kept.items():
-            for line in log_lines(founds[which], matches):
-                self.fold.add(line)
+            self.fold.add(founds[which], matches)
 
     def _matches(
         self, number: int, founds: list[FoundLine], parts: int
@@ -251,32 +247,3 @@ class FileScan:
             if match is not None and not is_quoted(found.text, match.start()):
                 seen = True
                 yield which, match
-
-
-def log_lines(found: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
-    """Make one fact of a line, or several where patterns capture different things by one name."""
-    rest = [(pattern, match, _fields(match)) for pattern, match in matches]
-    while rest:
-        fields: dict[str, str] = {}
-        taken = []
-        for entry in rest:
-            if all(fields.get(key, value) == value for key, value in entry[2].items()):
-                fields.update(entry[2])
-                taken.append(entry)
-        rest = [entry for entry in rest if entry not in taken]
-        first = min(match.start() for _, match, _ in taken)
-        begin = max(0, min(first - LEAD, len(found.text) - MAX_TEXT))
-        yield LogLine(
-            who=found.who,
-            text=found.text[begin : begin + MAX_TEXT],
-            source=found.source,
-            matched=tuple(pattern for pattern, _, _ in taken),
-            fields=fields,
-            time=found.time,
-            offset=found.offset,
-        )
-
-
-def _fields(match: Match) -> dict[str, str]:
-    named = {key: value.strip() for key, value in match.groupdict().items() if value is not None}
-    return {key: op_of(value) if key == "op" else value for key, value in named.items()}

@@ -1,4 +1,4 @@
-"""Folds lines that are alike, so that a storm of them costs nothing.
+"""The lines that signatures' patterns found, folded so that a storm of them costs nothing.
 
 Lines are alike if the same patterns found them and the same rank (or process, or host) says
 them. Of each kind the first few and the last are kept, and those whose fields say something
@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.model import LogLine, Who, replace
+from whyhang.collectors.logs.found import FoundLine
+from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.ops import op_of
 
+MAX_TEXT = 2000  # characters of a line that are kept
+LEAD = 300  # of them, before what was found
 KEEP_FIRST = 3
 KEEP_DIFFERENT = 12  # further lines of a kind that capture something else
 MAX_KINDS = 32_000  # of one file: some for each of many ranks
@@ -35,8 +40,12 @@ class Fold:
         self._kinds: dict[_Key, _Kind] = {}
         self.dropped = 0
 
-    def add(self, line: LogLine) -> None:
-        """Take a line in."""
+    def add(self, line: FoundLine, matches: list[tuple[str, Match]]) -> None:
+        """Take in a line with what was found in it, by pattern."""
+        for kept in log_lines(line, matches):
+            self._add(kept)
+
+    def _add(self, line: LogLine) -> None:
         kind = self._kinds.get(_key(line))
         if kind is None:
             if len(self._kinds) >= MAX_KINDS:
@@ -74,3 +83,32 @@ class Fold:
 def _key(line: LogLine) -> _Key:
     who: Who = line.who
     return (line.matched, who.rank, who.host, who.pid, who.local_rank, who.label)
+
+
+def log_lines(found: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
+    """Make one fact of a line, or several where patterns capture different things by one name."""
+    rest = [(pattern, match, _fields(match)) for pattern, match in matches]
+    while rest:
+        fields: dict[str, str] = {}
+        taken = []
+        for entry in rest:
+            if all(fields.get(key, value) == value for key, value in entry[2].items()):
+                fields.update(entry[2])
+                taken.append(entry)
+        rest = [entry for entry in rest if entry not in taken]
+        first = min(match.start() for _, match, _ in taken)
+        begin = max(0, min(first - LEAD, len(found.text) - MAX_TEXT))
+        yield LogLine(
+            who=found.who,
+            text=found.text[begin : begin + MAX_TEXT],
+            source=found.source,
+            matched=tuple(pattern for pattern, _, _ in taken),
+            fields=fields,
+            time=found.time,
+            offset=found.offset,
+        )
+
+
+def _fields(match: Match) -> dict[str, str]:
+    named = {key: value.strip() for key, value in match.groupdict().items() if value is not None}
+    return {key: op_of(value) if key == "op" else value for key, value in named.items()}

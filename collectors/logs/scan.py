@@ -23,6 +23,7 @@ from whyhang.collectors.logs.search import Searcher, searcher
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
 THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
+MAX_THREADS = 4
 MAX_BINARY = 0.02  # share of control characters in a text, or of bytes that are not its UTF-8
 CUT_CHARACTER = 3  # bytes of one at the end of what is looked at
 MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
@@ -73,9 +74,10 @@ class LogReader:
         yield from self._gaps
         self._gaps = ()  # said once is enough
         document = unfold(document)
+        threads = min(MAX_THREADS, os.cpu_count() or 1) if searching.threaded else 1
         # A forked process has others beside it: it needs no threads.
-        shared = document.size < THREADS_FROM or os.getpid() != self._process
-        threads = 1 if shared else None
+        if document.size < THREADS_FROM or os.getpid() != self._process:
+            threads = 1
         scan = FileScan(LogFile(document), searching, self._patterns, threads)
         yield from scan.facts(self._told)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from whyhang.analyzer import lazy_re
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.line import clean
 from whyhang.collectors.logs.matching import Matching
 from whyhang.collectors.logs.needle import needle_of
 from whyhang.collectors.logs.search import Hit, Searcher
-from whyhang.collectors.logs.speakers import speaker
 
 LONGEST = 16 << 10  # bytes of a line that are looked at, around what was found
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
@@ -24,6 +24,11 @@ MAX_CHOSEN = 50_000  # lines chosen so; after them
 FIRST, LAST = 32, 8  # the first and last of each block
 SAMPLED = 16384  # hits of a sampled pattern in one file among which each speaker's last is found
 SAMPLE = 2  # hits of it in each block after that
+REACH = 400  # bytes before a place in which its line begins
+BEGINNING = 96  # bytes of a line in which the speaker is named
+WORDS = 2  # that name the speaker
+
+_TIME = lazy_re.compile(rb"\d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d|^[\d.,]+s?$")
 
 
 class Storms:
@@ -129,3 +134,14 @@ def _places_at_both_ends(
     while at >= 0 and len(behind) < most // 2 and (stop := data.rfind(word, at + 1, stop)) >= 0:
         behind.append(stop)
     return first + behind[::-1]
+
+
+def speaker(data: bytes | bytearray, at: int) -> bytes:
+    """Return the first words of the line around a place, but for dates and times.
+
+    ``line.py`` knows who it really is. Here it is enough that lines of two processes differ, and
+    that those of one mostly do not.
+    """
+    start = data.rfind(b"\n", max(0, at - REACH), at) + 1 or max(0, at - REACH)
+    words = bytes(data[start : max(at, start + BEGINNING)][:BEGINNING]).split(None, WORDS + 3)
+    return b" ".join([word for word in words if not _TIME.search(word)][:WORDS])

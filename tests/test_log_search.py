@@ -12,13 +12,14 @@ from whyhang import signatures
 from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Claim, Gap, LogLine, replace
 from whyhang.collectors.logs import cache as log_cache
-from whyhang.collectors.logs import hyperscan_search, matching, storm
+from whyhang.collectors.logs import hyperscan_search, matching
 from whyhang.collectors.logs import needle as log_needle
 from whyhang.collectors.logs.blocks import Block
 from whyhang.collectors.logs.needle import Needle
 from whyhang.collectors.logs.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.scan import LogReader
 from whyhang.collectors.logs.search import searcher
+from whyhang.collectors.logs.speakers import last_of_each
 
 PATTERNS = (
     r"Bus error",
@@ -255,8 +256,8 @@ def test_the_last_line_of_each_speaker_is_found_from_both_ends() -> None:
     block = _block(text + one.format(7))
 
     def lines_of(most: int) -> tuple[list[int], int]:
-        ends, seen = storm.last_of_each(block, {b"frequent words"}, most)
-        return sorted(bytes(block.data).count(b"\n", 0, end) for end in ends), seen
+        places, seen = last_of_each(block, b"frequent words", most)
+        return [bytes(block.data).count(b"\n", 0, at) for at in places], seen
 
     assert lines_of(1000) == ([18, 19], 19)
     assert lines_of(6) == ([18, 19], 6)

@@ -19,6 +19,7 @@ READ = 4 << 20  # bytes of a block
 PIECE = 128 << 10  # bytes read at once
 BEHIND = 64 << 10  # bytes kept before the lines of a block
 AHEAD = 256 << 10  # bytes seen behind them
+LONGEST = 16 << 10  # bytes of a line that are looked at
 OVERLAP = 8 << 10  # of two blocks within one endless line
 NEWLINE = 0x0A
 ESCAPE = b"\x1b"

@@ -6,9 +6,8 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Fact, Gap, Trust, Who, replace
-from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
+from whyhang.collectors.logs.blocks import LONGEST, Block, PlainBlock, blocks
 from whyhang.collectors.logs.fold import MAX_TEXT, Fold
 from whyhang.collectors.logs.found import FoundLine, LogFile
 from whyhang.collectors.logs.life import program, sign
@@ -17,19 +16,14 @@ from whyhang.collectors.logs.matching import Match, Matching, Patterns
 from whyhang.collectors.logs.pipeline import Part, at_hand, searched
 from whyhang.collectors.logs.prose import is_quoted
 from whyhang.collectors.logs.ranges import ranges
-from whyhang.collectors.logs.readers import READERS, SAMPLED
+from whyhang.collectors.logs.readers import READERS
 from whyhang.collectors.logs.rejoin import rejoin
 from whyhang.collectors.logs.search import Hit, Searcher
-from whyhang.collectors.logs.storm import LONGEST, Storms
+from whyhang.collectors.logs.storm import Storms
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
-
-# Lines of a message that began in a line before, which says whose it is.
-_CONTINUED = lazy_re.compile(
-    r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
-)
 
 
 class FileScan:
@@ -41,8 +35,7 @@ class FileScan:
         self.file = file
         self.searcher = searcher
         self.matching = Matching(patterns, file.document, searcher.forget)
-        alone = file.document.who.rank is not None
-        self.storms = Storms(self.matching, searcher, SAMPLED, alone=alone)
+        self.storms = Storms(self.matching, searcher)
         self.threads = threads
         self.fold = Fold()
         self.readers = [reader(file) for reader in READERS]
@@ -215,18 +208,16 @@ class FileScan:
 
     def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
         """Search one line with the patterns that may be in it."""
+        founds = FoundLine.all_in(block, start, end, self.file)
+        parts = len(founds)
         text = clean(bytes(block.data[start:end]))
-        lines = take_apart(text, self.file.voice)
-        founds = [FoundLine(block, start, line, self.file) for line in lines]
-        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
-            founds[0].inherit_speaker()
-        if len(lines) > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
-            whole = replace(lines[0], text=text)
+        if parts > 1 or founds[0].text != text:  # a pattern may want the wrapping, too
+            whole = replace(founds[0].line, text=text)
             founds.append(FoundLine(block, start, whole, self.file))
         kept: dict[int, list[tuple[str, Match]]] = {}
         for number in sorted(wanted):
             pattern = self.matching.patterns.texts[number]
-            for which, match in self._matches(number, founds, len(lines)):
+            for which, match in self._matches(number, founds, parts):
                 if pattern in self.matching.patterns.outside:
                     kept.setdefault(which, []).append((pattern, match))
                 for handler in self.handlers.get(pattern, ()):

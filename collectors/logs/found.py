@@ -8,18 +8,24 @@ block that holds such lines, of which a log may hold millions. When all of the f
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.blocks import Block
+from whyhang.collectors.logs.blocks import LONGEST, Block
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.line import Line, Voice, clean, take_apart, voice_of
 
-MAX_RAW = 16 << 10  # bytes of a line that are looked at, around what was found
 LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for
+
+# Lines of a message that began in a line before, which says whose it is.
+_CONTINUED = lazy_re.compile(
+    r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
+)
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
@@ -35,6 +41,17 @@ class FoundLine:
         self._start = start
         self._end = block.bounds(start)[1]
         self._number: int | None = None
+
+    @classmethod
+    def all_in(cls, block: Block, start: int, end: int, file: LogFile) -> list[FoundLine]:
+        """Take apart what seems one line: several, where ranks wrote into each other's lines."""
+        lines = [
+            cls(block, start, line, file)
+            for line in take_apart(clean(bytes(block.data[start:end])), file.voice)
+        ]
+        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
+            lines[0].inherit_speaker()
+        return lines
 
     @property
     def who(self) -> Who:
@@ -86,7 +103,7 @@ class FoundLine:
             start, end = block.bounds(at)
             number += 1
             at = end + 1
-            text = clean(bytes(block.data[start : min(end, start + MAX_RAW)]))
+            text = clean(bytes(block.data[start : min(end, start + LONGEST)]))
             text = text.rstrip("\r").rpartition("\r")[2]
             for line in take_apart(text, self.file.voice):
                 if line.prefix == self.line.prefix or (bare and line.prefix == NOBODY):
@@ -120,7 +137,7 @@ class FoundLine:
             start, end = block.bounds(at)
             if end > at:  # ``at`` is the line break itself
                 end = at
-            yield clean(bytes(block.data[start : min(end, start + MAX_RAW)]))
+            yield clean(bytes(block.data[start : min(end, start + LONGEST)]))
             at = start - 1
             limit -= 1
 
@@ -184,38 +201,31 @@ class LineReader:
     """The name of the method for each pattern whose lines are wanted."""
     wants_blocks: dict[str, str]
     """The same where one hit in a block is enough, and the method reads the block."""
-    sampled: frozenset[str]
-    """Patterns of ``wants`` that find a third of all lines of some logs, of which few matter."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
 
     def __init_subclass__(cls) -> None:
-        cls.wants, cls.wants_blocks, cls.sampled = {}, {}, frozenset()
+        cls.wants, cls.wants_blocks = {}, {}
         for name, method in vars(cls).items():
-            for pattern, kind in getattr(method, "wanted", {}).items():
-                (cls.wants_blocks if kind == "block" else cls.wants)[pattern] = name
-                cls.sampled |= {pattern} if kind == "sampled" else set()
+            cls.wants |= dict.fromkeys(getattr(method, "lines_wanted", ()), name)
+            cls.wants_blocks |= dict.fromkeys(getattr(method, "blocks_wanted", ()), name)
 
     def facts(self) -> Iterator[Fact]:
         """Give what the file said, once all of it has been read."""
         raise NotImplementedError
 
 
-def wants(*patterns: str, sampled: bool = False) -> Callable[[Method], Method]:
+def wants(*patterns: str) -> Callable[[Method], Method]:
     """Mark a method ``(line: FoundLine, match: Match)`` for lines with one of the patterns."""
-    return _marked(patterns, "sampled" if sampled else "line")
+    return functools.partial(_marked, "lines_wanted", patterns)
 
 
-def wants_block(pattern: str) -> Callable[[Method], Method]:
-    """Mark a method ``(block: Block)`` for blocks in which a pattern is found."""
-    return _marked((pattern,), "block")
+def wants_block(*patterns: str) -> Callable[[Method], Method]:
+    """Mark a method ``(block: Block)`` for blocks in which one of the patterns is found."""
+    return functools.partial(_marked, "blocks_wanted", patterns)
 
 
-def _marked(patterns: tuple[str, ...], kind: str) -> Callable[[Method], Method]:
-    def mark(method: Method) -> Method:
-        wanted = {**getattr(method, "wanted", {}), **dict.fromkeys(patterns, kind)}
-        setattr(method, "wanted", wanted)  # noqa: B010 - functions have no such attribute
-        return method
-
-    return mark
+def _marked(name: str, patterns: tuple[str, ...], method: Method) -> Method:
+    setattr(method, name, patterns)
+    return method

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import regex
+
 from whyhang.analyzer.model import Claim, Fact, Source, Who
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.blocks import LONGEST, Block
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants, wants_block
 from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.speakers import last_of_each
 
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
 NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
@@ -42,6 +46,11 @@ PHASES: tuple[tuple[str, str], ...] = (
 
 _NAMES = [name for _, name in PHASES]
 MAX_PROCESSES = 100_000
+CHANNEL = b"NCCL INFO Channel "
+SAMPLED = 16384  # lines about channels in one file among which each process's last is found
+SAMPLE = 2  # of them in each block after that
+
+_CONNECTING = regex.compile(CONNECTING)
 
 
 class NcclStartReader(LineReader):
@@ -49,6 +58,7 @@ class NcclStartReader(LineReader):
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
+        self._looked_at = 0  # lines about channels
         self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
 
     @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
@@ -56,10 +66,17 @@ class NcclStartReader(LineReader):
         """Note that a process has come to a phase."""
         self._note(dict(PHASES)[match.re.pattern], found, match)
 
-    @wants(CONNECTING, sampled=True)
-    def on_channel(self, found: FoundLine, match: Match) -> None:
-        """Note that a process connects a channel, as it does thousands of times."""
-        self._note(dict(PHASES)[match.re.pattern], found, match)
+    @wants_block(CONNECTING)
+    def on_channels(self, block: Block) -> None:
+        """Note who connects channels: of that a log may hold millions of lines, and few matter."""
+        alone = self._file.document.who.rank is not None  # nobody else speaks here
+        most = SAMPLE if alone else max(SAMPLE, SAMPLED - self._looked_at)
+        places, looked_at = last_of_each(block, CHANNEL, most)
+        self._looked_at += looked_at
+        for at in places:
+            for line in FoundLine.all_in(block, *block.segment(at, LONGEST), self._file):
+                if match := _CONNECTING.search(line.text):
+                    self._note("connecting", line, match)
 
     def _note(self, name: str, found: FoundLine, match: Match) -> None:
         key = (found.who.host, found.who.pid, found.who.rank)

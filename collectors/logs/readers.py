@@ -30,10 +30,7 @@ READERS: tuple[type[LineReader], ...] = (
     FingerprintReader,
 )
 
-SAMPLED = frozenset[str]().union(*(reader.sampled for reader in READERS))
-"""Patterns that find lines of which a log may hold millions, and few matter."""
-
-TOLD_ONCE = SAMPLED.union(*(reader.wants_blocks for reader in READERS))
+TOLD_ONCE = frozenset[str]().union(*(reader.wants_blocks for reader in READERS))
 """Patterns of which one hit in a block is enough."""
 
 OWN_PATTERNS = TOLD_ONCE.union(*(reader.wants for reader in READERS))

@@ -112,14 +112,24 @@ class ExitReader(LineReader):
             self._file.one_host = False
 
     @wants(
+        # torchrun, the launcher of Cray systems, MPI_Abort, the shell
         r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
-        r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)",
+        r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
+        r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))",
+        r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
+        r"MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
+        r"line \d+: +(?P<pid>\d+) "
+        r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
     )
-    def on_failed(self, found: FoundLine, match: Match) -> None:
-        """Note a process that torchrun or Lightning saw fail."""
+    def on_report(self, found: FoundLine, match: Match) -> None:
+        """Note a process of which one line says all."""
+        if code := _exit_code(match):
+            self._add(found, _named_by(match), code)
+
+    @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
+    def on_child_of_rank(self, found: FoundLine, match: Match) -> None:
+        """Note a process that Lightning saw fail."""
         who = replace(found.who, pid=int(match["pid"]), host=None)
-        if "local" in match.groupdict():
-            who = Who(pid=int(match["pid"]), local_rank=int(match["local"]))
         self._add(found, who, int(match["code"]))
 
     @wants(r"\] exits with return code = (?P<code>-?\d+)")
@@ -132,20 +142,16 @@ class ExitReader(LineReader):
         self._add(found, Who(host=found.who.host), int(match["code"]))
 
     @wants(
-        r"(?<!sub)process (?P<index>\d+) terminated with "
+        r"(?<!sub)process (?P<local>\d+) terminated with "
         r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))",
-        r"^-- Process (?P<index>\d+) terminated with the following error:",
+        r"^-- Process (?P<local>\d+) terminated with the following error:",
     )
     def on_spawn(self, found: FoundLine, match: Match) -> None:
         """Note a child of ``mp.spawn``; its index is its rank within the host."""
-        told = match.groupdict()
-        code = int(told.get("code") or 1)
-        if name := told.get("signal"):
-            code = -_signal(name)
-        who = Who(local_rank=int(match["index"]), host=found.who.host)
+        who = replace(_named_by(match), host=found.who.host)
         if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
             who = self._file.voice.who
-        self._add(found, who, code)
+        self._add(found, who, _exit_code(match))
 
     @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, found: FoundLine, match: Match) -> None:
@@ -167,28 +173,12 @@ class ExitReader(LineReader):
     )
     def on_mpirun(self, found: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
-        pid = int(match["pid"]) or None  # newer versions print 0
         number = match["signal"]
         for _, line in found.following(1) if number is None else ():
             told = _SIGNAL.match(line.text)
             number = told[1] if told else None
-        if number is None:
-            return
-        who = Who(
-            rank=int(match["rank"]), trust=Trust.CONTENT, pid=pid, host=short_host(match["host"])
-        )
-        self._add(found, who, -int(number))
-
-    @wants(
-        r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
-        r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))"
-    )
-    def on_pals(self, found: FoundLine, match: Match) -> None:
-        """Note a process that the launcher of Cray systems saw end."""
-        code = -int(match["signal"]) if match["signal"] else int(match["code"])
-        who = Who(rank=int(match["rank"]), trust=Trust.CONTENT, host=short_host(match["host"]))
-        if code:
-            self._add(found, who, code)
+        if number is not None:
+            self._add(found, _named_by(match), -int(number))
 
     @wants(r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]")
     def on_mpi_name(self, found: FoundLine, match: Match) -> None:
@@ -197,19 +187,7 @@ class ExitReader(LineReader):
         for _, line in found.following(2):
             if told := _EXIT_CODE.search(line.text):
                 code = int(told[1])
-        self._add(found, Who(rank=int(match["rank"]), trust=Trust.CONTENT), code)
-
-    @wants(
-        r"(?:MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator (?P<comm>MPI_COMM_WORLD)?"
-        r"|MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank2>\d+))"
-    )
-    def on_mpi_abort(self, found: FoundLine, match: Match) -> None:
-        """Note the rank that called MPI_Abort."""
-        rank = match["rank"] or match["rank2"]
-        if match["rank"] and not match["comm"]:
-            return  # a rank within another communicator
-        code = int(match["code"]) if match["code"] else 1
-        self._add(found, Who(rank=int(rank), trust=Trust.CONTENT), code)
+        self._add(found, _named_by(match), code)
 
     @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
     def on_hydra(self, found: FoundLine, match: Match) -> None:
@@ -218,22 +196,7 @@ class ExitReader(LineReader):
         for _, line in found.following(3):
             if told := _KILLED_BY.search(line.text):
                 code = -int(told[1]) if told[1] else int(told[2])
-        rank = match["rank"]
-        who = Who(
-            rank=int(rank) if rank else None,
-            trust=Trust.CONTENT if rank else Trust.NONE,
-            pid=int(match["pid"]),
-            host=short_host(match["host"]),
-        )
-        self._add(found, who, code)
-
-    @wants(
-        r"line \d+: +(?P<pid>\d+) "
-        r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b"
-    )
-    def on_shell(self, found: FoundLine, match: Match) -> None:
-        """Note a process that the shell saw killed."""
-        self._add(found, Who(pid=int(match["pid"])), _code(match["what"]))
+        self._add(found, _named_by(match), code)
 
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
     def on_kernel(self, found: FoundLine, match: Match) -> None:
@@ -329,16 +292,32 @@ def _after(line: str, key: str) -> str | None:
     return value.strip() or None if colon and name.strip() == key else None
 
 
+def _named_by(match: Match) -> Who:
+    """Return the process that the groups of a pattern name."""
+    told = {key: value for key, value in match.groupdict().items() if value is not None}
+    return Who(
+        rank=int(told["rank"]) if "rank" in told else None,
+        trust=Trust.CONTENT if "rank" in told else Trust.NONE,
+        local_rank=int(told["local"]) if "local" in told else None,
+        pid=int(told.get("pid", 0)) or None,  # newer versions of Open MPI print 0
+        host=short_host(told.get("host")),
+    )
+
+
+def _exit_code(match: Match) -> int:
+    """Return the exit code that the groups of a pattern give; minus a signal's number."""
+    told = match.groupdict()
+    if sign := told.get("signal"):
+        number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
+        return -int(number)
+    return _code(told["what"]) if told.get("what") else int(told.get("code") or 1)
+
+
 def _code(what: str) -> int:
     """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
     if told := _EXIT_CODE.search(what):
         return int(told[1])
     return next((-number for word, number in _WHAT if word in what), 1)
-
-
-def _signal(name: str) -> int:
-    number = getattr(signal, name, None)
-    return int(number) if isinstance(number, int) else int(signal.SIGKILL)
 
 
 def _numbers(text: str) -> list[int]:

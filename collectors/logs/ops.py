@@ -42,21 +42,17 @@ def is_p2p(op: str) -> bool:
     return op in _P2P
 
 
-def group_of(text: str) -> tuple[Group, int | None] | None:
-    """Read the group a line speaks of, and the speaker's rank within it."""
-    found = None
-    for found in _GROUP.finditer(text):
-        if found["rank"] is not None:
-            break
-    if found is None:
-        return None
-    description = found["desc"] or None
-    if description == "undefined":
-        description = None
-    if found["name"] == "0" and description is None:
+def group_of(text: str) -> tuple[Group | None, int | None]:
+    """Return the group a line speaks of, and the speaker's rank within it."""
+    groups = list(_GROUP.finditer(text))
+    if not groups:
+        return None, None
+    group = next((group for group in groups if group["rank"] is not None), groups[-1])
+    description = None if group["desc"] in ("", "undefined") else group["desc"]
+    if group["name"] == "0" and description is None:
         description = "default_pg"
-    rank = int(found["rank"]) if found["rank"] else None
-    return Group(name=found["name"], description=description), rank
+    rank = int(group["rank"]) if group["rank"] else None
+    return Group(name=group["name"], description=description), rank
 
 
 def shape(text: str | None) -> tuple[tuple[int, ...], ...] | None:

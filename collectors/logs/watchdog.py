@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
@@ -23,6 +24,7 @@ from whyhang.analyzer.model import (
     Source,
     Track,
     Who,
+    replace,
 )
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
@@ -34,46 +36,32 @@ MAX_CALLS = 8
 _FRAME = lazy_re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
 
 
+@dataclass
 class _Work:
     """A call that timed out, or was in flight when an error came."""
 
-    def __init__(self, found: FoundLine, match: Match) -> None:
-        self.who = found.who
-        self.source = found.source
-        self.seq = int(match["seq"])
-        self.op = op_of(match["op"])
-        self.input = numel(match["numel_in"]) or shape(match["shape"])
-        self.output = numel(match["numel_out"]) or shape(match["shape"])
-        told = group_of(found.text)
-        self.group = told[0] if told else None
-        self.frames: tuple[Frame, ...] = ()
-
-    def call(self) -> Call:
-        return Call(
-            op=self.op,
-            seq=self.seq,
-            state=CallState.SCHEDULED,
-            p2p=is_p2p(self.op),
-            input_sizes=self.input,
-            output_sizes=self.output,
-            frames=self.frames,
-            line=self.source.line,
-        )
+    who: Who
+    group: Group | None
+    source: Source
+    call: Call
 
 
+@dataclass
 class _Status:
-    """The counters of one group on one rank, as last told."""
+    """The counters of one group on one rank, as last told; -1 where there is nothing to count."""
 
-    def __init__(self, found: FoundLine, group: Group, number: int | None, match: Match) -> None:
-        told = match.groupdict()
-        self.who = found.who
-        self.source = found.source
-        self.group = group
-        self.number = number
-        self.seq = int(told["seq"]) if told.get("seq") else None
-        self.enqueued = int(match["enqueued"])
-        self.started = int(told["started"]) if told.get("started") else -1
-        self.completed = int(match["completed"])
+    who: Who
+    group: Group
+    source: Source
+    number: int | None  # the rank within the group
+    seq: int | None
+    enqueued: int
+    started: int
+    completed: int
+
+
+_Key = tuple[Who, str, str | None]
+"""A rank, and the name and description of a group."""
 
 
 class WatchdogReader(LineReader):
@@ -81,9 +69,9 @@ class WatchdogReader(LineReader):
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
-        self._works: dict[tuple[Who, int, str], _Work] = {}
+        self._works: dict[tuple[Who, int | None, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
-        self._statuses: dict[tuple[Who, str, str | None], _Status] = {}
+        self._statuses: dict[_Key, _Status] = {}
         self._first: Claim | None = None
 
     @wants(
@@ -91,13 +79,23 @@ class WatchdogReader(LineReader):
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
     )
-    def on_work(self, found: FoundLine, match: Match) -> None:
+    def on_work(self, line: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""
-        work = _Work(found, match)
-        known = self._works.setdefault((found.who, work.seq, work.op), work)
-        if known.group is None:
-            known.group = work.group
-        self._latest[found.who] = known
+        op = op_of(match["op"])
+        call = Call(
+            op=op,
+            seq=int(match["seq"]),
+            state=CallState.SCHEDULED,
+            p2p=is_p2p(op),
+            input_sizes=numel(match["numel_in"]) or shape(match["shape"]),
+            output_sizes=numel(match["numel_out"]) or shape(match["shape"]),
+            line=line.number,
+        )
+        group, _ = group_of(line.text)
+        work = _Work(line.who, group, line.source, call)
+        known = self._works.setdefault((line.who, call.seq, op), work)
+        known.group = known.group or group
+        self._latest[line.who] = known
 
     @wants(
         r"(?:Timeout at NCCL work|detected by watchdog at work(?: sequence id)?): (?P<seq>-?\d+),?"
@@ -107,30 +105,39 @@ class WatchdogReader(LineReader):
         r"Last enqueued NCCL work: (?P<enqueued>-?\d+), "
         r"last completed NCCL work: (?P<completed>-?\d+)",
     )
-    def on_status(self, found: FoundLine, match: Match) -> None:
+    def on_status(self, line: FoundLine, match: Match) -> None:
         """Note how far a group came on the speaker."""
-        told = group_of(found.text)
-        group = told[0] if told else DEFAULT_GROUP
-        status = _Status(found, group, told[1] if told else None, match)
-        key = (found.who, group.name, group.description)
-        if status.seq is None and key in self._statuses:
+        group, number = group_of(line.text)
+        group = group or DEFAULT_GROUP
+        counts = match.groupdict()
+        seq = int(counts["seq"]) if counts.get("seq") else None
+        key = _key(line.who, group)
+        if seq is None and key in self._statuses:
             return  # the line that names the call that hangs says more
-        self._statuses[key] = status
+        self._statuses[key] = _Status(
+            line.who,
+            group,
+            line.source,
+            number=number,
+            seq=seq,
+            enqueued=int(counts["enqueued"]),
+            started=int(counts.get("started") or -1),
+            completed=int(counts["completed"]),
+        )
 
     @wants(r"Stack trace of the failed collective: *$")
-    def on_stack(self, found: FoundLine, match: Match) -> None:
+    def on_stack(self, line: FoundLine, match: Match) -> None:
         """Read the Python stack of the call that hangs."""
         frames = []
-        for _, line in found.following(MAX_FRAMES, bare=True):
-            told = _FRAME.match(line.text)
-            if told is None:
+        for _, after in line.following(MAX_FRAMES, bare=True):
+            frame = _FRAME.match(after.text)
+            if frame is None:
                 break
-            frames.append(
-                Frame(function=told["function"], file=told["file"], line=int(told["line"]))
-            )
-        work = self._latest.get(found.who)
-        if work is not None and not work.frames:
-            work.frames = tuple(frames)
+            function, file, number = frame["function"], frame["file"], int(frame["line"])
+            frames.append(Frame(function=function, file=file, line=number))
+        work = self._latest.get(line.who)
+        if work is not None and not work.call.frames:
+            work.call = replace(work.call, frames=tuple(frames))
 
     @wants(r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)")
     def on_first_rank(self, found: FoundLine, match: Match) -> None:
@@ -141,85 +148,56 @@ class WatchdogReader(LineReader):
             )
 
     def facts(self) -> Iterator[Fact]:
-        """Give a track per rank and group, and which rank timed out first."""
-        works = list(self._works.values())
-        self._place(works)
-        done: set[int] = set()
-        spoken: dict[Who, list[_Work]] = {}
-        for work in works:
-            spoken.setdefault(work.who, []).append(work)
-        for status in self._statuses.values():
-            calls = [
-                work
-                for work in spoken.get(status.who, ())
-                if work.group is not None and _same(work, status)
-            ]
-            done |= {id(work) for work in calls}
-            yield self._track(status.who, status.group, status.source, calls, status)
-        rest: dict[tuple[Who, str, str | None], list[_Work]] = {}
-        for work in works:
-            if id(work) not in done and work.group is not None:
-                key = (work.who, work.group.name, work.group.description)
-                rest.setdefault(key, []).append(work)
-        for (who, _, _), calls in rest.items():
-            yield self._track(who, calls[0].group or DEFAULT_GROUP, calls[0].source, calls, None)
+        """Yield a track per rank and group, and which rank timed out first."""
+        self._place()
+        works: dict[_Key, list[_Work]] = {}
+        for work in self._works.values():
+            works.setdefault(_key(work.who, work.group or DEFAULT_GROUP), []).append(work)
+        for key in {**self._statuses, **works}:
+            yield self._track(self._statuses.get(key), works.get(key, []))
         if self._first is not None:
             yield self._first
 
-    def _place(self, works: list[_Work]) -> None:
+    def _place(self) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""
-        told: dict[tuple[Who, int | None], Group] = {}
+        groups: dict[tuple[Who, int | None], Group] = {}
         for status in self._statuses.values():
-            told.setdefault((status.who, status.seq), status.group)
-        for work in works:
-            if work.group is None:
-                work.group = told.get((work.who, work.seq))
-        open_works = [work for work in works if work.group is None]
-        usual = Counter(work.seq for work in open_works).most_common(1)
-        for work in open_works:
-            if is_p2p(work.op):
-                work.group = Group(name=f"pair of {work.op} {work.seq}", inferred=True)
-            elif work.seq == usual[0][0]:
+            groups.setdefault((status.who, status.seq), status.group)
+        for work in self._works.values():
+            work.group = work.group or groups.get((work.who, work.call.seq))
+        nameless = [work for work in self._works.values() if work.group is None]
+        usual = Counter(work.call.seq for work in nameless).most_common(1)
+        for work in nameless:
+            if work.call.p2p:
+                name = f"pair of {work.call.op} {work.call.seq}"
+                work.group = Group(name=name, inferred=True)
+            elif work.call.seq == usual[0][0]:
                 work.group = DEFAULT_GROUP
             else:
-                work.group = Group(name=f"the one with call {work.seq}", inferred=True)
+                work.group = Group(name=f"the one with call {work.call.seq}", inferred=True)
 
-    def _track(
-        self, who: Who, group: Group, source: Source, works: list[_Work], status: _Status | None
-    ) -> Track:
-        calls = sorted((work.call() for work in works), key=lambda call: call.seq or 0)
-        collectives = [call.seq for call in calls if call.seq is not None and not call.p2p]
-        first = min(collectives, default=None)
-        return Track(
-            who=self._file.resolve(who),
-            group=group,
+    def _track(self, status: _Status | None, works: list[_Work]) -> Track:
+        calls = sorted((work.call for work in works), key=lambda call: call.seq or 0)
+        first = min((call.seq for call in calls if call.seq and not call.p2p), default=None)
+        some = status or works[0]
+        track = Track(
+            who=self._file.resolve(some.who),
+            group=some.group or DEFAULT_GROUP,
             kind="watchdog",
-            source=source,
-            enqueued=_count(status.enqueued) if status else None,
-            started=_told(status.started) if status else None,
-            completed=_count(status.completed) if status else _before(first),
+            source=some.source,
+            completed=first - 1 if first else None,
             calls=tuple(calls[:MAX_CALLS]),
-            number=status.number if status else None,
+        )
+        if status is None:
+            return track
+        return replace(
+            track,
+            enqueued=max(status.enqueued, 0),  # -1: none yet
+            started=status.started if status.started >= 0 else None,  # -1: timing is off
+            completed=max(status.completed, 0),
+            number=status.number,
         )
 
 
-def _same(work: _Work, status: _Status) -> bool:
-    group = work.group
-    return group is not None and (group.name, group.description) == (
-        status.group.name,
-        status.group.description,
-    )
-
-
-def _count(number: int) -> int:
-    """Read -1, which means none yet, as 0."""
-    return max(number, 0)
-
-
-def _told(number: int) -> int | None:
-    """Read -1 of "last started", which means that timing is off, as not known."""
-    return number if number >= 0 else None
-
-
-def _before(seq: int | None) -> int | None:
-    return seq - 1 if seq else None
+def _key(who: Who, group: Group) -> _Key:
+    return who, group.name, group.description

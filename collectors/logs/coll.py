@@ -12,6 +12,7 @@ import functools
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 
 from whyhang.analyzer import lazy_re
@@ -64,19 +65,19 @@ _MORE_TYPES = ("bfloat16", "float8_e4m3", "float8_e5m2")
 _Key = tuple[Who, str, bool]
 
 
+@dataclass
 class _Stream:
     """The calls of one process on one communicator, each as a checksum of what it was."""
 
-    def __init__(self, who: Who, comm: str, size: int | None, *, p2p: bool) -> None:
-        self.who = who
-        self.comm = comm
-        self.size = size
-        self.p2p = p2p
-        self.codes = array("I")
-        self.skipped = 0  # calls that are no longer in ``codes``
-        self.order = 0  # n-th communicator of this size in its process
-        self.tail = b""  # how its last line begins
-        self.line: int | None = None
+    who: Who
+    comm: str
+    size: int | None
+    p2p: bool
+    order: int  # n-th communicator of this size in its process
+    codes: array[int] = field(default_factory=lambda: array("I"))
+    skipped: int = 0  # calls that are no longer in ``codes``
+    tail: bytes = b""  # how its last line begins
+    line: int | None = None
 
     @property
     def total(self) -> int:
@@ -132,27 +133,23 @@ class CollReader(LineReader):
         return entry
 
     def _entry(self, head: bytes, call: bytes) -> tuple[Callable[[int], None], int]:
-        name, told = _OP.search(head), _CALL.match(call)
-        if name is None or told is None:
+        name, fields = _OP.search(head), _CALL.match(call)
+        if name is None or fields is None:
             return _ignore, 0
         op = name["op"]
         p2p = op in (b"Send", b"Recv")
-        comm = told["comm"].decode("ascii", "replace")
+        comm = fields["comm"].decode("ascii", "replace")
         who = take_apart(clean(head), self._file.voice)[-1].who
         if who.rank is None and who.local_rank is None and (name["device"] or b"-")[:1] != b"-":
             who = replace(who, local_rank=int(name["device"]))  # right where all ranks see all GPUs
-        key = (who, comm, p2p)
-        stream = self._streams.get(key)
+        stream = self._streams.get((who, comm, p2p))
         if stream is None:
-            size = int(told["size"]) if told["size"] else None
-            stream = _Stream(who, comm, size, p2p=p2p)
-            stream.order = sum(
-                other.who == who and other.size == size and other.p2p == p2p
-                for other in self._streams.values()
-            )
-            self._streams[key] = stream
+            size = int(fields["size"]) if fields["size"] else None
+            alike = [(other.who, other.size, other.p2p) for other in self._streams.values()]
+            stream = _Stream(who, comm, size, p2p, order=alike.count((who, size, p2p)))
+            self._streams[who, comm, p2p] = stream
         stream.tail = head
-        what = call[: told.start("comm")]
+        what = call[: fields.start("comm")]
         code = zlib.crc32(what, zlib.crc32(op))
         if len(self._what) >= MAX_LOOKUPS:
             self._forget()
@@ -179,8 +176,8 @@ class CollReader(LineReader):
     def facts(self) -> Iterator[Fact]:
         """Give a track for each communicator of each rank."""
         groups: dict[str, list[tuple[_Stream, Group]]] = {}
-        widest = max((s for s in self._streams.values() if s.size), key=_size, default=None)
-        if widest is not None:
+        widest = max(self._streams.values(), key=lambda stream: stream.size or 0, default=None)
+        if widest is not None and widest.size:
             source = Source(file=self._file.document.path, line=widest.line)
             yield Claim(about="ranks", value=str(widest.size), who=NOBODY, source=source)
         for stream in self._streams.values():
@@ -192,11 +189,9 @@ class CollReader(LineReader):
                 yield self._track(stream, group, differs)
 
     def _group(self, stream: _Stream) -> Group:
-        known = None
-        if stream.who.pid is not None:
-            known = self._file.comms.get((stream.who.host, stream.who.pid, stream.comm))
+        known = self._file.comms.get((stream.who.host, stream.who.pid, stream.comm))
         if known is not None:
-            return known.group
+            return known
         size = f"{stream.size} ranks" if stream.size else "unknown size"
         return Group(name=f"nccl communicator {stream.order} of {size}", inferred=True)
 
@@ -229,10 +224,10 @@ class CollReader(LineReader):
 
     def _call(self, stream: _Stream, group: Group, number: int, differs: int | None) -> Call | None:
         what = self._what.get(stream.codes[number - stream.skipped])
-        told = _CALL.match(what[1] + b"comm 0") if what else None
-        if what is None or told is None:
+        fields = _CALL.match(what[1] + b"comm 0") if what else None
+        if what is None or fields is None:
             return None
-        root, peer = int(told["root"]), None
+        root, peer = int(fields["root"]), None
         state = CallState.UNKNOWN  # no line tells of an end
         if differs is not None and not stream.p2p:  # but a call that differs cannot end
             state = CallState.COMPLETED if number < differs else CallState.SCHEDULED
@@ -244,14 +239,10 @@ class CollReader(LineReader):
             state=state,
             p2p=stream.p2p,
             peer=peer,
-            input_sizes=((int(told["count"]),),),
-            dtypes=(_type(int(told["type"])),),
+            input_sizes=((int(fields["count"]),),),
+            dtypes=(_type(int(fields["type"])),),
             line=stream.line if number == stream.total - 1 else None,
         )
-
-
-def _size(stream: _Stream) -> int:
-    return stream.size or 0
 
 
 def _ignore(code: int) -> None:
@@ -272,21 +263,10 @@ def first_difference(streams: list[_Stream]) -> int | None:
     for other in streams[1:]:
         low = max(one.skipped, other.skipped)
         high = min(one.total, other.total)
-        ours = one.codes[low - one.skipped : high - one.skipped].tobytes()
-        theirs = other.codes[low - other.skipped : high - other.skipped].tobytes()
-        if ours != theirs:
-            at = low + _first_difference(ours, theirs) // one.codes.itemsize
+        ours = one.codes[low - one.skipped : high - one.skipped]
+        theirs = other.codes[low - other.skipped : high - other.skipped]
+        if ours.tobytes() != theirs.tobytes():  # a thousand times faster than call by call
+            pairs = enumerate(zip(ours, theirs, strict=False), start=low)
+            at = next(number for number, (a, b) in pairs if a != b)
             first = at if first is None else min(first, at)
     return first
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    """Find the first differing byte of two different byte strings, by halves."""
-    low, high = 0, min(len(one), len(other))
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -8,24 +8,27 @@ within the group, which most often is the default group, where they are global.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex
 
 from whyhang.analyzer.model import Call, CallState, Fact, Source, Track, Trust, Who
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import DEFAULT_GROUP, op_of
+from whyhang.collectors.logs.ops import DEFAULT_GROUP, numbers_in, op_of
 
 MAX_LINES = 64
-_RANKS_AND_OP = r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)"
+_RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
 
 
+@dataclass
 class _Last:
     """The last that is known of one rank."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.op = ""
-        self.entered = 0
-        self.finished = 0
+    source: Source
+    op: str = ""
+    entered: int = 0
+    finished: int = 0
 
 
 class DesyncReader(LineReader):
@@ -35,53 +38,50 @@ class DesyncReader(LineReader):
         super().__init__(file)
         self._last: dict[int, _Last] = {}
 
-    def _of(self, rank: int, found: FoundLine) -> _Last:
-        return self._last.setdefault(rank, _Last(found.source))
+    def _note(self, line: FoundLine, ranks: str, seq: str = "0", *, finished: bool = False) -> None:
+        """Note that ranks entered a collective, and perhaps left it."""
+        for rank in numbers_in(ranks):
+            last = self._last.setdefault(rank, _Last(line.source))
+            last.entered = max(last.entered, int(seq))
+            if finished:
+                last.finished = max(last.finished, int(seq))
 
     @wants(r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout")
-    def on_never(self, found: FoundLine, match: Match) -> None:
+    def on_never(self, line: FoundLine, match: Match) -> None:
         """Note ranks that joined no collective at all."""
-        for rank in _ranks(match["ranks"]):
-            self._of(rank, found)
+        self._note(line, match["ranks"])
 
     @wants(r"\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<seq>\d+)")
-    def on_inside(self, found: FoundLine, match: Match) -> None:
+    def on_inside(self, line: FoundLine, match: Match) -> None:
         """Note ranks that are inside a collective."""
-        for rank in _ranks(match["ranks"]):
-            last = self._of(rank, found)
-            last.entered = max(last.entered, int(match["seq"]))
+        self._note(line, match["ranks"], match["seq"])
 
     @wants(r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<seq>\d+), but didn't join collective")
-    def on_between(self, found: FoundLine, match: Match) -> None:
+    def on_between(self, line: FoundLine, match: Match) -> None:
         """Note ranks that are done with one collective and have not begun the next."""
-        for rank in _ranks(match["ranks"]):
-            last = self._of(rank, found)
-            last.entered = last.finished = max(last.finished, int(match["seq"]))
+        self._note(line, match["ranks"], match["seq"], finished=True)
+        for rank in numbers_in(match["ranks"]):
+            self._last[rank].entered = self._last[rank].finished
 
     @wants(r"- \[(?P<rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)")
-    def on_own(self, found: FoundLine, match: Match) -> None:
+    def on_own(self, line: FoundLine, match: Match) -> None:
         """Note the collective in which the rank that prints the report waits."""
-        last = self._of(int(match["rank"]), found)
-        last.entered, last.op = max(last.entered, int(match["seq"])), op_of(match["op"])
+        self._note(line, match["rank"], match["seq"])
+        self._last[int(match["rank"])].op = op_of(match["op"])
 
     @wants(r"#(?P<seq>\d+) (?P<state>started|finished) ranks:")
-    def on_states(self, found: FoundLine, match: Match) -> None:
+    def on_states(self, line: FoundLine, match: Match) -> None:
         """Read the snapshot: under each number, which ranks began or ended what."""
-        import regex  # noqa: PLC0415 - heavy
-
-        for _, line in found.following(MAX_LINES, bare=True):
-            told = regex.search(_RANKS_AND_OP, line.text)
-            if told is None:
+        for _, after in line.following(MAX_LINES, bare=True):
+            row = _RANKS_AND_OP.search(after.text)
+            if row is None:
                 return
-            for rank in _ranks(told["ranks"]):
-                last = self._of(rank, found)
-                last.op = op_of(told["op"])
-                last.entered = max(last.entered, int(match["seq"]))
-                if match["state"] == "finished":
-                    last.finished = max(last.finished, int(match["seq"]))
+            self._note(line, row["ranks"], match["seq"], finished=match["state"] == "finished")
+            for rank in numbers_in(row["ranks"]):
+                self._last[rank].op = op_of(row["op"])
 
     def facts(self) -> Iterator[Fact]:
-        """Give a track for each rank that the reports speak of."""
+        """Yield a track for each rank that the reports speak of."""
         for rank, last in sorted(self._last.items()):
             inside = last.entered > last.finished
             state = CallState.STARTED if inside else CallState.COMPLETED
@@ -95,7 +95,3 @@ class DesyncReader(LineReader):
                 completed=last.finished,
                 calls=calls if last.op else (),
             )
-
-
-def _ranks(text: str) -> list[int]:
-    return [int(number) for number in text.replace(",", " ").split()]

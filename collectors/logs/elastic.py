@@ -1,4 +1,4 @@
-"""torchrun's agent in its log: what it was told, whether the nodes have met, its restarts.
+"""torchrun's agent in its log: what it was settings, whether the nodes have met, its restarts.
 
 With INFO (``LOGLEVEL=INFO``) an agent prints its settings, "Rendezvous'ing worker group" when it
 begins to wait for the other nodes and "Rendezvous complete for workers" when all are there
@@ -26,54 +26,54 @@ class ElasticReader(LineReader):
         self._agents: dict[tuple[str | None, int | None], Agent] = {}
 
     @wants(r"Starting elastic_operator with launch configs")
-    def on_settings(self, found: FoundLine, match: Match) -> None:
+    def on_settings(self, line: FoundLine, match: Match) -> None:
         """Read the settings, a line each behind this one."""
-        told: dict[str, str] = {}
-        for _, line in found.following(_LINES):
-            name, colon, value = line.text.rpartition("] ")[2].partition(":")
+        settings: dict[str, str] = {}
+        for _, after in line.following(_LINES):
+            name, colon, value = after.text.rpartition("] ")[2].partition(":")
             if not colon:
                 break
-            told[name.strip()] = value.strip()
+            settings[name.strip()] = value.strip()
         self._keep(
-            found,
-            backend=told.get("rdzv_backend"),
-            min_nodes=_whole(told.get("min_nodes")),
-            max_nodes=_whole(told.get("max_nodes")),
-            per_node=_whole(told.get("nproc_per_node")),
-            node_rank=_node_rank(told),
-            endpoint=told.get("rdzv_endpoint"),
-            run_id=told.get("run_id"),
+            line,
+            backend=settings.get("rdzv_backend"),
+            min_nodes=_whole(settings.get("min_nodes")),
+            max_nodes=_whole(settings.get("max_nodes")),
+            per_node=_whole(settings.get("nproc_per_node")),
+            node_rank=_node_rank(settings),
+            endpoint=settings.get("rdzv_endpoint"),
+            run_id=settings.get("run_id"),
         )
 
     @wants(r"\] Rendezvous'ing worker group")
-    def on_meets(self, found: FoundLine, match: Match) -> None:
+    def on_meets(self, line: FoundLine, match: Match) -> None:
         """Note that it waits for other nodes from here on."""
-        self._keep(found, meeting=True, quote=found.text, source=found.source)
+        self._keep(line, meeting=True, quote=line.text, source=line.source)
 
     @wants(r"\] Rendezvous complete for workers\. Result")
-    def on_met(self, found: FoundLine, match: Match) -> None:
+    def on_met(self, line: FoundLine, match: Match) -> None:
         """Note that all nodes were there."""
-        self._keep(found, meeting=False)
+        self._keep(line, meeting=False)
 
     @wants(r"\] Worker group \w+\. (?P<left>\d+)/(?P<most>\d+) attempts left; will restart")
-    def on_restarts(self, found: FoundLine, match: Match) -> None:
+    def on_restarts(self, line: FoundLine, match: Match) -> None:
         """Note how often it has started its ranks anew."""
-        self._keep(found, restarts=int(match["most"]) - int(match["left"]))
+        self._keep(line, restarts=int(match["most"]) - int(match["left"]))
 
     @wants(r"Rendezvous(?:Timeout|Closed|Connection|State)Error|SignalException|ChildFailedError")
-    def on_ended(self, found: FoundLine, match: Match) -> None:
+    def on_ended(self, line: FoundLine, match: Match) -> None:
         """Note that nobody of this file waits any more."""
         for key, agent in self._agents.items():
             self._agents[key] = replace(agent, meeting=False)
 
-    def _keep(self, found: FoundLine, **changes: object) -> None:
-        key = (found.who.host, found.who.pid)
+    def _keep(self, line: FoundLine, **changes: object) -> None:
+        key = (line.who.host, line.who.pid)
         agent = self._agents.get(key)
         if agent is None:
             if len(self._agents) >= MAX_AGENTS:
                 return
-            who = Who(host=found.who.host, pid=found.who.pid)
-            agent = Agent(who=who, source=found.source, quote=found.text)
+            who = Who(host=line.who.host, pid=line.who.pid)
+            agent = Agent(who=who, source=line.source, quote=line.text)
         self._agents[key] = replace(agent, **changes)
 
     def facts(self) -> Iterator[Fact]:
@@ -85,8 +85,8 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _node_rank(told: dict[str, str]) -> int | None:
+def _node_rank(settings: dict[str, str]) -> int | None:
     """Read the node's number out of a static rendezvous's settings: {'rank': 1, 'timeout': 900}."""
-    _, found, rest = told.get("rdzv_configs", "").partition("'rank': ")
+    _, key, rest = settings.get("rdzv_configs", "").partition("'rank': ")
     digits = rest.partition(",")[0].rstrip("} ")
-    return int(digits) if found and digits.isdecimal() else None
+    return int(digits) if key and digits.isdecimal() else None

@@ -54,55 +54,42 @@ class ExitReader(LineReader):
         self._rows: list[_Row] = []
         self._roots: list[_Row] = []
 
-    def _add(self, found: FoundLine, who: Who, code: int, **more: object) -> _Row | None:
+    def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> _Row | None:
         if len(self._rows) >= MAX_EXITS:
             return None
         row = _Row(
-            who=who, source=found.source, quote=found.text.strip()[:400], code=code, time=found.time
+            who=who, source=line.source, quote=line.text.strip()[:400], code=code, time=line.time
         )
         row = replace(row, **more)
         self._rows.append(row)
         return row
 
     @wants(r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
-    def on_table_row(self, found: FoundLine, match: Match) -> None:
+    def on_table_row(self, line: FoundLine, match: Match) -> None:
         """Read one entry of torchrun's table, from the line with the rank."""
         rank, local = int(match["rank"]), int(match["local"])
-        told = next(
-            (
-                (number, line.text, told)
-                for number, line in found.following(3)
-                if (told := _EXITCODE_ROW.match(line.text))
-            ),
-            None,
-        )
-        if told is None:
+        rows = ((number, _EXITCODE_ROW.match(after.text)) for number, after in line.following(3))
+        number, row = next(((number, row) for number, row in rows if row), (0, None))
+        if row is None:
             return
-        number, text, code = told
         host, time, root = None, None, False
-        for before in found.preceding(4):
+        for before in line.preceding(4):
             host = host or _after(before, "host")
             if _after(before, "time"):
                 time = time_of(before.replace("_", " "), self._file.voice.year)
             root = root or before.startswith("Root Cause")
-        who = Who(
-            rank=rank,
-            trust=Trust.CONTENT,
-            local_rank=local,
-            pid=int(code["pid"]),
-            host=short_host(host),
-        )
+        who = replace(_named_by(match), pid=int(row["pid"]), host=short_host(host))
         self._learn_place(rank, local)
-        row = self._add(
-            found,
+        added = self._add(
+            line,
             who,
-            int(code["code"]),
+            int(row["code"]),
             source=self._file.document.source(number),
-            quote=text.strip(),
+            quote=row.string.strip(),
             time=time,
         )
-        if root and row is not None:
-            self._roots.append(row)
+        if root and added is not None:
+            self._roots.append(added)
 
     def _learn_place(self, rank: int, local: int) -> None:
         """Learn the map from local to global ranks from a row that has both."""
@@ -121,108 +108,108 @@ class ExitReader(LineReader):
         r"line \d+: +(?P<pid>\d+) "
         r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
     )
-    def on_report(self, found: FoundLine, match: Match) -> None:
+    def on_report(self, line: FoundLine, match: Match) -> None:
         """Note a process of which one line says all."""
         if code := _exit_code(match):
-            self._add(found, _named_by(match), code)
+            self._add(line, _named_by(match), code)
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
-    def on_child_of_rank(self, found: FoundLine, match: Match) -> None:
+    def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
         """Note a process that Lightning saw fail."""
-        who = replace(found.who, pid=int(match["pid"]), host=None)
-        self._add(found, who, int(match["code"]))
+        who = replace(line.who, pid=int(match["pid"]), host=None)
+        self._add(line, who, int(match["code"]))
 
     @wants(r"\] exits with return code = (?P<code>-?\d+)")
-    def on_child(self, found: FoundLine, match: Match) -> None:
+    def on_child(self, line: FoundLine, match: Match) -> None:
         """Note that DeepSpeed's launcher saw a process fail.
 
         It prints the command of the process that it started last, whichever ended: the local
         rank in it is nobody's.
         """
-        self._add(found, Who(host=found.who.host), int(match["code"]))
+        self._add(line, Who(host=line.who.host), int(match["code"]))
 
     @wants(
         r"(?<!sub)process (?P<local>\d+) terminated with "
         r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))",
         r"^-- Process (?P<local>\d+) terminated with the following error:",
     )
-    def on_spawn(self, found: FoundLine, match: Match) -> None:
+    def on_spawn(self, line: FoundLine, match: Match) -> None:
         """Note a child of ``mp.spawn``; its index is its rank within the host."""
-        who = replace(_named_by(match), host=found.who.host)
+        who = replace(_named_by(match), host=line.who.host)
         if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
             who = self._file.voice.who
-        self._add(found, who, _exit_code(match))
+        self._add(line, who, _exit_code(match))
 
     @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
-    def on_srun(self, found: FoundLine, match: Match) -> None:
+    def on_srun(self, line: FoundLine, match: Match) -> None:
         """Note tasks that srun saw end."""
         code = _code(match["what"])
         for task in _numbers(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
-            self._add(found, who, code, task=True)
+            self._add(line, who, code, task=True)
 
     @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
-    def on_host(self, found: FoundLine, match: Match) -> None:
+    def on_host(self, line: FoundLine, match: Match) -> None:
         """Note a host that failed, with all that ran on it."""
         host = short_host(match["host"])
-        self._add(found, Who(host=host, label=host), -signal.SIGKILL)
+        self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
     @wants(
         r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
         r"exited on(?: signal (?P<signal>\d+)|\s*$)"
     )
-    def on_mpirun(self, found: FoundLine, match: Match) -> None:
+    def on_mpirun(self, line: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
         number = match["signal"]
-        for _, line in found.following(1) if number is None else ():
-            told = _SIGNAL.match(line.text)
-            number = told[1] if told else None
+        for _, after in line.following(1) if number is None else ():
+            end = _SIGNAL.match(after.text)
+            number = end[1] if end else None
         if number is not None:
-            self._add(found, _named_by(match), -int(number))
+            self._add(line, _named_by(match), -int(number))
 
     @wants(r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]")
-    def on_mpi_name(self, found: FoundLine, match: Match) -> None:
+    def on_mpi_name(self, line: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw end with an exit code."""
         code = 1
-        for _, line in found.following(2):
-            if told := _EXIT_CODE.search(line.text):
-                code = int(told[1])
-        self._add(found, _named_by(match), code)
+        for _, after in line.following(2):
+            if end := _EXIT_CODE.search(after.text):
+                code = int(end[1])
+        self._add(line, _named_by(match), code)
 
     @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
-    def on_hydra(self, found: FoundLine, match: Match) -> None:
+    def on_hydra(self, line: FoundLine, match: Match) -> None:
         """Note a process in the box that MPICH and Intel MPI print."""
         code = 1
-        for _, line in found.following(3):
-            if told := _KILLED_BY.search(line.text):
-                code = -int(told[1]) if told[1] else int(told[2])
-        self._add(found, _named_by(match), code)
+        for _, after in line.following(3):
+            if end := _KILLED_BY.search(after.text):
+                code = -int(end[1]) if end[1] else int(end[2])
+        self._add(line, _named_by(match), code)
 
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
-    def on_kernel(self, found: FoundLine, match: Match) -> None:
+    def on_kernel(self, line: FoundLine, match: Match) -> None:
         """Note a process that the kernel's out-of-memory killer ended."""
-        self._add(found, Who(pid=int(match["pid"]), host=found.who.host), -signal.SIGKILL)
+        self._add(line, Who(pid=int(match["pid"]), host=line.who.host), -signal.SIGKILL)
 
     @wants(r"^\s*Exit Code:\s+(?P<code>\d+)\s*$")
-    def on_pod_state(self, found: FoundLine, match: Match) -> None:
+    def on_pod_state(self, line: FoundLine, match: Match) -> None:
         """Note a container that ended, in the output of ``kubectl describe``."""
         code = int(match["code"])
         if code == 0:
             return
-        quote, pod = found.text.strip(), None
-        for before in found.preceding(300):
-            if (reason := _after(before, "Reason")) and quote == found.text.strip():
+        quote, pod = line.text.strip(), None
+        for before in line.preceding(300):
+            if (reason := _after(before, "Reason")) and quote == line.text.strip():
                 quote = f"Reason: {reason}, {quote}"
             if before.startswith("Name:"):
                 pod = _after(before, "Name")
                 break
-        self._add(found, Who(label=pod, host=pod), code, quote=quote)
+        self._add(line, Who(label=pod, host=pod), code, quote=quote)
 
     @wants(r"^(?P<pod>[a-z0-9][\w.-]+)\s+\d+/\d+\s+(?P<what>OOMKilled|Error|Evicted|NodeLost)\b")
-    def on_pod_row(self, found: FoundLine, match: Match) -> None:
+    def on_pod_row(self, line: FoundLine, match: Match) -> None:
         """Note a pod that ended, in the output of ``kubectl get pods``."""
         pod = match["pod"]
-        self._add(found, Who(label=pod, host=pod), _code(match["what"]))
+        self._add(line, Who(label=pod, host=pod), _code(match["what"]))
 
     def facts(self) -> Iterator[Fact]:
         """Give each process that ended once, and whom the launcher takes for the root cause."""
@@ -294,37 +281,37 @@ def _after(line: str, key: str) -> str | None:
 
 def _named_by(match: Match) -> Who:
     """Return the process that the groups of a pattern name."""
-    told = {key: value for key, value in match.groupdict().items() if value is not None}
+    groups = {key: value for key, value in match.groupdict().items() if value is not None}
     return Who(
-        rank=int(told["rank"]) if "rank" in told else None,
-        trust=Trust.CONTENT if "rank" in told else Trust.NONE,
-        local_rank=int(told["local"]) if "local" in told else None,
-        pid=int(told.get("pid", 0)) or None,  # newer versions of Open MPI print 0
-        host=short_host(told.get("host")),
+        rank=int(groups["rank"]) if "rank" in groups else None,
+        trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
+        local_rank=int(groups["local"]) if "local" in groups else None,
+        pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
+        host=short_host(groups.get("host")),
     )
 
 
 def _exit_code(match: Match) -> int:
     """Return the exit code that the groups of a pattern give; minus a signal's number."""
-    told = match.groupdict()
-    if sign := told.get("signal"):
+    groups = match.groupdict()
+    if sign := groups.get("signal"):
         number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
         return -int(number)
-    return _code(told["what"]) if told.get("what") else int(told.get("code") or 1)
+    return _code(groups["what"]) if groups.get("what") else int(groups.get("code") or 1)
 
 
 def _code(what: str) -> int:
     """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
-    if told := _EXIT_CODE.search(what):
-        return int(told[1])
+    if end := _EXIT_CODE.search(what):
+        return int(end[1])
     return next((-number for word, number in _WHAT if word in what), 1)
 
 
 def _numbers(text: str) -> list[int]:
     """Read "0-3,7"."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.replace(" ", "").split(","):
         low, dash, high = part.partition("-")
         if low.isdigit() and (high.isdigit() or not dash):
-            found += range(int(low), min(int(high or low), int(low) + 4096) + 1)
-    return found
+            numbers += range(int(low), min(int(high or low), int(low) + 4096) + 1)
+    return numbers

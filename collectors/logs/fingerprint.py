@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
@@ -78,35 +79,35 @@ class MismatchReader(LineReader):
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
         self._own: dict[int, tuple[Who, Call, Group, Source]] = {}
-        self._told: dict[int, tuple[Who, Call, Group, Source]] = {}
+        self._peers: dict[int, tuple[Who, Call, Group, Source]] = {}
 
     @wants(r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
-    def on_mismatch(self, found: FoundLine, match: Match) -> None:
+    def on_mismatch(self, line: FoundLine, match: Match) -> None:
         """Note the speaker's own fingerprint, and the other one where it is believable."""
-        if "but Rank" in found.text[: match.start()][-8:]:
+        if "but Rank" in line.text[: match.start()][-8:]:
             return
-        rest = found.text[match.end() :]
+        rest = line.text[match.end() :]
         peer = _PEER.search(rest)
-        own = call_of(rest[: peer.start()] if peer else rest, CallState.SCHEDULED, found.number)
+        own = call_of(rest[: peer.start()] if peer else rest, CallState.SCHEDULED, line.number)
         if own is None:
             return
         rank = int(match["rank"])  # within the group
-        group, who = DEFAULT_GROUP, found.who
+        group, who = DEFAULT_GROUP, line.who
         if who.rank is None:
             who = replace(who, rank=rank, trust=Trust.INFERRED)
         elif who.rank != rank:
             group = Group(name="a group without a name", inferred=True)
         self._file.mismatch = True
-        self._own.setdefault(who.rank or 0, (who, own, group, found.source))
+        self._own.setdefault(who.rank or 0, (who, own, group, line.source))
         if peer is not None and group is DEFAULT_GROUP:
-            call = _peer_call(rest[peer.end() :], own, found.number)
+            call = _peer_call(rest[peer.end() :], own, line.number)
             if call is not None:
                 other = Who(rank=int(peer["rank"]), trust=Trust.INFERRED)
-                self._told.setdefault(other.rank or 0, (other, call, group, found.source))
+                self._peers.setdefault(other.rank or 0, (other, call, group, line.source))
 
     def facts(self) -> Iterator[Fact]:
         """Give a track for each rank whose call is known, its own word first."""
-        for who, call, group, source in {**self._told, **self._own}.values():
+        for who, call, group, source in {**self._peers, **self._own}.values():
             yield Track(who=who, group=group, kind="fingerprint", source=source, calls=(call,))
 
 
@@ -122,15 +123,16 @@ def _peer_call(text: str, own: Call, line: int) -> Call | None:
     return replace(call, op=_BOGUS.get(op[1], "a call on other tensors"), seq=own.seq)
 
 
+@dataclass
 class _Stream:
-    """The calls of one rank on one group, told apart by their numbers."""
+    """The calls of one rank on one group, which their numbers tell from those on others."""
 
-    def __init__(self, order: int) -> None:
-        self.order = order  # n-th group of this rank, by its first call
-        self.last = -1
-        self.total = 0
-        self.group_ranks: set[int] = set()
-        self.calls: deque[tuple[bytes, int]] = deque(maxlen=KEEP)  # text, line
+    order: int  # n-th group of this rank, by its first call
+    last: int = -1
+    total: int = 0
+    group_ranks: set[int] = field(default_factory=set)
+    calls: deque[tuple[bytes, int]] = field(default_factory=lambda: deque(maxlen=KEEP))
+    """The text and the line of the last calls."""
 
 
 class FingerprintReader(LineReader):

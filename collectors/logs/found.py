@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from whyhang.analyzer import lazy_re
-from whyhang.analyzer.model import NOBODY, Fact, Group, Record, Source, Trust, Who, replace
+from whyhang.analyzer.model import NOBODY, Fact, Group, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.blocks import LONGEST, Block
 from whyhang.collectors.logs.clock import time_of
@@ -59,8 +59,13 @@ class FoundLine:
         return self.line.who
 
     @property
+    def prefix(self) -> Who:
+        """Return what the launcher's prefix alone says of the speaker."""
+        return self.line.prefix
+
+    @property
     def text(self) -> str:
-        """Give the line without launcher prefix."""
+        """Return the line without launcher prefix."""
         return self.line.text
 
     @property
@@ -142,14 +147,6 @@ class FoundLine:
             limit -= 1
 
 
-class Comm(Record):
-    """An NCCL communicator as one process names it. ``rank`` counts within it."""
-
-    group: Group
-    rank: int
-    size: int
-
-
 class LogFile:
     """One file while it is read: what all readers of its lines learn together."""
 
@@ -162,7 +159,8 @@ class LogFile:
         self.one_host: bool | None = None  # of the whole job; None: not told
         self.launchers: set[str] = set()
         self.mismatch = False  # ranks raised because their calls differ
-        self.comms: dict[tuple[str | None, int, str], Comm] = {}  # by host, pid, pointer
+        # NCCL's communicators by host, process and pointer
+        self.comms: dict[tuple[str | None, int | None, str], Group] = {}
 
     @property
     def voice(self) -> Voice:

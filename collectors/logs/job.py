@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from whyhang.analyzer.model import NOBODY, Claim, Fact, Source
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.ops import numbers_in
 
 LAUNCHERS = {
     r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",
@@ -96,11 +97,11 @@ class JobReader(LineReader):
     @wants(r"local_ranks=\[(?P<local>[\d, ]+)\]")
     def on_rank_map(self, found: FoundLine, match: Match) -> None:
         """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""
-        local = [int(number) for number in match["local"].replace(",", " ").split()]
-        for _, line in found.following(3):
-            _, key, rest = line.text.partition("global_ranks=[")
+        local = numbers_in(match["local"])
+        for _, after in found.following(3):
+            _, key, rest = after.text.partition("global_ranks=[")
             if key:
-                ranks = [int(number) for number in rest.rstrip("] \r").replace(",", " ").split()]
+                ranks = numbers_in(rest.partition("]")[0])
                 self._file.ranks.update(zip(local, ranks, strict=False))
                 if ranks != local:
                     self._file.one_host = False

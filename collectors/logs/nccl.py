@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import regex
 
 from whyhang.analyzer.model import (
     MAX_RANKS,
@@ -25,7 +28,7 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.found import Comm, FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
 
 BUS = r"busId (?P<bus>[0-9a-f]{4,16})\b"
@@ -38,20 +41,19 @@ SPLIT = (
 MAX_COMMS = 200_000
 
 
+@dataclass
 class _Comm:
     """One communicator of one process."""
 
-    def __init__(self, who: Who, pointer: str, rank: int, size: int, source: Source) -> None:
-        self.who = who
-        self.pointer = pointer
-        self.rank = rank
-        self.size = size
-        self.source = source
-        self.name: str | None = None
-        self.order = 0  # n-th communicator of this size in its process
-        self.begun = False
-        self.done = False
-        self.ended = ""
+    who: Who
+    pointer: str
+    rank: int
+    size: int
+    source: Source
+    order: int  # n-th communicator of this size in its process
+    name: str | None = None
+    begun: bool = False
+    done: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -80,8 +82,6 @@ class NcclReader(LineReader):
     )
     def on_init(self, found: FoundLine, match: Match) -> None:
         """Note the state of a communicator."""
-        import regex  # noqa: PLC0415 - heavy
-
         event = match["event"]
         key = (found.who.host, found.who.pid, match["comm"])
         comm = self._open.get(key)
@@ -105,13 +105,13 @@ class NcclReader(LineReader):
         comm.begun = comm.begun or event == "Init START"
         comm.done = comm.done or event == "Init COMPLETE"
         if not event.startswith("Init"):
-            comm.ended = event
             del self._open[key]
 
     def _new(self, found: FoundLine, match: Match) -> _Comm:
-        comm = _Comm(found.who, match["comm"], int(match["rank"]), int(match["size"]), found.source)
-        comm.order = self._orders[comm.who, comm.size]
-        self._orders[comm.who, comm.size] += 1
+        rank, size = int(match["rank"]), int(match["size"])
+        order = self._orders[found.who, size]
+        comm = _Comm(found.who, match["comm"], rank, size, found.source, order)
+        self._orders[found.who, size] += 1
         self._comms.append(comm)
         return comm
 
@@ -165,7 +165,7 @@ class NcclReader(LineReader):
             group = groups[comm.key]
             if comm.who.pid is not None:
                 key = (comm.who.host, comm.who.pid, comm.pointer)
-                self._file.comms[key] = Comm(group=group, rank=comm.rank, size=comm.size)
+                self._file.comms[key] = group
             yield self._track(comm, group)
 
     def _ranks(self) -> Iterator[Fact]:

@@ -31,23 +31,23 @@ class LastErrorReader(LineReader):
         self._lines: list[LogLine] = []
 
     @wants(r"Last error: *$")
-    def on_heading(self, found: FoundLine, match: Match) -> None:
+    def on_heading(self, line: FoundLine, match: Match) -> None:
         """Read the line behind the heading, if it is a reason."""
         if len(self._lines) >= MAX_ERRORS:
             return
-        for number, line in found.following(1, bare=True):
-            if _NO_REASON.match(line.text):
+        for number, after in line.following(1, bare=True):
+            if _NO_REASON.match(after.text):
                 return
-            text = line.text.strip()
+            text = after.text.strip()
             self._lines.append(
                 LogLine(
-                    who=found.who,
+                    who=line.who,
                     text=text,
                     source=self._file.document.source(number),
                     matched=(LAST_ERROR,),
                     fields={"reason": text[:MAX_REASON].rstrip(".")},
-                    time=found.time,
-                    offset=found.offset,
+                    time=line.time,
+                    offset=line.offset,
                 )
             )
 

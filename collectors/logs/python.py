@@ -1,6 +1,6 @@
 """Python tracebacks: which rank raised what, and where in the user's code.
 
-Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
+Each becomes a ``LogLine`` whose text is the exception's line, line by the name ``EXCEPTION``.
 Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
 is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
 within a call of ``torch.distributed``; ``cause``, the exception that led to this one;
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
@@ -57,20 +58,19 @@ _HEADLESS = lazy_re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = lazy_re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
 _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
-
 # What threading prints above the traceback of a thread; the program goes on without it.
 _THREAD = lazy_re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
 
 
+@dataclass
 class _Traceback:
     """One traceback as far as it has been read."""
 
-    def __init__(self) -> None:
-        self.frames: list[Frame] = []
-        self.end: tuple[int, Line] | None = None  # the line of the exception
-        self.type = ""
-        self.message = ""
-        self.foreign = 0
+    frames: list[Frame] = field(default_factory=list)  # innermost first
+    end: tuple[int, Line] | None = None  # the line of the exception
+    type: str = ""
+    message: str = ""
+    foreign: int = 0
 
     @property
     def user_frame(self) -> Frame | None:
@@ -105,39 +105,30 @@ class TracebackReader(LineReader):
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
 
     @wants(r"Traceback \(most recent call last\):")
-    def on_traceback(self, found: FoundLine, match: Match) -> None:
+    def on_traceback(self, line: FoundLine, match: Match) -> None:
         """Read a traceback and those it is chained with."""
-        if found.number <= self._read_to.get(found.line.prefix, 0):
+        if line.number <= self._read_to.get(line.prefix, 0):
             return  # the later part of a chain
         if len(self._lines) >= MAX_TRACEBACKS:
             return
-        chain = _read_chain(found)
-        last = chain[-1]
-        if last.end is None:
+        chain = _read_chain(line)
+        if chain[-1].end is None:
             return
-        self._read_to[found.line.prefix] = last.end[0]
-        who = _speaker(found)
-        if who.local_rank is not None and found.who.local_rank is None:
-            self._spawned.add(found.offset)
-        thread = _THREAD.match(next(found.preceding(1), ""))
-        fact = self._told(who, chain, last.end, found.time, found.offset)
-        if thread is not None:
-            fact = replace(fact, fields={**fact.fields, "thread": thread["thread"]})
-        self._lines.append(fact)
+        self._read_to[line.prefix] = chain[-1].end[0]
+        who = _speaker(line)
+        if who.local_rank is not None and line.who.local_rank is None:
+            self._spawned.add(line.offset)
+        raised = self._exception(who, chain, chain[-1].end)
+        if thread := _THREAD.match(next(line.preceding(1), "")):
+            raised = replace(raised, fields={**raised.fields, "thread": thread["thread"]})
+        time = line.time if raised.time is None else raised.time
+        self._lines.append(replace(raised, time=time, offset=line.offset))
 
-    def _told(
-        self,
-        who: Who,
-        chain: list[_Traceback],
-        end: tuple[int, Line],
-        time: float | None,
-        offset: int | None = None,
-    ) -> LogLine:
+    def _exception(self, who: Who, chain: list[_Traceback], end: tuple[int, Line]) -> LogLine:
         last, first = chain[-1], chain[0]
         number, line = end
         fields = {"type": last.type, "message": last.message[:MAX_MESSAGE]}
-        frame = last.user_frame
-        if frame is not None:
+        if frame := last.user_frame:
             fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
         if last.op:
             fields["op"] = last.op
@@ -154,8 +145,7 @@ class TracebackReader(LineReader):
             source=self._file.document.source(number),
             matched=(EXCEPTION,),
             fields=fields,
-            time=line.time if line.time is not None else time,
-            offset=offset,
+            time=line.time,
         )
 
     def _headless(self) -> Iterator[LogLine]:
@@ -176,7 +166,7 @@ class TracebackReader(LineReader):
                     return
                 if current.end is not None:
                     if _BARE_TYPE.search(current.type):
-                        yield self._told(line.who, [current], current.end, line.time)
+                        yield self._exception(line.who, [current], current.end)
                     return
 
     def facts(self) -> Iterator[Fact]:
@@ -189,12 +179,12 @@ class TracebackReader(LineReader):
             yield replace(line, who=who)
 
 
-def _speaker(found: FoundLine) -> Who:
+def _speaker(line: FoundLine) -> Who:
     """Say who raised: the parent of ``mp.spawn`` prints which child did."""
-    who = found.who
+    who = line.who
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who
-    for distance, text in enumerate(found.preceding(4)):
+    for distance, text in enumerate(line.preceding(4)):
         if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
             return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):
@@ -202,7 +192,7 @@ def _speaker(found: FoundLine) -> Who:
     return who
 
 
-def _read_chain(found: FoundLine) -> list[_Traceback]:
+def _read_chain(line: FoundLine) -> list[_Traceback]:
     """Read a traceback, and further ones that name it as their cause, in the order printed.
 
     A DataLoader prints the worker's traceback within the message of its own exception; that
@@ -210,23 +200,23 @@ def _read_chain(found: FoundLine) -> list[_Traceback]:
     """
     chain = [_Traceback()]
     chained = False
-    indent = re.compile(f" {{0,{len(found.text) - len(found.text.lstrip())}}}")
-    for number, indented in found.following(MAX_LINES):
+    indent = re.compile(f" {{0,{len(line.text) - len(line.text.lstrip())}}}")
+    for number, indented in line.following(MAX_LINES):
         current = chain[-1]
-        line = replace(indented, text=indent.sub("", indented.text, count=1))
+        after = replace(indented, text=indent.sub("", indented.text, count=1))
         if current.end is None:
-            if not _read_frame(current, number, line):
+            if not _read_frame(current, number, after):
                 break
-        elif line.text.endswith(_INNER) or (chained and "Traceback (most" in line.text):
+        elif after.text.endswith(_INNER) or (chained and "Traceback (most" in after.text):
             chain.append(_Traceback())
             chained = False
-        elif _CHAIN.search(line.text):
+        elif _CHAIN.search(after.text):
             chained = True
-        elif line.text.strip() and not chained:
-            if not line.text.startswith((" ", "\t")):
+        elif after.text.strip() and not chained:
+            if not after.text.startswith((" ", "\t")):
                 break
             if len(current.message) < MAX_MESSAGE:
-                current.message += "\n" + line.text
+                current.message += "\n" + after.text
     return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
 
 
@@ -248,11 +238,10 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
         current.frames.insert(0, Frame(function=function, file=file, line=at))
     elif text[:1] not in ("", " ", "\t"):
-        if told := _EXCEPTION.match(text):
+        if raised := _EXCEPTION.match(text):
             current.end = (number, line)
-            current.type, current.message = _unspliced(
-                told["type"].rpartition(".")[2], told["message"] or ""
-            )
+            kind = raised["type"].rpartition(".")[2]
+            current.type, current.message = _unspliced(kind, raised["message"] or "")
             return True
         current.foreign += 1
     return current.foreign <= _FOREIGN

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import bisect
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from whyhang.analyzer import lazy_re
 from whyhang.collectors.files.pieces import read_into
 
 READ = 4 << 20  # bytes of a block
@@ -23,7 +23,7 @@ LONGEST = 16 << 10  # bytes of a line that are looked at
 OVERLAP = 8 << 10  # of two blocks within one endless line
 NEWLINE = 0x0A
 ESCAPE = b"\x1b"
-COLOUR = lazy_re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 class Block:

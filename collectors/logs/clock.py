@@ -12,13 +12,11 @@ import calendar
 import re
 from datetime import datetime
 
-from whyhang.analyzer import lazy_re
-
 DEFAULT_YEAR = 2000  # a leap year; only for logs in which no line tells one
 REACH = 120  # a time stands in the first part of a line
 
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_DATE = lazy_re.compile(
+_DATE = re.compile(
     r"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _](?P<clock>\d\d:\d\d:\d\d)"
     r"(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
     r"|(?P<month2>\d\d)/(?P<day2>\d\d)/(?P<year2>\d{4}|\d\d)[ T,]+(?P<clock2>\d\d:\d\d:\d\d)"
@@ -27,8 +25,8 @@ _DATE = lazy_re.compile(
     r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
     r"|(?<!\d)(?P<month5>\d\d)-(?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
 )
-_CLOCK = lazy_re.compile(r"\d:\d\d:\d")  # in each of these
-_YEAR = lazy_re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
+_CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
+_YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
 _MONOTONIC = 9  # digits of the fraction of torch's own header
 
 

@@ -9,13 +9,13 @@ the ordinal of a line within its communicator, since ``opCount`` stands still on
 from __future__ import annotations
 
 import functools
+import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     NOBODY,
     Call,
@@ -40,8 +40,8 @@ MAX_DETAIL = 20_000  # calls of one stream that are given out where they are ask
 MAX_LOOKUPS = 100_000
 PART = 128 << 10  # bytes taken apart at once
 
-_OP = lazy_re.compile(rb":\d+:\d+ (?:\[(?P<device>-?\d+)\] )?NCCL INFO (?:\[\d+\] )?(?P<op>\w+)$")
-_CALL = lazy_re.compile(
+_OP = re.compile(rb":\d+:\d+ (?:\[(?P<device>-?\d+)\] )?NCCL INFO (?:\[\d+\] )?(?P<op>\w+)$")
+_CALL = re.compile(
     rb" count (?P<count>\d+) datatype (?P<type>\d+) op (?P<reduce>\d+) root (?P<root>-?\d+)"
     rb" comm (?P<comm>\S+)(?: \[nranks=(?P<size>\d+)\])?"
 )

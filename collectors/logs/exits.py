@@ -12,7 +12,6 @@ import re
 import signal
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Exit, Fact, Record, Source, Trust, Who, replace
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
@@ -29,10 +28,10 @@ _WHAT = (
     ("Bus error", signal.SIGBUS),
     ("Terminated", signal.SIGTERM),
 )
-_EXIT_CODE = lazy_re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
-_SIGNAL = lazy_re.compile(r"signal (\d+)\b")
-_EXITCODE_ROW = lazy_re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
-_KILLED_BY = lazy_re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
+_EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
+_SIGNAL = re.compile(r"signal (\d+)\b")
+_EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
 
 
 class _Row(Record):

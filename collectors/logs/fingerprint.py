@@ -11,11 +11,11 @@ That a call was announced does not tell whether it came to its end.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     Call,
     CallState,
@@ -37,13 +37,13 @@ MARK = b"Running collective: CollectiveFingerPrint("
 KEEP = 16  # last calls of each rank
 LONGEST = 400  # bytes of a fingerprint that matter
 
-_SEQ = lazy_re.compile(r"SequenceNumber=(\d+)")
-_OP = lazy_re.compile(r"OpType=(\w+)")
-_SHAPE = lazy_re.compile(r"TensorShape=\[([\d, ]*)\]")
-_DTYPE = lazy_re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
-_PEER = lazy_re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
-_RANK_TAG = lazy_re.compile(rb"\[rank(\d{1,6})\]:")
-_GROUP_RANK = lazy_re.compile(r"\[Rank (\d+)\] $")
+_SEQ = re.compile(r"SequenceNumber=(\d+)")
+_OP = re.compile(r"OpType=(\w+)")
+_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
+_DTYPE = re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
+_PEER = re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
+_RANK_TAG = re.compile(rb"\[rank(\d{1,6})\]:")
+_GROUP_RANK = re.compile(r"\[Rank (\d+)\] $")
 # Number of OpType -> what a fingerprint of that length stands for (torch 2.1 and newer).
 _BOGUS = {
     "REDUCE": "a call without tensors (barrier, all_to_all, …)",

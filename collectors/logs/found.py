@@ -9,10 +9,10 @@ block that holds such lines, of which a log may hold millions. When all of the f
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Fact, Group, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.blocks import LONGEST, Block
@@ -23,7 +23,7 @@ LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for
 
 # Lines of a message that began in a line before, which says whose it is.
-_CONTINUED = lazy_re.compile(
+_CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
 )
 

@@ -8,9 +8,9 @@ thousands of digits in a row would take minutes.
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
 
-_SIGNS = lazy_re.compile(
+_SIGNS = re.compile(
     r"""(?imx)
       \b(?<!--)(?!iters:|step:\ \d+\()(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
     | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
@@ -26,17 +26,15 @@ _SIGNS = lazy_re.compile(
 )
 
 
-_NO_WORK = lazy_re.compile(
-    r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous"
-)
+_NO_WORK = re.compile(r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous")
 
 
-_PROGRAM = lazy_re.compile(
+_PROGRAM = re.compile(
     r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
 )
 
 
-_NCCL = lazy_re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
+_NCCL = re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
 
 
 def program(text: str) -> str | None:

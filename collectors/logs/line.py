@@ -11,18 +11,17 @@ import re
 
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.clock import time_of, year_of
 from whyhang.collectors.logs.margin import NO_MARGIN, Margin, margin_of
 
-_ANSI = lazy_re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_DOCKER = lazy_re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
 _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
-_OUTER = lazy_re.compile(
+_OUTER = re.compile(
     r"(?:<\d{1,3}>)?(?:"
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
     r"(?:(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
@@ -31,30 +30,30 @@ _OUTER = lazy_re.compile(
     r"|(?P<service>[A-Za-z][\w.-]*-\d+) +\| "  # docker compose
     r")?(?:\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] )?"
 )
-_CLOCK = lazy_re.compile(
+_CLOCK = re.compile(
     r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]? +"
     r"|\[?\d\d:\d\d:\d\d\]? )"
 )
-_ENVELOPE = lazy_re.compile(
+_ENVELOPE = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[-?\d+\] |(?=NCCL ))"
 )
-_PYTHON_HEADER = lazy_re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
+_PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
 # Lines of the c10d watchdog begin with the rank within a group, remembered from the first
 # group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.
-_C10D_RANK = lazy_re.compile(
+_C10D_RANK = re.compile(
     r"\[Rank (?P<rank>\d+)\] (?:Watchdog|Caught|Some NCCL|To avoid data|Collective WorkNCCL"
     r"|Work WorkNCCL|NCCL watchdog|[Ff]ound async|Exception|Timeout at|Process group|Received"
     r"|Running collective)"
 )
 # Within the default group the rank of a group is the global one.
-_DEFAULT_GROUP_RANK = lazy_re.compile(
+_DEFAULT_GROUP_RANK = re.compile(
     r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
-_MESH_LABEL = lazy_re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
-_TORCHRUN = lazy_re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
-_GLUED = lazy_re.compile(
+_MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+_TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
+_GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
     r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
 )
@@ -62,7 +61,7 @@ _GLUED = lazy_re.compile(
 
 _BLANKS = (" ", "\t", ">")
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
-_INDENTED = lazy_re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
+_INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
 
 
 class Line(Record):

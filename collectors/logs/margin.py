@@ -12,7 +12,6 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Record
 from whyhang.collectors.files.prefix import split_prefix
 
@@ -25,7 +24,7 @@ DEPTH = 3  # margins in front of each other
 _CLOCK = r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?"
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?"
 _FIXED = tuple(
-    lazy_re.compile(shape)
+    re.compile(shape)
     for shape in (
         r"(?:> ?)+",
         r"(?:std(?:err|out)|STD(?:ERR|OUT)) ?[:|] ",
@@ -35,7 +34,7 @@ _FIXED = tuple(
     )
 )
 _COUNTERS = tuple(
-    lazy_re.compile(shape)
+    re.compile(shape)
     for shape in (
         r" *(\d+)(?:\t| *[|│] ?)",  # cat -n, a pager
         r"(\d+)[:-](?! )",  # grep -n
@@ -44,8 +43,8 @@ _COUNTERS = tuple(
         r" *(\d+): ?",
     )
 )
-_HOST = lazy_re.compile(r"(?P<host>[a-z][a-z-]*-\d[\w.-]*): ")
-_INDENT = lazy_re.compile(r"[ \t]+")
+_HOST = re.compile(r"(?P<host>[a-z][a-z-]*-\d[\w.-]*): ")
+_INDENT = re.compile(r"[ \t]+")
 
 
 class Margin(Record):

@@ -7,9 +7,9 @@ not set. Each becomes a ``LogLine`` whose text is that line, with the field ``re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, LogLine, replace
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
@@ -18,7 +18,7 @@ LAST_ERROR = "nccl-last-error"
 MAX_ERRORS = 1000  # of one file
 MAX_REASON = 300
 
-_NO_REASON = lazy_re.compile(
+_NO_REASON = re.compile(
     r"\s*$|Exception raised from |frame #\d|Traceback |The above exception|\s*File "
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Group
 
 # c10d/Types (OpType names) to the names of torch.distributed's functions.
@@ -24,7 +23,7 @@ _OPS = {
 }
 _P2P = frozenset({"send", "recv"})
 # Two or three shapes of one prefix: torch 2.3 ("[PG 0 Rank 1]"), 2.4 (with a description), 2.5+.
-_GROUP = lazy_re.compile(
+_GROUP = re.compile(
     r"\[PG (?:ID \d+ )?(?:PG )?(?:GUID )?(?P<name>[^\s(\]]+) ?(?:\((?P<desc>[^)]*)\))?"
     r"(?: Rank (?P<rank>\d+))?\]"
 )

@@ -8,16 +8,16 @@ somebody who reports what they saw ("I get the following error: ...").
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
 
 LEAST_WORDS = 3
-_TICKS = lazy_re.compile(r"`+")
-_REPORTS = lazy_re.compile(
+_TICKS = re.compile(r"`+")
+_REPORTS = re.compile(
     r"(?i)\b(?:I|we)(?:'ve| have| am| was| were|'m)? (?:\w+ )?"
     r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
     r"[^.;`]*[:\s]$"
 )
-_WORD = lazy_re.compile(r"\b[^\W\d_]{2,}\b")
+_WORD = re.compile(r"\b[^\W\d_]{2,}\b")
 
 
 def is_quoted(text: str, at: int) -> bool:

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.line import Line, clean, take_apart
@@ -26,40 +25,40 @@ MAX_MESSAGE = 2000
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
 MAX_TRACEBACKS = 2000  # of one file
 
-_FRAME = lazy_re.compile(
+_FRAME = re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
-_EXCEPTION = lazy_re.compile(
+_EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
 )
-_CHAIN = lazy_re.compile(
+_CHAIN = re.compile(
     r"(?:The above exception was the direct cause of|During handling of the above exception)"
 )
-_NOT_USER = lazy_re.compile(
+_NOT_USER = re.compile(
     r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
     r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
 )
-_LAUNCHER = lazy_re.compile(
+_LAUNCHER = re.compile(
     r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
     r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
 )
-_C10D = lazy_re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
 _WRAPPERS = frozenset(
     {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
 )
-_WORKER = lazy_re.compile(r"in DataLoader worker process (?P<worker>\d+)")
-_SPAWNED = lazy_re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
-_TABLE_RANK = lazy_re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+_WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
+_SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
+_TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 _INNER = "Original Traceback (most recent call last):"
 _OF_LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
 )
-_HEADLESS = lazy_re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
-_BARE_TYPE = lazy_re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
+_HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
+_BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
 _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
 # What threading prints above the traceback of a thread; the program goes on without it.
-_THREAD = lazy_re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
+_THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
 
 
 @dataclass

@@ -9,17 +9,16 @@ numbers.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-
-from whyhang.analyzer import lazy_re
 
 LEAST_WIDTH = 60  # columns of a terminal
 LEAST_FULL = 3  # lines that reach the edge, fewer prove nothing
 LEAST_CUT = 2  # of them end within a word
 MOST_BEYOND = 0.05  # of the lines are longer: somebody's own words around the text
 SAME = 4  # bytes at the start of two lines that are of one kind, and no parts of one
-_CUT_WORD = lazy_re.compile(rb"[a-z_]\n[a-z_]")
-_BEGINS = lazy_re.compile(
+_CUT_WORD = re.compile(rb"[a-z_]\n[a-z_]")
+_BEGINS = re.compile(
     rb"\s\s|\t|[\[{>|#*=]|Traceback|frame #|[A-Z]\w*(?:Error|Exception|Warning)\b|\d{4}-\d\d"
     rb"|[IWEF]\d{4} |(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|[\w.-]+:\d+:\d+ |srun|slurmstepd|\n|$"
 )

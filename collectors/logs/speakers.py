@@ -6,14 +6,15 @@ that those of one mostly do not.
 
 from __future__ import annotations
 
-from whyhang.analyzer import lazy_re
+import re
+
 from whyhang.collectors.logs.blocks import Block
 
 REACH = 400  # bytes before a place in which its line begins
 BEGINNING = 96  # bytes of a line in which the speaker is named
 WORDS = 2  # that name the speaker
 
-_TIME = lazy_re.compile(rb"\d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d|^[\d.,]+s?$")
+_TIME = re.compile(rb"\d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d|^[\d.,]+s?$")
 
 
 def speaker(data: bytes | bytearray, at: int) -> bytes:

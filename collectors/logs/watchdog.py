@@ -9,11 +9,11 @@ call 12 while another still waits in call 11, unless a GPU or its driver stalled
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import (
     Call,
     CallState,
@@ -33,7 +33,7 @@ from whyhang.collectors.logs.ops import DEFAULT_GROUP, group_of, is_p2p, numel, 
 MAX_FRAMES = 60
 MAX_CALLS = 8
 
-_FRAME = lazy_re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
+_FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
 
 
 @dataclass

@@ -92,7 +92,7 @@ def test_a_stream_without_readinto() -> None:
 def test_progress_is_told() -> None:
     """The bytes told add up to the file."""
     told: list[int] = []
-    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, told=told.append):
+    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, on_bytes=told.append):
         block.release()
 
     assert sum(told) == 1000

@@ -26,6 +26,10 @@ ESCAPE = b"\x1b"
 COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
+Progress = Callable[[int], None]
+"""Is called with numbers of bytes that were read."""
+
+
 class Block:
     """Lines ``data[start:stop]`` that begin at byte ``base + start`` of the file.
 
@@ -58,11 +62,11 @@ class Block:
 
     @functools.cached_property
     def coloured(self) -> bool:
-        """Tell whether colours may stand within what is looked for."""
+        """Return whether colours may stand within what is looked for."""
         return self.data.find(ESCAPE, self.start, self.stop) >= 0
 
     def line_at(self, offset: int) -> int:
-        """Give the 1-based number of the line at an offset; cheap if the offsets rise."""
+        """Return the 1-based number of the line at an offset; cheap if the offsets rise."""
         if offset == self.stop and self._total is not None:
             return self.line + self._total
         if offset < self._counted:
@@ -72,11 +76,11 @@ class Block:
         return self.line + self._breaks
 
     def file_offset(self, offset: int) -> int:
-        """Give the place in the file of a place in the block."""
+        """Return the place in the file of a place in the block."""
         return self.base + offset
 
     def segment(self, offset: int, longest: int) -> tuple[int, int]:
-        r"""Give the start and end of what a person sees as a line around the byte at ``offset``.
+        r"""Return the start and end of what a person sees as a line around the byte at ``offset``.
 
         Progress bars write many of them into one line, each behind a ``\r``. Of longer ones
         than ``longest`` bytes the part around the offset is given.
@@ -91,7 +95,7 @@ class Block:
         return start, end
 
     def bounds(self, offset: int) -> tuple[int, int]:
-        """Give the start and end of the line that holds the byte at ``offset``."""
+        """Return the start and end of the line that holds the byte at ``offset``."""
         end = self.data.find(b"\n", offset, self.end)
         return self.data.rfind(b"\n", 0, offset) + 1, end if end >= 0 else self.end
 
@@ -110,18 +114,18 @@ class Buffers:
     @staticmethod
     @functools.cache
     def of(size: int) -> Buffers:
-        """Give those of a size, which all files share."""
+        """Return those of a size, which all files share."""
         return Buffers(size)
 
     def take(self) -> bytearray:
-        """Give one that is free; what it holds is of no meaning."""
+        """Return one that is free; what it holds is of no meaning."""
         try:
             return self._free.pop()
         except IndexError:  # asked without looking first: threads take them, too
             return bytearray(self._size)
 
     def giver(self, buffer: bytearray) -> Callable[[], None]:
-        """Make what gives a buffer back, once."""
+        """Return what gives a buffer back, once."""
         given: list[bytearray] = [buffer]
 
         def give() -> None:
@@ -132,9 +136,9 @@ class Buffers:
 
 
 def blocks(
-    stream: BinaryIO, *, read: int = READ, told: Callable[[int], None] = lambda _: None
+    stream: BinaryIO, *, read: int = READ, on_bytes: Progress = lambda _: None
 ) -> Iterator[Block]:
-    """Cut a stream into blocks; ``told`` hears of every number of bytes read.
+    """Cut a stream into blocks; ``on_bytes`` is called with every number of bytes read.
 
     Raises what the stream raises, after the blocks that came before have been given.
     """
@@ -152,7 +156,7 @@ def blocks(
             more = got > 0
             end += got
             data[end] = NEWLINE
-            told(got)
+            on_bytes(got)
         stop = _stop(data, start, end, more=more, read=read)
         if stop <= start:
             continue
@@ -226,6 +230,6 @@ class PlainBlock(Block):
         self.line = block.line
 
     def file_offset(self, offset: int) -> int:
-        """Give the place in the file of a place in the block."""
+        """Return the place in the file of a place in the block."""
         at = bisect.bisect_right(self._cuts, (offset, self.end << 8)) - 1
         return self.base + offset + (self._cuts[at][1] if at >= 0 else 0)

@@ -31,7 +31,7 @@ def name(version: str, patterns: Sequence[str]) -> str:
 
 
 def folder() -> Path:
-    """Give the folder for compiled patterns (``$XDG_CACHE_HOME`` or ``~/.cache``)."""
+    """Return the folder for compiled patterns (``$XDG_CACHE_HOME`` or ``~/.cache``)."""
     root = os.environ.get("XDG_CACHE_HOME") or ""
     base = Path(root) if Path(root).is_absolute() else Path("~/.cache").expanduser()
     return base / "whyhang" / "patterns"

@@ -34,47 +34,47 @@ def time_of(text: str, year: int | None) -> float | None:
     """Read the first time in a line; ``year`` is used where the line tells none."""
     if not _CLOCK.search(text, 0, REACH):  # most lines, at a tenth of the cost
         return None
-    for found in _DATE.finditer(text, 0, REACH):
-        time = _time(found, year)
+    for match in _DATE.finditer(text, 0, REACH):
+        time = _time(match, year)
         if time is not None:
             return time
     return None
 
 
 def year_of(text: str) -> int | None:
-    """Give the year that some line of a text tells."""
+    """Return the year that some line of a text tells."""
     if not _YEAR.search(text):
         return None
-    for found in _DATE.finditer(text):
-        digits = found["year"] or found["year2"] or found["year4"]
+    for match in _DATE.finditer(text):
+        digits = match["year"] or match["year2"] or match["year4"]
         if digits:
             return int(digits) if len(digits) > 2 else 2000 + int(digits)
     return None
 
 
-def _time(found: re.Match[str], year: int | None) -> float | None:
-    suffix = next((s for s in ("", "2", "3", "5") if found["month" + s]), "4")
+def _time(match: re.Match[str], year: int | None) -> float | None:
+    suffix = next((s for s in ("", "2", "3", "5") if match["month" + s]), "4")
     if suffix == "4":
-        month, odd = divmod(_MONTHS.find(found["name"]), 3)
+        month, odd = divmod(_MONTHS.find(match["name"]), 3)
         if odd or month < 0:
             return None
         month += 1
     else:
-        month = int(found["month" + suffix])
-    told = year_of(found[0])
-    day = int(found["day" + suffix])
-    hour, minute, second = (int(part) for part in found["clock" + suffix].split(":"))
+        month = int(match["month" + suffix])
+    own_year = year_of(match[0])
+    day = int(match["day" + suffix])
+    hour, minute, second = (int(part) for part in match["clock" + suffix].split(":"))
     try:
-        moment = datetime(told or year or DEFAULT_YEAR, month, day, hour, minute, second)
+        moment = datetime(own_year or year or DEFAULT_YEAR, month, day, hour, minute, second)
     except ValueError:
         return None
     seconds = calendar.timegm(moment.timetuple())
-    return float(seconds) + _fraction(found) - _offset(found["zone"])
+    return float(seconds) + _fraction(match) - _offset(match["zone"])
 
 
-def _fraction(found: re.Match[str]) -> float:
-    digits = found["fraction"] or found["fraction3"] or ""
-    if not digits or (found["fraction3"] and len(digits) >= _MONOTONIC):
+def _fraction(match: re.Match[str]) -> float:
+    digits = match["fraction"] or match["fraction3"] or ""
+    if not digits or (match["fraction3"] and len(digits) >= _MONOTONIC):
         return 0.0
     return float(f"0.{digits}")
 

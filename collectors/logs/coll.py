@@ -174,7 +174,7 @@ class CollReader(LineReader):
             self._streams[key].line = block.line_at(at)
 
     def facts(self) -> Iterator[Fact]:
-        """Give a track for each communicator of each rank."""
+        """Yield a track for each communicator of each rank."""
         groups: dict[str, list[tuple[_Stream, Group]]] = {}
         widest = max(self._streams.values(), key=lambda stream: stream.size or 0, default=None)
         if widest is not None and widest.size:
@@ -217,7 +217,7 @@ class CollReader(LineReader):
         )
 
     def _all(self, stream: _Stream, group: Group, differs: int | None) -> tuple[Call, ...]:
-        """Give all calls that are remembered, for a rank that is looked at closely."""
+        """Return all calls that are remembered, for a rank that is looked at closely."""
         numbers = range(max(stream.skipped, stream.total - MAX_DETAIL), stream.total)
         calls = (self._call(stream, group, number, differs) for number in numbers)
         return tuple(call for call in calls if call is not None)
@@ -255,7 +255,7 @@ def _type(number: int) -> str:
 
 
 def first_difference(streams: list[_Stream]) -> int | None:
-    """Find the first call, counted from 0, in which ranks of one communicator differ."""
+    """Return the first call, counted from 0, in which ranks of one communicator differ."""
     if len(streams) < 2:
         return None
     first: int | None = None

@@ -77,7 +77,7 @@ class ElasticReader(LineReader):
         self._agents[key] = replace(agent, **changes)
 
     def facts(self) -> Iterator[Fact]:
-        """Give each agent with where it stands at the end of the log."""
+        """Yield each agent with where it stands at the end of the log."""
         yield from self._agents.values()
 
 

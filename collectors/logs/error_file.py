@@ -20,7 +20,7 @@ MAX_BYTES = 1 << 20
 
 
 def unfold(document: Document) -> Document:
-    """Give the text that an error file holds, as a document; others as they are."""
+    """Return the text that an error file holds, as a document; others as they are."""
     head = document.head
     if document.size > MAX_BYTES or not head.lstrip().startswith(b"{") or b'"message"' not in head:
         return document
@@ -28,27 +28,27 @@ def unfold(document: Document) -> Document:
         return document
     try:
         with document.open() as stream:
-            told: Any = msgspec.json.decode(stream.read(MAX_BYTES + 1))
+            content: Any = msgspec.json.decode(stream.read(MAX_BYTES + 1))
     except (OSError, msgspec.DecodeError):
         return document
-    text = _text(told)
+    text = _text(content)
     if text is None:
         return document
     data = text.encode()
     return replace(document, head=data, size=len(data), open=lambda: io.BytesIO(data), local=None)
 
 
-def _text(told: Any) -> str | None:
-    message = told.get("message") if isinstance(told, dict) else None
-    inner = message if isinstance(message, dict) else told
+def _text(content: Any) -> str | None:
+    message = content.get("message") if isinstance(content, dict) else None
+    inner = message if isinstance(message, dict) else content
     extra = inner.get("extraInfo") if isinstance(inner, dict) else None
     extra = extra if isinstance(extra, dict) else {}
     stack = extra.get("py_callstack")
-    said = inner.get("message") if isinstance(inner, dict) else None
-    parts = [part for part in (stack, None if stack else said) if isinstance(part, str)]
+    words = inner.get("message") if isinstance(inner, dict) else None
+    parts = [part for part in (stack, None if stack else words) if isinstance(part, str)]
     if not parts:
         return None
-    stamps = (extra.get("timestamp"), told.get("timestamp"), told.get("errorTimestamp"))
+    stamps = (extra.get("timestamp"), content.get("timestamp"), content.get("errorTimestamp"))
     return "\n".join([*(_time(stamp) for stamp in stamps if stamp), *parts]) + "\n"
 
 

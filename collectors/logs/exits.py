@@ -211,7 +211,7 @@ class ExitReader(LineReader):
         self._add(line, Who(label=pod, host=pod), _code(match["what"]))
 
     def facts(self) -> Iterator[Fact]:
-        """Give each process that ended once, and whom the launcher takes for the root cause."""
+        """Yield each process that ended once, and whom the launcher takes for the root cause."""
         for row in self._distinct():
             who = self._rank_of(row)
             yield _exit(row, who)
@@ -273,7 +273,7 @@ def short_host(host: str | None) -> str | None:
 
 
 def _after(line: str, key: str) -> str | None:
-    """Give the value of "  host      : node3"."""
+    """Return the value of "  host      : node3"."""
     name, colon, value = line.partition(":")
     return value.strip() or None if colon and name.strip() == key else None
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.model import Claim, Fact, Gap, Trust, Who, replace
-from whyhang.collectors.logs.blocks import LONGEST, Block, PlainBlock, blocks
+from whyhang.collectors.logs.blocks import LONGEST, Block, PlainBlock, Progress, blocks
 from whyhang.collectors.logs.fold import MAX_TEXT, Fold
 from whyhang.collectors.logs.found import FoundLine, LogFile
 from whyhang.collectors.logs.life import program, sign
@@ -51,17 +51,17 @@ class FileScan:
         self.tail = b""
         self.last_line: int | None = None
 
-    def facts(self, told: Callable[[int], None]) -> Iterator[Fact]:
+    def facts(self, on_bytes: Progress) -> Iterator[Fact]:
         """Read the file to its end, or as far as it can be read, and give what it says."""
         try:
             with contextlib.ExitStack() as stack:
                 line = 1
-                parts = self._parts(stack, told)
+                parts = self._parts(stack, on_bytes)
                 # Its threads end before the file is closed that they read.
-                found = stack.enter_context(
+                blocks_and_hits = stack.enter_context(
                     contextlib.closing(searched(parts, self.searcher, self.threads))
                 )
-                for block, hits in found:
+                for block, hits in blocks_and_hits:
                     block.line = line
                     self._block(block, hits)
                     line = block.line_at(block.stop)
@@ -93,17 +93,17 @@ class FileScan:
         yield from self.trouble.values()
         yield from self.matching.gaps.values()
 
-    def _parts(self, stack: contextlib.ExitStack, told: Callable[[int], None]) -> Iterator[Part]:
-        """Give the blocks of the file. A small one is at hand already: thousands are quick."""
+    def _parts(self, stack: contextlib.ExitStack, on_bytes: Progress) -> Iterator[Part]:
+        """Return the blocks of the file. A small one is at hand already: thousands are quick."""
         document = self.file.document
         size = len(document.head)
         if 0 < document.size == size:
-            told(size)
+            on_bytes(size)
             data = rejoin(document.head) + b"\n"
             size = len(data) - 1
             return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
         stream = stack.enter_context(document.open())
-        return ranges(stream, told) or at_hand(blocks(stream, told=told))
+        return ranges(stream, on_bytes) or at_hand(blocks(stream, on_bytes=on_bytes))
 
     def _end(self) -> Iterator[Claim]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""
@@ -208,33 +208,33 @@ class FileScan:
 
     def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
         """Search one line with the patterns that may be in it."""
-        founds = FoundLine.all_in(block, start, end, self.file)
-        parts = len(founds)
+        lines = FoundLine.all_in(block, start, end, self.file)
+        parts = len(lines)
         text = clean(bytes(block.data[start:end]))
-        if parts > 1 or founds[0].text != text:  # a pattern may want the wrapping, too
-            whole = replace(founds[0].line, text=text)
-            founds.append(FoundLine(block, start, whole, self.file))
+        if parts > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
+            whole = replace(lines[0].line, text=text)
+            lines.append(FoundLine(block, start, whole, self.file))
         kept: dict[int, list[tuple[str, Match]]] = {}
         for number in sorted(wanted):
             pattern = self.matching.patterns.texts[number]
-            for which, match in self._matches(number, founds, parts):
+            for which, match in self._matches(number, lines, parts):
                 if pattern in self.matching.patterns.outside:
                     kept.setdefault(which, []).append((pattern, match))
                 for handler in self.handlers.get(pattern, ()):
                     with self._guard(handler.__qualname__):
-                        handler(founds[which], match)
+                        handler(lines[which], match)
         for which, matches in kept.items():
-            self.fold.add(founds[which], matches)
+            self.fold.add(lines[which], matches)
 
     def _matches(
-        self, number: int, founds: list[FoundLine], parts: int
+        self, number: int, lines: list[FoundLine], parts: int
     ) -> Iterator[tuple[int, Match]]:
         """Search the parts of a line; the last one is the whole, asked only if no part has it."""
         seen = False
-        for which, found in enumerate(founds):
+        for which, line in enumerate(lines):
             if which == parts and seen:
                 return
-            match = self.matching.search(number, found.text, lambda at=found: at.number)  # type: ignore[misc]
-            if match is not None and not is_quoted(found.text, match.start()):
+            match = self.matching.search(number, line.text, lambda at=line: at.number)  # type: ignore[misc]
+            if match is not None and not is_quoted(line.text, match.start()):
                 seen = True
                 yield which, match

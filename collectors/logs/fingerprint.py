@@ -106,7 +106,7 @@ class MismatchReader(LineReader):
                 self._peers.setdefault(other.rank or 0, (other, call, group, line.source))
 
     def facts(self) -> Iterator[Fact]:
-        """Give a track for each rank whose call is known, its own word first."""
+        """Yield a track for each rank whose call is known, its own word first."""
         for who, call, group, source in {**self._peers, **self._own}.values():
             yield Track(who=who, group=group, kind="fingerprint", source=source, calls=(call,))
 
@@ -186,7 +186,7 @@ class FingerprintReader(LineReader):
         return who
 
     def facts(self) -> Iterator[Fact]:
-        """Give a track per rank and group, where the groups of the ranks can be told to agree."""
+        """Yield a track per rank and group, where the groups of the ranks can be told to agree."""
         users: dict[tuple[int, int], set[Who]] = {}
         for who, streams in self._streams.items():
             for stream in streams:

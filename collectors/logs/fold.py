@@ -62,11 +62,11 @@ class Fold:
         kind.last = line
 
     def lines(self, passed_over: Mapping[str, int]) -> Iterator[LogLine]:
-        """Give what was kept, in the order of the file; counts add up to all lines.
+        """Yield what was kept, in the order of the file; counts add up to all lines.
 
         ``passed_over`` counts, by pattern, lines that were found and not looked at.
         """
-        found: list[LogLine] = []
+        lines: list[LogLine] = []
         more = dict(passed_over)
         for key, kind in self._kinds.items():
             for pattern in key[0]:  # whose they were is not known: the first who said it
@@ -76,8 +76,8 @@ class Fold:
                 kept.append(replace(kind.last, count=kind.uncounted))
             elif kind.uncounted:
                 kept[-1] = replace(kept[-1], count=1 + kind.uncounted)
-            found += kept
-        yield from sorted(found, key=lambda line: (line.source.line or 0, line.offset or 0))
+            lines += kept
+        yield from sorted(lines, key=lambda line: (line.source.line or 0, line.offset or 0))
 
 
 def _key(line: LogLine) -> _Key:
@@ -85,8 +85,8 @@ def _key(line: LogLine) -> _Key:
     return (line.matched, who.rank, who.host, who.pid, who.local_rank, who.label)
 
 
-def log_lines(found: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
-    """Make one fact of a line, or several where patterns capture different things by one name."""
+def log_lines(line: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[LogLine]:
+    """Yield one fact of a line, or several where patterns capture different things by one name."""
     rest = [(pattern, match, _fields(match)) for pattern, match in matches]
     while rest:
         fields: dict[str, str] = {}
@@ -97,15 +97,15 @@ def log_lines(found: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[Lo
                 taken.append(entry)
         rest = [entry for entry in rest if entry not in taken]
         first = min(match.start() for _, match, _ in taken)
-        begin = max(0, min(first - LEAD, len(found.text) - MAX_TEXT))
+        begin = max(0, min(first - LEAD, len(line.text) - MAX_TEXT))
         yield LogLine(
-            who=found.who,
-            text=found.text[begin : begin + MAX_TEXT],
-            source=found.source,
+            who=line.who,
+            text=line.text[begin : begin + MAX_TEXT],
+            source=line.source,
             matched=tuple(pattern for pattern, _, _ in taken),
             fields=fields,
-            time=found.time,
-            offset=found.offset,
+            time=line.time,
+            offset=line.offset,
         )
 
 

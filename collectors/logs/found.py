@@ -55,7 +55,7 @@ class FoundLine:
 
     @property
     def who(self) -> Who:
-        """Say who speaks."""
+        """Return who speaks."""
         return self.line.who
 
     @property
@@ -70,19 +70,19 @@ class FoundLine:
 
     @property
     def number(self) -> int:
-        """Give the 1-based number of the line."""
+        """Return the 1-based number of the line."""
         if self._number is None:
             self._number = self._block.line_at(self._start)
         return self._number
 
     @property
     def source(self) -> Source:
-        """Name the line."""
+        """Return the file and line."""
         return self.file.document.source(self.number)
 
     @property
     def time(self) -> float | None:
-        """Give the line's time, or the last one told just before it."""
+        """Return the line's time, or the last one told just before it."""
         time = self.line.time
         if time is None:
             known, last = self.file.clock  # what was found for a line a little above
@@ -98,7 +98,7 @@ class FoundLine:
         return time
 
     def following(self, limit: int, *, bare: bool = False) -> Iterator[tuple[int, Line]]:
-        """Give up to ``limit`` lines behind this one by the same speaker, with their numbers.
+        """Yield up to ``limit`` lines behind this one by the same speaker, with their numbers.
 
         Lines of other ranks in between, as their prefixes tell, are left out. ``bare`` also
         takes lines without any prefix, as the later ones of a C++ message have none.
@@ -116,7 +116,7 @@ class FoundLine:
                     yield number, line
 
     def preceding(self, limit: int) -> Iterator[str]:
-        """Give up to ``limit`` lines before this one, nearest first, without prefixes."""
+        """Yield up to ``limit`` lines before this one, nearest first, without prefixes."""
         for text in self._before(limit):
             yield take_apart(text, self.file.voice)[-1].text
 
@@ -164,7 +164,7 @@ class LogFile:
 
     @property
     def voice(self) -> Voice:
-        """Say how to read its lines; learnt from its first bytes once a line is found."""
+        """Return how to read its lines; learnt from its first bytes once a line is found."""
         if self._voice is None:
             document = self.document
             self._voice = voice_of(document.head, document.who, document.taken_at)
@@ -172,7 +172,7 @@ class LogFile:
 
     @property
     def tasks_are_nodes(self) -> bool:
-        """Tell whether srun started a launcher on each node instead of the ranks themselves."""
+        """Return whether srun started a launcher on each node instead of the ranks themselves."""
         return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
 
     def resolve(self, who: Who) -> Who:
@@ -210,7 +210,7 @@ class LineReader:
             cls.wants_blocks |= dict.fromkeys(getattr(method, "blocks_wanted", ()), name)
 
     def facts(self) -> Iterator[Fact]:
-        """Give what the file said, once all of it has been read."""
+        """Yield what the file said, once all of it has been read."""
         raise NotImplementedError
 
 

@@ -114,7 +114,7 @@ class JobReader(LineReader):
         self._file.launchers.add(name)
 
     def facts(self) -> Iterator[Fact]:
-        """Give each statement once."""
+        """Yield each statement once."""
         if self._local_size is not None and self._nodes is None:
             size, source = self._local_size
             if self._file.one_host is None:

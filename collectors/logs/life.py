@@ -38,20 +38,20 @@ _NCCL = re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
 
 
 def program(text: str) -> str | None:
-    """Give what shows that a text is the output of a training program, or None."""
-    if found := _NCCL.search(text):
-        return found.group(0)
+    """Return what shows that a text is the output of a training program, or None."""
+    if match := _NCCL.search(text):
+        return match.group(0)
     if "torchrun" not in text and "-packages/" not in text:  # in a tenth of the time
         return None
-    found = _PROGRAM.search(text)
-    return found.group(0) if found is not None else None
+    match = _PROGRAM.search(text)
+    return match.group(0) if match is not None else None
 
 
 def sign(text: str) -> str | None:
-    """Give the first sign of life in a text, or None."""
-    for found in _SIGNS.finditer(text):
-        begin = text.rfind("\n", 0, found.start()) + 1
-        end = text.find("\n", found.end())
+    """Return the first sign of life in a text, or None."""
+    for match in _SIGNS.finditer(text):
+        begin = text.rfind("\n", 0, match.start()) + 1
+        end = text.find("\n", match.end())
         if _NO_WORK.search(text, begin, len(text) if end < 0 else end) is None:
-            return found.group(0).strip()
+            return match.group(0).strip()
     return None

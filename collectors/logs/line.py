@@ -89,7 +89,7 @@ class Voice(Record):
 
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
-    """Learn from a file's first bytes how to read its lines."""
+    """Return how to read a file's lines, as its first bytes show."""
     text = clean(head[: 16 << 10])
     raw = text.split("\n")[:200]
     margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
@@ -108,22 +108,22 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
 
 
 def _is_journal(lines: list[str]) -> bool:
-    """Tell a journal, whose times stand in front of a host's name that is to be kept."""
-    spoken = [line for line in lines if line.strip()]
-    found = [_OUTER.match(line) for line in spoken]
-    hosts = sum(1 for match in found if match is not None and (match["host"] or match["host2"]))
-    return bool(spoken) and 2 * hosts > len(spoken)
+    """Return whether it is a journal, whose times stand in front of a host's name that is to be kept."""
+    written = [line for line in lines if line.strip()]
+    matches = [_OUTER.match(line) for line in written]
+    hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
+    return bool(written) and 2 * hosts > len(written)
 
 
 def _numbers_count_nodes(lines: list[str]) -> bool:
-    """Tell "3: " of ``srun -l`` over torchrun, where it counts nodes, from a rank's number."""
+    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks."""
     speakers: dict[int, set[str]] = {}
     for line in lines:
         if _TORCHRUN.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
-        if outer.rank is not None and (said := _C10D_RANK.search(rest)):
-            speakers.setdefault(outer.rank, set()).add(said["rank"])
+        if outer.rank is not None and (own := _C10D_RANK.search(rest)):
+            speakers.setdefault(outer.rank, set()).add(own["rank"])
             if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
                 return True
         bare = line.lstrip().partition(":")[0].strip("[]")
@@ -148,25 +148,25 @@ def unwrap(text: str) -> str:
     """Take a line out of Docker's JSON log, or out of the object a log service made of it."""
     if not text.startswith('{"'):
         return text
-    found = _DOCKER.match(text)
-    if found is None:
+    match = _DOCKER.match(text)
+    if match is None:
         return _message(text)
     try:
-        inner = msgspec.json.decode(f'"{found["log"]}"'.encode(), type=str)
+        inner = msgspec.json.decode(f'"{match["log"]}"'.encode(), type=str)
     except msgspec.DecodeError:
         return text
     return clean(inner.encode()).rstrip("\n")
 
 
 def _message(text: str) -> str:
-    """Give what an object of one line says, if it is one and says something."""
+    """Return what an object of one line says, if it is one and says something."""
     try:
-        told = msgspec.json.decode(text.rstrip().encode())
+        content = msgspec.json.decode(text.rstrip().encode())
     except (msgspec.DecodeError, UnicodeEncodeError):
         return text
-    for key in _MESSAGES if isinstance(told, dict) else ():
-        if isinstance(said := told.get(key), str):
-            return clean(said.encode("utf-8", "replace")).rstrip("\n")
+    for key in _MESSAGES if isinstance(content, dict) else ():
+        if isinstance(message := content.get(key), str):
+            return clean(message.encode("utf-8", "replace")).rstrip("\n")
     return text
 
 
@@ -184,8 +184,8 @@ def take_apart(text: str, voice: Voice) -> list[Line]:
     who, rest = _split(text[end:], voice)
     lines = []
     for part_who, part in _parts(who, rest):
-        said = time_of(part, voice.year)
-        lines.append(_line(part_who, part, said if said is not None else time, around, voice))
+        own = time_of(part, voice.year)
+        lines.append(_line(part_who, part, time if own is None else own, around, voice))
     return lines
 
 
@@ -211,7 +211,7 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
     if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    cuts = [found.start() for found in _GLUED.finditer(text) if found.start() > 0]
+    cuts = [match.start() for match in _GLUED.finditer(text) if match.start() > 0]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
     parts = [(who, text[: cuts[0]])]
@@ -223,24 +223,24 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
 
 def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice) -> Line:
     own = NOBODY
-    if found := _ENVELOPE.search(text):
-        own = Who(host=found["host"], pid=int(found["pid"]))
-    elif found := _PYTHON_HEADER.match(text):
-        own = Who(pid=int(found["pid"]))
-    elif found := _MESH_LABEL.match(text):
-        own = Who(label=found["label"])
+    if match := _ENVELOPE.search(text):
+        own = Who(host=match["host"], pid=int(match["pid"]))
+    elif match := _PYTHON_HEADER.match(text):
+        own = Who(pid=int(match["pid"]))
+    elif match := _MESH_LABEL.match(text):
+        own = Who(label=match["label"])
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
-        who = join(who, _told_by_content(text))
+        who = join(who, _rank_in_content(text))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 
-def _told_by_content(text: str) -> Who:
+def _rank_in_content(text: str) -> Who:
     """Read the rank out of a c10d line, where no prefix and no file name tells it."""
-    if found := _DEFAULT_GROUP_RANK.search(text):
-        return Who(rank=int(found["rank"] or found["rank2"]), trust=Trust.INFERRED)
-    if found := _C10D_RANK.search(text):
-        return Who(rank=int(found["rank"]), trust=Trust.INFERRED)
+    if match := _DEFAULT_GROUP_RANK.search(text):
+        return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
+    if match := _C10D_RANK.search(text):
+        return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
     return NOBODY
 
 

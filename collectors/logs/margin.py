@@ -53,13 +53,13 @@ class Margin(Record):
     shapes: tuple[str, ...] = ()
 
     def end(self, line: str) -> int:
-        """Tell where a line goes on behind its margin."""
+        """Return where a line goes on behind its margin."""
         at = 0
         for shape in self.shapes:
-            found = re.compile(shape).match(line, at)  # ``re`` keeps what it has compiled
-            if found is None:
+            match = re.compile(shape).match(line, at)  # ``re`` keeps what it has compiled
+            if match is None:
                 return at
-            at = found.end()
+            at = match.end()
         return at
 
 
@@ -67,7 +67,7 @@ NO_MARGIN = Margin()
 
 
 def margin_of(lines: Sequence[str]) -> Margin:
-    """Find the margin that all lines have."""
+    """Return the margin that all lines have."""
     rest = [line.rstrip("\r\n") for line in lines if line.strip()][:SAMPLE]
     shapes: list[str] = []
     while len(shapes) < DEPTH:
@@ -76,7 +76,7 @@ def margin_of(lines: Sequence[str]) -> Margin:
             break
         shapes.append(shape)
         compiled = re.compile(shape)
-        rest = [line[found.end() :] for line in rest if (found := compiled.match(line))]
+        rest = [line[match.end() :] for line in rest if (match := compiled.match(line))]
         rest = [line for line in rest if line.strip()]
     return Margin(shapes=tuple(shapes)) if shapes else NO_MARGIN
 
@@ -92,7 +92,7 @@ def _shape(lines: Sequence[str]) -> str | None:
             return shape.pattern
     if _all(_HOST, lines) and not any(split_prefix(line)[0].host for line in lines[:LEAST]):
         return _HOST.pattern
-    width = min((found.end() if (found := _INDENT.match(line)) else 0) for line in lines)
+    width = min((match.end() if (match := _INDENT.match(line)) else 0) for line in lines)
     return rf"[ \t]{{{width}}}" if width > 1 else None
 
 
@@ -107,7 +107,7 @@ def _all(shape: re.Pattern[str], lines: Sequence[str]) -> bool:
 
 
 def _counts(shape: re.Pattern[str], lines: Sequence[str]) -> bool:
-    """Tell a number of the line from that of a rank: it grows from each line to the next."""
+    """Return whether a number counts lines: it grows from each to the next, as no rank does."""
     numbers: list[int] = []
     for line in lines:
         match = shape.match(line) or shape.match(line + " ")

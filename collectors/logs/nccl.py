@@ -57,7 +57,7 @@ class _Comm:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Tell apart communicators over all ranks, as far as that can be told."""
+        """Return what tells communicators apart over all ranks, as far as that can be."""
         return (self.name or f"nccl communicator {self.order} of {self.size} ranks", self.size)
 
 
@@ -147,7 +147,7 @@ class NcclReader(LineReader):
             ranks.setdefault(int(match["middle"] or match["service"]), found.source)
 
     def facts(self) -> Iterator[Fact]:
-        """Give ranks of processes, the groups, and how far each rank came in setting them up."""
+        """Yield ranks of processes, the groups, and how far each rank came in setting them up."""
         for version, source in self._version.items():
             yield Claim(about="nccl_version", value=version, who=NOBODY, source=source)
         if self._comms or self._version:
@@ -204,7 +204,7 @@ class NcclReader(LineReader):
                 yield Claim(about="rank", value=str(rank), who=who, source=source)
 
     def _groups(self) -> dict[tuple[str, int], Group]:
-        """Make the groups, with their global ranks where all are known."""
+        """Return the groups, with their global ranks where all are known."""
         members: dict[tuple[str, int], dict[int, int]] = {}
         for comm in self._comms:
             who = self._file.resolve(comm.who)

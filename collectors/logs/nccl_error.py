@@ -52,6 +52,6 @@ class LastErrorReader(LineReader):
             )
 
     def facts(self) -> Iterator[Fact]:
-        """Give the reasons, in the order of the file."""
+        """Yield the reasons, in the order of the file."""
         for line in self._lines:
             yield replace(line, who=self._file.resolve(line.who))

@@ -90,7 +90,7 @@ class NcclStartReader(LineReader):
             stage.number, stage.text, stage.source = _NAMES.index(name), found.text, found.source
 
     def facts(self) -> Iterator[Fact]:
-        """Give a claim for the phase of each process, its line as it stands, and its interface."""
+        """Yield a claim for the phase of each process, its line as it stands, and its interface."""
         for stage in self._furthest.values():
             if stage.source is None or stage.number < 0:
                 continue

@@ -32,12 +32,12 @@ _MINUS_ONE = 2**64 - 1  # what c10d prints for "unknown" sizes
 
 
 def op_of(op_type: str) -> str:
-    """Give the torch name of an OpType: "ALLREDUCE" is "all_reduce"."""
+    """Return the torch name of an OpType: "ALLREDUCE" is "all_reduce"."""
     return _OPS.get(op_type.upper(), op_type.lower().lstrip("_"))
 
 
 def is_p2p(op: str) -> bool:
-    """Tell sends and receives from collectives."""
+    """Return whether an operation is a send or receive, not a collective."""
     return op in _P2P
 
 

@@ -24,7 +24,7 @@ Part = Callable[[], Block]
 
 
 def at_hand(blocks: Iterable[Block]) -> Iterator[Part]:
-    """Make parts of blocks that only come one after the other.
+    """Yield parts of blocks that only come one after the other.
 
     What reading them raises is raised by the part in whose place no block came.
     """
@@ -50,7 +50,7 @@ def _failing(error: Exception) -> Part:
 def searched(
     parts: Iterable[Part], searcher: Searcher, threads: int
 ) -> Generator[tuple[Block, list[Hit]], None, None]:
-    """Give each block with its hits, in order. Raises what a part raises when its turn comes."""
+    """Yield each block with its hits, in order. Raises what a part raises when its turn comes."""
     rest = iter(parts)
     first = list(islice(rest, 2))
     rest = chain(first, rest)

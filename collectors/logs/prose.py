@@ -21,7 +21,7 @@ _WORD = re.compile(r"\b[^\W\d_]{2,}\b")
 
 
 def is_quoted(text: str, at: int) -> bool:
-    """Tell whether what was found at ``at`` stands between backticks in a sentence."""
+    """Return whether what was found at ``at`` stands between backticks in a sentence."""
     ticks = list(_TICKS.finditer(text)) if "`" in text[:at] else []
     before = [tick for tick in ticks if tick.end() <= at]
     after = [tick for tick in ticks if tick.start() >= at]

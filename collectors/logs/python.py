@@ -73,7 +73,7 @@ class _Traceback:
 
     @property
     def user_frame(self) -> Frame | None:
-        """Give the innermost frame of the user's own code."""
+        """Return the innermost frame of the user's own code."""
         for frame in self.frames:
             if not _NOT_USER.search(frame.file):
                 return frame
@@ -81,7 +81,7 @@ class _Traceback:
 
     @property
     def op(self) -> str | None:
-        """Give the function of torch.distributed it was raised in."""
+        """Return the function of torch.distributed it was raised in."""
         for frame in self.frames:
             if _C10D.search(frame.file) and frame.function not in _WRAPPERS:
                 return frame.function.rpartition(".")[2]
@@ -89,7 +89,7 @@ class _Traceback:
 
     @property
     def of_launcher(self) -> bool:
-        """Tell the exception of a launcher, which speaks of the ranks it started."""
+        """Return whether a launcher raised it, which speaks of the ranks it started."""
         innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
         return innermost or self.type in _OF_LAUNCHERS
 
@@ -169,7 +169,7 @@ class TracebackReader(LineReader):
                     return
 
     def facts(self) -> Iterator[Fact]:
-        """Give the exceptions, in the order of the file."""
+        """Yield the exceptions, in the order of the file."""
         for line in [*self._headless(), *self._lines]:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
@@ -179,7 +179,7 @@ class TracebackReader(LineReader):
 
 
 def _speaker(line: FoundLine) -> Who:
-    """Say who raised: the parent of ``mp.spawn`` prints which child did."""
+    """Return who raised: the parent of ``mp.spawn`` prints which child did."""
     who = line.who
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who

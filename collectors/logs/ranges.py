@@ -14,16 +14,26 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from whyhang.collectors.logs.blocks import AHEAD, BEHIND, NEWLINE, OVERLAP, READ, Block, Buffers
+from whyhang.collectors.logs.blocks import (
+    AHEAD,
+    BEHIND,
+    NEWLINE,
+    OVERLAP,
+    READ,
+    Block,
+    Buffers,
+    Progress,
+)
 
 CUT = 64 << 10
 """Bytes behind a boundary in which a line break is looked for; a longer line is cut there."""
 
 
-def ranges(stream: BinaryIO, told: Callable[[int], None]) -> Iterator[Callable[[], Block]] | None:
-    """Give what reads each block of a file, in order; None for what is no large file on disk.
+def ranges(stream: BinaryIO, on_bytes: Progress) -> Iterator[Callable[[], Block]] | None:
+    """Return what reads each block of a file, in order; None for what is no large file on disk.
 
-    ``told`` hears of the bytes of each block as it is given out. Reading raises ``OSError``.
+    ``on_bytes`` is called with the size of each block as it is given out. Reading raises
+    ``OSError``.
     """
     if not isinstance(stream, io.BufferedReader) or not hasattr(os, "preadv"):
         return None
@@ -33,12 +43,12 @@ def ranges(stream: BinaryIO, told: Callable[[int], None]) -> Iterator[Callable[[
         return None
     if not stat.S_ISREG(state.st_mode) or state.st_size <= READ:
         return None
-    return _ranges(_File(stream.fileno(), state.st_size), told)
+    return _ranges(_File(stream.fileno(), state.st_size), on_bytes)
 
 
-def _ranges(file: _File, told: Callable[[int], None]) -> Iterator[Callable[[], Block]]:
+def _ranges(file: _File, on_bytes: Progress) -> Iterator[Callable[[], Block]]:
     for at in range(0, file.size, READ):
-        told(min(READ, file.size - at))
+        on_bytes(min(READ, file.size - at))
         yield functools.partial(file.block, at)
 
 

@@ -9,10 +9,11 @@ patterns, and structured facts from the readers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.blocks import Progress
 from whyhang.collectors.logs.error_file import unfold
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.found import LogFile
@@ -32,7 +33,7 @@ MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 class LogReader:
     """Reads any text as a log. ``patterns`` are those of the signatures.
 
-    ``owners`` says of patterns by users which card they are from. ``told`` hears of every
+    ``owners`` says of patterns by users which card they are from. ``told`` is called with every
     number of bytes read, for a progress display. ``engine`` "words" does without Hyperscan.
     """
 
@@ -41,7 +42,7 @@ class LogReader:
         patterns: Iterable[str],
         *,
         owners: Mapping[str, str] | None = None,
-        told: Callable[[int], None] = lambda _: None,
+        told: Progress = lambda _: None,
         engine: str = "auto",
     ) -> None:
         self._patterns = Patterns(frozenset(patterns), OWN_PATTERNS, owners or {})
@@ -83,7 +84,7 @@ class LogReader:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Tell a text from a binary file by its first bytes; NUL runs and broken UTF-8 are text."""
+    """Return whether a file begins as a text; NUL runs and broken UTF-8 are text."""
     if not head or head.startswith(_BINARY_STARTS):
         return bool(not head)
     sample = head[: 64 << 10]
@@ -102,7 +103,7 @@ def scan(
     documents: Iterable[Document],
     patterns: frozenset[str],
     *,
-    told: Callable[[int], None] = lambda _: None,
+    told: Progress = lambda _: None,
 ) -> Iterator[Fact]:
     """Scan every document that looks like text, one after the other."""
     reader = LogReader(patterns, told=told)

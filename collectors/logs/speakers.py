@@ -37,7 +37,7 @@ def last_of_each(block: Block, word: bytes, most: int) -> tuple[list[int], int]:
 def _at_both_ends(
     data: bytes | bytearray, word: bytes, start: int, stop: int, most: int
 ) -> list[int]:
-    """Find the first and the last places of a word, up to half of ``most`` each, in order."""
+    """Return the first and the last places of a word, up to half of ``most`` each, in order."""
     first: list[int] = []
     at = start - 1
     while len(first) < most - most // 2 and (at := data.find(word, at + 1, stop)) >= 0:

@@ -18,7 +18,7 @@ from whyhang.collectors.logs.search import Hit, Searcher
 from whyhang.collectors.logs.speakers import speaker
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
-SPOKEN = 8  # of those, the first of each speaker; beside them its last of each block
+FIRST_OF_EACH = 8  # of those, the first of each speaker; beside them its last of each block
 MAX_CHOSEN = 50_000  # lines chosen so; after them
 FIRST, LAST = 32, 8  # the first and last of each block
 
@@ -31,7 +31,7 @@ class Storms:
         self.hits: Counter[int] = Counter()
         self._matching = matching
         self._searcher = searcher
-        self._spoken: Counter[tuple[int, bytes]] = Counter()  # hits by pattern and speaker
+        self._hits_by_speaker: Counter[tuple[int, bytes]] = Counter()  # hits by pattern and speaker
         self._chosen: Counter[int] = Counter()
 
     def choose(self, block: Block, hits: Sequence[Hit]) -> list[Hit]:
@@ -68,8 +68,8 @@ class Storms:
         chosen: set[Hit] = set()
         for hit in hits:
             who = speaker(block.data, block.start + hit[0] - 1)
-            self._spoken[number, who] += 1
-            if self._spoken[number, who] <= SPOKEN:
+            self._hits_by_speaker[number, who] += 1
+            if self._hits_by_speaker[number, who] <= FIRST_OF_EACH:
                 chosen.add(hit)
             last[who] = hit
         chosen.update(last.values())

@@ -12,7 +12,7 @@ import re
 import signal
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Claim, Exit, Fact, Record, Source, Trust, Who, replace
+from whyhang.analyzer.model import Claim, Exit, Fact, Source, Trust, Who, replace
 from whyhang.collectors.logs.clock import time_of
 from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.matching import Match
@@ -34,30 +34,26 @@ _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
 
 
-class _Row(Record):
-    """One process that ended. ``local`` is its local rank, where that is all that is known."""
-
-    who: Who
-    source: Source
-    quote: str
-    code: int
-    time: float | None = None
-    task: bool = False  # the number is a task of srun, which need not be a rank
-
-
 class ExitReader(LineReader):
     """Collects every report of a process that ended."""
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
-        self._rows: list[_Row] = []
-        self._roots: list[_Row] = []
+        self._rows: list[Exit] = []
+        self._roots: list[Exit] = []
+        self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
 
-    def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> _Row | None:
+    def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
+        """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
         if len(self._rows) >= MAX_EXITS:
             return None
-        row = _Row(
-            who=who, source=line.source, quote=line.text.strip()[:400], code=code, time=line.time
+        row = Exit(
+            who=who,
+            source=line.source,
+            quote=line.text.strip()[:400],
+            exitcode=code if code >= 0 else None,
+            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 65 else None,
+            time=line.time,
         )
         row = replace(row, **more)
         self._rows.append(row)
@@ -143,9 +139,10 @@ class ExitReader(LineReader):
     def on_srun(self, line: FoundLine, match: Match) -> None:
         """Note tasks that srun saw end."""
         code = _code(match["what"])
+        self._tasks.add(line.source)
         for task in _numbers(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
-            self._add(line, who, code, task=True)
+            self._add(line, who, code)
 
     @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
     def on_host(self, line: FoundLine, match: Match) -> None:
@@ -214,7 +211,7 @@ class ExitReader(LineReader):
         """Yield each process that ended once, and whom the launcher takes for the root cause."""
         for row in self._distinct():
             who = self._rank_of(row)
-            yield _exit(row, who)
+            yield replace(row, who=who)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 yield Claim(
                     about="rank",
@@ -231,18 +228,18 @@ class ExitReader(LineReader):
                     source=row.source,
                 )
 
-    def _distinct(self) -> Iterable[_Row]:
+    def _distinct(self) -> Iterable[Exit]:
         """Leave out a pid's second report; the one that tells a rank is kept."""
-        by_pid: dict[int, _Row] = {}
+        by_pid: dict[int, Exit] = {}
         for row in self._rows:
             known = by_pid.get(row.who.pid) if row.who.pid else None
             if row.who.pid and (known is None or known.who.trust < row.who.trust):
                 by_pid[row.who.pid] = row
         return [row for row in self._rows if not row.who.pid or by_pid[row.who.pid] is row]
 
-    def _rank_of(self, row: _Row) -> Who:
+    def _rank_of(self, row: Exit) -> Who:
         who = row.who
-        if row.task and self._file.tasks_are_nodes:
+        if row.source in self._tasks and self._file.tasks_are_nodes:
             return Who(host=who.host, label=f"task {who.rank}")
         if who.rank is None and who.local_rank is not None:
             resolved = self._file.resolve(who)
@@ -250,19 +247,6 @@ class ExitReader(LineReader):
                 return replace(who, rank=who.local_rank, trust=Trust.INFERRED)
             return resolved
         return who
-
-
-def _exit(row: _Row, who: Who) -> Exit:
-    code = row.code
-    killed = -code if code < 0 else code - 128 if 128 < code < 128 + 65 else None
-    return Exit(
-        who=who,
-        source=row.source,
-        quote=row.quote,
-        exitcode=code if code >= 0 else None,
-        signal=killed,
-        time=row.time,
-    )
 
 
 def short_host(host: str | None) -> str | None:

@@ -8,6 +8,7 @@ new; the rest is counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from whyhang.analyzer.model import LogLine, Who, replace
 from whyhang.collectors.logs.found import FoundLine
@@ -23,14 +24,14 @@ MAX_KINDS = 32_000  # of one file: some for each of many ranks
 _Key = tuple[tuple[str, ...], int | None, str | None, int | None, int | None, str | None]
 
 
+@dataclass
 class _Kind:
     """What is kept of lines that are alike."""
 
-    def __init__(self) -> None:
-        self.kept: list[LogLine] = []
-        self.last: LogLine | None = None
-        self.seen: set[tuple[tuple[str, str], ...]] = set()
-        self.uncounted = 0  # lines dropped since the last one kept
+    kept: list[LogLine] = field(default_factory=list)
+    last: LogLine | None = None
+    seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
+    uncounted: int = 0  # lines dropped since the last one kept
 
 
 class Fold:

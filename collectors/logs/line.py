@@ -108,7 +108,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
 
 
 def _is_journal(lines: list[str]) -> bool:
-    """Return whether it is a journal, whose times stand in front of a host's name that is to be kept."""
+    """Return whether it is a journal: behind its times stands a host's name to be kept."""
     written = [line for line in lines if line.strip()]
     matches = [_OUTER.match(line) for line in written]
     hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))

@@ -97,16 +97,3 @@ def looks_like_text(head: bytes) -> bool:
         broken = len(sample) - len(sample.decode("utf-8", "ignore").encode())
         return broken <= MAX_BINARY * len(sample) + CUT_CHARACTER
     return zeros < len(sample) // 2 or zeros == len(sample)
-
-
-def scan(
-    documents: Iterable[Document],
-    patterns: frozenset[str],
-    *,
-    told: Progress = lambda _: None,
-) -> Iterator[Fact]:
-    """Scan every document that looks like text, one after the other."""
-    reader = LogReader(patterns, told=told)
-    for document in documents:
-        if reader.sniff(document):
-            yield from reader.read(document)

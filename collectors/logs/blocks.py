@@ -214,9 +214,9 @@ class PlainBlock(Block):
         cuts: list[tuple[int, int]] = []  # place behind each cut, and all bytes cut up to there
         removed = 0
         data = bytes(block.data[: block.end])
-        for found in COLOUR.finditer(data):
-            removed += found.end() - found.start()
-            cuts.append((found.end() - removed, removed))
+        for colour in COLOUR.finditer(data):
+            removed += colour.end() - colour.start()
+            cuts.append((colour.end() - removed, removed))
         self._cuts = cuts
         plain = COLOUR.sub(b"", data)
         super().__init__(

@@ -27,46 +27,46 @@ class JobReader(LineReader):
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
-        self._told: dict[tuple[str, str], Source] = {}
+        self._sources: dict[tuple[str, str], Source] = {}
         self._times: Counter[tuple[str, str]] = Counter()
         self._local_size: tuple[int, Source] | None = None
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
 
-    def _say(self, found: FoundLine, about: str, value: str) -> None:
+    def _say(self, line: FoundLine, about: str, value: str) -> None:
         self._times[about, value] += 1
-        if (about, value) not in self._told:
-            self._told[about, value] = found.source
+        if (about, value) not in self._sources:
+            self._sources[about, value] = line.source
 
     @wants(
         r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
         r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b",
         r"\d+/(?P<size>\d+) clients joined",
     )
-    def on_size(self, found: FoundLine, match: Match) -> None:
+    def on_size(self, line: FoundLine, match: Match) -> None:
         """Note the number of ranks."""
         if int(match["size"]) > 0:
-            self._say(found, "world_size", match["size"])
+            self._say(line, "world_size", match["size"])
 
     @wants(r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b")
-    def on_version(self, found: FoundLine, match: Match) -> None:
+    def on_version(self, line: FoundLine, match: Match) -> None:
         """Note torch's version."""
-        self._say(found, "torch_version", match["version"])
+        self._say(line, "torch_version", match["version"])
 
     @wants(r"gloo/transport/|ProcessGroupGloo\.cpp")
-    def on_gloo(self, found: FoundLine, match: Match) -> None:
+    def on_gloo(self, line: FoundLine, match: Match) -> None:
         """Note that gloo is in use."""
-        self._say(found, "backend", "gloo")
+        self._say(line, "backend", "gloo")
 
     @wants(r"ProcessGroupNCCL\.cpp")
-    def on_nccl(self, found: FoundLine, match: Match) -> None:
+    def on_nccl(self, line: FoundLine, match: Match) -> None:
         """Note that NCCL is in use."""
-        self._say(found, "backend", "nccl")
+        self._say(line, "backend", "nccl")
 
     @wants(
         r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
     )
-    def on_nodes(self, found: FoundLine, match: Match) -> None:
+    def on_nodes(self, line: FoundLine, match: Match) -> None:
         """Note on how many hosts the job runs."""
         nodes = int(match["nodes"])
         if match[0].startswith(_NODE_RANK):
@@ -78,27 +78,27 @@ class JobReader(LineReader):
             self._file.one_host = False
 
     @wants(r"--nproc[_-]per[_-]node[= ](?P<size>\d+)")
-    def on_local_size(self, found: FoundLine, match: Match) -> None:
+    def on_local_size(self, line: FoundLine, match: Match) -> None:
         """Note how many ranks run on each host."""
         if self._local_size is None:
-            self._local_size = (int(match["size"]), found.source)
+            self._local_size = (int(match["size"]), line.source)
 
     @wants(r"--standalone\b")
-    def on_standalone(self, found: FoundLine, match: Match) -> None:
+    def on_standalone(self, line: FoundLine, match: Match) -> None:
         """Note that all runs on one host."""
         if self._file.one_host is None:
             self._file.one_host = True
 
     @wants(r"--dist[-_]url[= ]\W{0,2}tcp://(?!127\.|localhost)")
-    def on_remote(self, found: FoundLine, match: Match) -> None:
+    def on_remote(self, line: FoundLine, match: Match) -> None:
         """Note that the ranks meet at another host."""
         self._file.one_host = False
 
     @wants(r"local_ranks=\[(?P<local>[\d, ]+)\]")
-    def on_rank_map(self, found: FoundLine, match: Match) -> None:
+    def on_rank_map(self, line: FoundLine, match: Match) -> None:
         """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""
         local = numbers_in(match["local"])
-        for _, after in found.following(3):
+        for _, after in line.following(3):
             _, key, rest = after.text.partition("global_ranks=[")
             if key:
                 ranks = numbers_in(rest.partition("]")[0])
@@ -107,10 +107,10 @@ class JobReader(LineReader):
                     self._file.one_host = False
 
     @wants(*LAUNCHERS)
-    def on_launcher(self, found: FoundLine, match: Match) -> None:
+    def on_launcher(self, line: FoundLine, match: Match) -> None:
         """Note what started the job."""
         name = LAUNCHERS[match.re.pattern]
-        self._launchers.setdefault(name, found.source)
+        self._launchers.setdefault(name, line.source)
         self._file.launchers.add(name)
 
     def facts(self) -> Iterator[Fact]:
@@ -119,10 +119,10 @@ class JobReader(LineReader):
             size, source = self._local_size
             if self._file.one_host is None:
                 self._file.one_host = True
-            if self._file.one_host and not any(about == "world_size" for about, _ in self._told):
-                self._told["world_size", str(size)] = source
+            if self._file.one_host and not any(about == "world_size" for about, _ in self._sources):
+                self._sources["world_size", str(size)] = source
         best = {about: value for (about, value), _ in reversed(self._times.most_common())}
-        for (about, value), source in self._told.items():
+        for (about, value), source in self._sources.items():
             if best.get(about, value) != value:
                 continue  # the value told most often; others are of parts of the job
             yield Claim(about=about, value=value, who=NOBODY, source=source)

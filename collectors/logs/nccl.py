@@ -80,26 +80,26 @@ class NcclReader(LineReader):
         r" cudaDev \d+.{0,200}? ?- "
         r"(?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
     )
-    def on_init(self, found: FoundLine, match: Match) -> None:
+    def on_init(self, line: FoundLine, match: Match) -> None:
         """Note the state of a communicator."""
         event = match["event"]
-        key = (found.who.host, found.who.pid, match["comm"])
+        key = (line.who.host, line.who.pid, match["comm"])
         comm = self._open.get(key)
         if comm is None or (event == "Init START" and comm.begun):  # the pointer is used again
             if len(self._comms) >= MAX_COMMS or not event.startswith("Init"):
                 return
-            comm = self._new(found, match)
+            comm = self._new(line, match)
             self._open[key] = comm
-        pid = found.who.pid
+        pid = line.who.pid
         if pid is not None and (told := regex.search(BUS, match[0])):
             claim = Claim(
-                about="gpu-bus", value=_address(told["bus"]), who=found.who, source=found.source
+                about="gpu-bus", value=_address(told["bus"]), who=line.who, source=line.source
             )
-            self._buses.setdefault((found.who.host, pid), claim)
+            self._buses.setdefault((line.who.host, pid), claim)
         if told := regex.search(COMM_ID, match[0]):
             comm.name = f"nccl {told['id']}"
         elif told := regex.search(SPLIT, match[0]):
-            parent = self._open.get((found.who.host, found.who.pid, told["parent"]))
+            parent = self._open.get((line.who.host, line.who.pid, told["parent"]))
             above = parent.key[0] if parent is not None else "nccl"
             comm.name = f"{above} split {told['count'] or comm.order} color {told['color']}"
         comm.begun = comm.begun or event == "Init START"
@@ -107,44 +107,44 @@ class NcclReader(LineReader):
         if not event.startswith("Init"):
             del self._open[key]
 
-    def _new(self, found: FoundLine, match: Match) -> _Comm:
+    def _new(self, line: FoundLine, match: Match) -> _Comm:
         rank, size = int(match["rank"]), int(match["size"])
-        order = self._orders[found.who, size]
-        comm = _Comm(found.who, match["comm"], rank, size, found.source, order)
-        self._orders[found.who, size] += 1
+        order = self._orders[line.who, size]
+        comm = _Comm(line.who, match["comm"], rank, size, line.source, order)
+        self._orders[line.who, size] += 1
         self._comms.append(comm)
         return comm
 
     @wants(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
-    def on_version(self, found: FoundLine, match: Match) -> None:
+    def on_version(self, line: FoundLine, match: Match) -> None:
         """Note NCCL's version, and whose it is."""
-        self._version.setdefault(match["version"], found.source)
-        self._note(found, "nccl", match["version"])
+        self._version.setdefault(match["version"], line.source)
+        self._note(line, "nccl", match["version"])
 
     @wants(r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})")
-    def on_setting(self, found: FoundLine, match: Match) -> None:
+    def on_setting(self, line: FoundLine, match: Match) -> None:
         """Note a variable that NCCL has read."""
-        self._note(found, match["name"], match["value"].rstrip("."))
+        self._note(line, match["name"], match["value"].rstrip("."))
 
-    def _note(self, found: FoundLine, key: str, value: str) -> None:
+    def _note(self, line: FoundLine, key: str, value: str) -> None:
         """Note what is compared over ranks; see ``whyhang.analyzer.fingerprints``."""
-        who = found.who
+        who = line.who
         if (who.pid is not None or who.rank is not None) and len(self._notes) < MAX_COMMS:
-            claim = Claim(about=f"fingerprint:{key}", value=value, who=who, source=found.source)
+            claim = Claim(about=f"fingerprint:{key}", value=value, who=who, source=line.source)
             self._notes.setdefault((who.host, who.pid, who.rank, key), claim)
 
     @wants(r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+")
-    def on_place(self, found: FoundLine, match: Match) -> None:
+    def on_place(self, line: FoundLine, match: Match) -> None:
         """Note whether a communicator spans hosts."""
         if int(match["nodes"]) > 1:
             self._file.one_host = False
 
     @wants(r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] )")
-    def on_placed(self, found: FoundLine, match: Match) -> None:
+    def on_placed(self, line: FoundLine, match: Match) -> None:
         """Note the rank that a process has in a tree, or as a proxy."""
-        if found.who.pid is not None and len(self._placed) < MAX_COMMS:
-            ranks = self._placed.setdefault((found.who.host, found.who.pid), {})
-            ranks.setdefault(int(match["middle"] or match["service"]), found.source)
+        if line.who.pid is not None and len(self._placed) < MAX_COMMS:
+            ranks = self._placed.setdefault((line.who.host, line.who.pid), {})
+            ranks.setdefault(int(match["middle"] or match["service"]), line.source)
 
     def facts(self) -> Iterator[Fact]:
         """Yield ranks of processes, the groups, and how far each rank came in setting them up."""

@@ -47,7 +47,7 @@ PHASES: tuple[tuple[str, str], ...] = (
 _NAMES = [name for _, name in PHASES]
 MAX_PROCESSES = 100_000
 CHANNEL = b"NCCL INFO Channel "
-SAMPLED = 16384  # lines about channels in one file among which each process's last is found
+SAMPLED = 16384  # lines about channels in one file among which each process's last is line
 SAMPLE = 2  # of them in each block after that
 
 _CONNECTING = regex.compile(CONNECTING)
@@ -62,9 +62,9 @@ class NcclStartReader(LineReader):
         self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
 
     @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
-    def on_phase(self, found: FoundLine, match: Match) -> None:
+    def on_phase(self, line: FoundLine, match: Match) -> None:
         """Note that a process has come to a phase."""
-        self._note(dict(PHASES)[match.re.pattern], found, match)
+        self._note(dict(PHASES)[match.re.pattern], line, match)
 
     @wants_block(CONNECTING)
     def on_channels(self, block: Block) -> None:
@@ -78,16 +78,16 @@ class NcclStartReader(LineReader):
                 if match := _CONNECTING.search(line.text):
                     self._note("connecting", line, match)
 
-    def _note(self, name: str, found: FoundLine, match: Match) -> None:
-        key = (found.who.host, found.who.pid, found.who.rank)
+    def _note(self, name: str, line: FoundLine, match: Match) -> None:
+        key = (line.who.host, line.who.pid, line.who.rank)
         stage = self._furthest.get(key)
         if stage is None:
             if len(self._furthest) >= MAX_PROCESSES:
                 return
-            stage = self._furthest[key] = _Stage(found.who)
+            stage = self._furthest[key] = _Stage(line.who)
         stage.told |= {k: v for k, v in match.groupdict().items() if v}
         if _NAMES.index(name) >= stage.number:
-            stage.number, stage.text, stage.source = _NAMES.index(name), found.text, found.source
+            stage.number, stage.text, stage.source = _NAMES.index(name), line.text, line.source
 
     def facts(self) -> Iterator[Fact]:
         """Yield a claim for the phase of each process, its line as it stands, and its interface."""

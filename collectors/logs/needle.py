@@ -97,25 +97,25 @@ def _longest_plain_run(pattern: str) -> set[str]:
 
 def _words(parts: Parts, *, look_around: bool = True) -> set[str]:
     """Return texts of which every match contains at least one, the longest there are."""
-    found: list[set[str]] = []
+    choices: list[set[str]] = []
     run = {""}  # all that stands in a row up to here
     for part in parts:
         texts = _texts((part,))
         if texts is not None and len(run) * len(texts) <= MAX_WORDS:
             run = {before + text for before in run for text in texts}
         else:
-            found.append(run)
+            choices.append(run)
             run = texts or {""}
         match part:
             case Repeat() if part.least:
-                found.append(_words(part.parts, look_around=look_around))
+                choices.append(_words(part.parts, look_around=look_around))
             case Look() if look_around:
-                found.append(_words(part.parts))
+                choices.append(_words(part.parts))
             case Either():
                 branches = [_words(branch, look_around=look_around) for branch in part.branches]
-                found.append(set().union(*branches) if all(branches) else set())
-    found.append(run)
-    return max((words for words in found if words and "" not in words), key=_worth, default=set())
+                choices.append(set().union(*branches) if all(branches) else set())
+    choices.append(run)
+    return max((words for words in choices if words and "" not in words), key=_worth, default=set())
 
 
 def _worth(words: set[str]) -> tuple[int, int]:

@@ -93,5 +93,5 @@ def _boundary(data: bytearray, at: int, end: int) -> int:
     """Find where the first line begins at or behind a place; a long line is cut there."""
     if at == 0 or at >= end:
         return min(at, end)
-    found = data.find(b"\n", at - 1, min(end, at + CUT))
-    return found + 1 if found >= 0 else at
+    newline = data.find(b"\n", at - 1, min(end, at + CUT))
+    return newline + 1 if newline >= 0 else at

@@ -55,13 +55,13 @@ def searcher(
     Of the patterns in ``once``, which may stand in a third of all lines, one hit is reported per
     block. ``engine`` is "auto", or "words" to do without Hyperscan.
     """
-    found: Searcher
+    made: Searcher
     slow: tuple[Gap, ...] = ()
     try:
-        found = _searcher_class(engine)(patterns, once)
+        made = _searcher_class(engine)(patterns, once)
     except ImportError:
-        found, slow = WordSearcher(patterns, once), (_SLOW,)
-    return found, (*slow, *(_never_found(pattern, why) for pattern, why in found.unsearchable))
+        made, slow = WordSearcher(patterns, once), (_SLOW,)
+    return made, (*slow, *(_never_found(pattern, why) for pattern, why in made.unsearchable))
 
 
 def _searcher_class(engine: str) -> type[WordSearcher | HyperscanSearcher]:
@@ -130,8 +130,8 @@ class WordSearcher:
 
     def search_some(self, block: Block, most: int) -> list[Hit] | None:
         """Search a block, but give up at more than ``most`` hits."""
-        found = self.search(block)
-        return found if len(found) <= most else None
+        hits = self.search(block)
+        return hits if len(hits) <= most else None
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Words cannot be looked for more exactly."""

@@ -140,11 +140,11 @@ class WatchdogReader(LineReader):
             work.call = replace(work.call, frames=tuple(frames))
 
     @wants(r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)")
-    def on_first_rank(self, found: FoundLine, match: Match) -> None:
+    def on_first_rank(self, line: FoundLine, match: Match) -> None:
         """Note which rank was the first to give up (a waiter, rarely the culprit)."""
         if self._first is None:
             self._first = Claim(
-                about="timed_out_first", value=match["rank"], who=found.who, source=found.source
+                about="timed_out_first", value=match["rank"], who=line.who, source=line.source
             )
 
     def facts(self) -> Iterator[Fact]:

@@ -7,7 +7,7 @@ from log_docs import of, read_log
 from whyhang.analyzer.ledger import Verdict, judge
 from whyhang.analyzer.local_ranks import numbered
 from whyhang.analyzer.model import CallState, Claim, Exit, Fact, Group, Track
-from whyhang.collectors.logs import coll as log_coll
+from whyhang.collectors.logs.lines import nccl_collectives as log_coll
 
 INIT = (
     "node{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x55{pid:x} rank {rank} nranks "

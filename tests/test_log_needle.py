@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from whyhang import signatures
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.line import Voice, clean, take_apart
-from whyhang.collectors.logs.needle import needle_of
-from whyhang.collectors.logs.pattern import UnsearchableError
-from whyhang.collectors.logs.readers import OWN_PATTERNS
-from whyhang.collectors.logs.search import Searcher, searcher
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.needle import needle_of
+from whyhang.collectors.logs.engine.pattern import UnsearchableError
+from whyhang.collectors.logs.engine.search import Searcher, searcher
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
+from whyhang.collectors.logs.text.line import Voice, clean, take_apart
 
 PATTERNS = [
     r"Watchdog caught .*: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)",

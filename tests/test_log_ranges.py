@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.logs import ranges as log_ranges
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.ranges import ranges
+from whyhang.collectors.logs.engine import ranges as log_ranges
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.ranges import ranges
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.model import Gap, LogLine, Track, replace
-from whyhang.collectors.logs import fold as log_fold
-from whyhang.collectors.logs.blocks import AHEAD, READ
-from whyhang.collectors.logs.fold import KEEP_FIRST
+from whyhang.collectors.logs.engine.blocks import AHEAD, READ
+from whyhang.collectors.logs.lines import signature_lines as log_fold
+from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
 from whyhang.collectors.logs.scan import LogReader, looks_like_text
 
 OOM = r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)"

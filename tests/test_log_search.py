@@ -11,15 +11,15 @@ from log_docs import document, lines, read_log
 from whyhang import signatures
 from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Claim, Gap, LogLine, replace
-from whyhang.collectors.logs import cache as log_cache
-from whyhang.collectors.logs import hyperscan_search, matching
-from whyhang.collectors.logs import needle as log_needle
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.needle import Needle
-from whyhang.collectors.logs.readers import OWN_PATTERNS, TOLD_ONCE
+from whyhang.collectors.logs.engine import cache as log_cache
+from whyhang.collectors.logs.engine import hyperscan_search, matching
+from whyhang.collectors.logs.engine import needle as log_needle
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.needle import Needle
+from whyhang.collectors.logs.engine.search import searcher
+from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.scan import LogReader
-from whyhang.collectors.logs.search import searcher
-from whyhang.collectors.logs.speakers import last_of_each
 
 PATTERNS = (
     r"Bus error",

@@ -23,7 +23,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.page import is_command
 from whyhang.analyzer.signature import Kind, Matcher, Signature
-from whyhang.collectors.logs.needle import needle_of
+from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.scan import LogReader
 
 ALL = signatures.load()

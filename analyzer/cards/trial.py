@@ -11,8 +11,8 @@ import regex
 from whyhang.analyzer.cards.ordinary import LINES
 from whyhang.analyzer.cards.places import Path
 from whyhang.analyzer.model import Record
-from whyhang.collectors.logs.line import Voice, take_apart
-from whyhang.collectors.logs.needle import cannot_search
+from whyhang.collectors.logs.engine.needle import cannot_search
+from whyhang.collectors.logs.text.line import Voice, take_apart
 
 FROM_THE_HIT = ("who", "times")
 """Fields that every report has: whom it is about, and how many lines were found."""

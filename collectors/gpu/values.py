@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from whyhang.analyzer import lazy_re
-from whyhang.collectors.logs.clock import time_of
+from whyhang.collectors.logs.text.clock import time_of
 
 # Said in the place of a value that this board, driver or user does not have; no trouble.
 _ABSENT = frozenset(

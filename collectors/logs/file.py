@@ -7,19 +7,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.model import Claim, Fact, Gap, Trust, Who, replace
-from whyhang.collectors.logs.blocks import LONGEST, Block, PlainBlock, Progress, blocks
-from whyhang.collectors.logs.fold import MAX_TEXT, Fold
-from whyhang.collectors.logs.found import FoundLine, LogFile
-from whyhang.collectors.logs.life import program, sign
-from whyhang.collectors.logs.line import clean, take_apart
-from whyhang.collectors.logs.matching import Match, Matching, Patterns
-from whyhang.collectors.logs.pipeline import Part, at_hand, searched
-from whyhang.collectors.logs.prose import is_quoted
-from whyhang.collectors.logs.ranges import ranges
-from whyhang.collectors.logs.readers import READERS
-from whyhang.collectors.logs.rejoin import rejoin
-from whyhang.collectors.logs.search import Hit, Searcher
-from whyhang.collectors.logs.storm import Storms
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block, PlainBlock, Progress, blocks
+from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
+from whyhang.collectors.logs.engine.ranges import ranges
+from whyhang.collectors.logs.engine.search import Hit, Searcher
+from whyhang.collectors.logs.engine.storm import Storms
+from whyhang.collectors.logs.engine.threads import Part, at_hand, searched
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
+from whyhang.collectors.logs.lines.readers import READERS
+from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
+from whyhang.collectors.logs.lines.signs_of_life import program, sign
+from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.quotes import is_quoted
+from whyhang.collectors.logs.text.rejoin import rejoin
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 TAIL = 1000  # bytes of the end of a file that its last line is taken from

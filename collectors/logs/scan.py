@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.model import Fact, Gap
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.blocks import Progress
-from whyhang.collectors.logs.error_file import unfold
+from whyhang.collectors.logs.engine.blocks import Progress
+from whyhang.collectors.logs.engine.matching import Patterns
+from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.file import FileScan
-from whyhang.collectors.logs.found import LogFile
-from whyhang.collectors.logs.matching import Patterns
-from whyhang.collectors.logs.readers import OWN_PATTERNS, TOLD_ONCE
-from whyhang.collectors.logs.search import Searcher, searcher
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
+from whyhang.collectors.logs.text.error_file import unfold
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")

@@ -28,8 +28,8 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 BUS = r"busId (?P<bus>[0-9a-f]{4,16})\b"
 COMM_ID = r"commId (?P<id>0x[0-9a-f]+)"

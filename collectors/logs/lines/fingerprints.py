@@ -27,11 +27,17 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants, wants_block
-from whyhang.collectors.logs.line import clean, take_apart
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import DEFAULT_GROUP, op_of, shape
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, op_of, shape
+from whyhang.collectors.logs.lines.line_reader import (
+    FoundLine,
+    LineReader,
+    LogFile,
+    wants,
+    wants_block,
+)
+from whyhang.collectors.logs.text.line import clean, take_apart
 
 MARK = b"Running collective: CollectiveFingerPrint("
 KEEP = 16  # last calls of each rank

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.model import LogLine, Who, replace
-from whyhang.collectors.logs.found import FoundLine
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import op_of
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import op_of
+from whyhang.collectors.logs.lines.line_reader import FoundLine
 
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found

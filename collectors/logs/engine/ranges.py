@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from whyhang.collectors.logs.blocks import (
+from whyhang.collectors.logs.engine.blocks import (
     AHEAD,
     BEHIND,
     NEWLINE,

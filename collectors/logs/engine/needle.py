@@ -16,7 +16,7 @@ import functools
 import re
 
 from whyhang.analyzer.model import Record, replace
-from whyhang.collectors.logs.pattern import (
+from whyhang.collectors.logs.engine.pattern import (
     Chars,
     Either,
     Look,

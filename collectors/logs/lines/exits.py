@@ -13,9 +13,9 @@ import signal
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import Claim, Exit, Fact, Source, Trust, Who, replace
-from whyhang.collectors.logs.clock import time_of
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.text.clock import time_of
 
 MAX_EXITS = 20000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

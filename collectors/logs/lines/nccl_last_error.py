@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.model import Fact, LogLine, replace
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 LAST_ERROR = "nccl-last-error"
 MAX_ERRORS = 1000  # of one file

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from whyhang.analyzer.model import Gap
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.needle import needle_of
-from whyhang.collectors.logs.pattern import UnsearchableError
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.needle import needle_of
+from whyhang.collectors.logs.engine.pattern import UnsearchableError
 
 if TYPE_CHECKING:
-    from whyhang.collectors.logs.hyperscan_search import HyperscanSearcher
+    from whyhang.collectors.logs.engine.hyperscan_search import HyperscanSearcher
 
 Hit = tuple[int, int]
 """Where a match may end (offset in the block, just behind it), and the pattern's number."""
@@ -68,7 +68,7 @@ def _searcher_class(engine: str) -> type[WordSearcher | HyperscanSearcher]:
     """Return the kind of searcher. Raises ``ImportError`` if Hyperscan does not load."""
     if engine == "words":
         return WordSearcher
-    from whyhang.collectors.logs.hyperscan_search import HyperscanSearcher  # noqa: PLC0415
+    from whyhang.collectors.logs.engine.hyperscan_search import HyperscanSearcher  # noqa: PLC0415
 
     return HyperscanSearcher
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer.model import NOBODY, Claim, Fact, Source
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import numbers_in
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import numbers_in
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 LAUNCHERS = {
     r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",

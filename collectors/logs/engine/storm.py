@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.collectors.logs.blocks import LONGEST, Block
-from whyhang.collectors.logs.line import clean
-from whyhang.collectors.logs.matching import Matching
-from whyhang.collectors.logs.needle import needle_of
-from whyhang.collectors.logs.search import Hit, Searcher
-from whyhang.collectors.logs.speakers import speaker
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.matching import Matching
+from whyhang.collectors.logs.engine.needle import needle_of
+from whyhang.collectors.logs.engine.search import Hit, Searcher
+from whyhang.collectors.logs.engine.speakers import speaker
+from whyhang.collectors.logs.text.line import clean
 
 STORM = 4096  # hits of one pattern in one file, after which only some are looked at
 FIRST_OF_EACH = 8  # of those, the first of each speaker; beside them its last of each block

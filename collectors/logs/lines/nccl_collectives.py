@@ -28,9 +28,9 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.found import LineReader, LogFile, wants_block
-from whyhang.collectors.logs.line import clean, take_apart
+from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.lines.line_reader import LineReader, LogFile, wants_block
+from whyhang.collectors.logs.text.line import clean, take_apart
 
 MARK = b": opCount "
 KEEP = 8  # last calls of each communicator of each rank

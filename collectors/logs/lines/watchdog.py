@@ -26,9 +26,16 @@ from whyhang.analyzer.model import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import DEFAULT_GROUP, group_of, is_p2p, numel, op_of, shape
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import (
+    DEFAULT_GROUP,
+    group_of,
+    is_p2p,
+    numel,
+    op_of,
+    shape,
+)
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 MAX_FRAMES = 60
 MAX_CALLS = 8

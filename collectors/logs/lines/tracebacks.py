@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.model import Fact, Frame, LogLine, Trust, Who, replace
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.line import Line, clean, take_apart
-from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
 
 EXCEPTION = "python-exception"
 MAX_LINES = 400  # of one traceback

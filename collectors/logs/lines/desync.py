@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import regex
 
 from whyhang.analyzer.model import Call, CallState, Fact, Source, Track, Trust, Who
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.ops import DEFAULT_GROUP, numbers_in, op_of
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, numbers_in, op_of
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 MAX_LINES = 64
 _RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")

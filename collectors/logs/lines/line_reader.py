@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from whyhang.analyzer.model import NOBODY, Fact, Group, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.blocks import LONGEST, Block
-from whyhang.collectors.logs.clock import time_of
-from whyhang.collectors.logs.line import Line, Voice, clean, take_apart, voice_of
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart, voice_of
 
 LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for

@@ -14,8 +14,8 @@ import msgspec
 from whyhang.analyzer.model import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
-from whyhang.collectors.logs.clock import time_of, year_of
-from whyhang.collectors.logs.margin import NO_MARGIN, Margin, margin_of
+from whyhang.collectors.logs.text.clock import time_of, year_of
+from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.model import Fact, Who, replace
 from whyhang.analyzer.model_meeting import Agent
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.matching import Match
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 MAX_AGENTS = 10_000
 _LINES = 24  # of the settings

@@ -11,10 +11,16 @@ from collections.abc import Iterator
 import regex
 
 from whyhang.analyzer.model import Claim, Fact, Source, Who
-from whyhang.collectors.logs.blocks import LONGEST, Block
-from whyhang.collectors.logs.found import FoundLine, LineReader, LogFile, wants, wants_block
-from whyhang.collectors.logs.matching import Match
-from whyhang.collectors.logs.speakers import last_of_each
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.lines.line_reader import (
+    FoundLine,
+    LineReader,
+    LogFile,
+    wants,
+    wants_block,
+)
 
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+:\S+?)(?:<\d+>)?\s*$"
 NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"

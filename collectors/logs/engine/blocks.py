@@ -30,6 +30,10 @@ Progress = Callable[[int], None]
 """Is called with numbers of bytes that were read."""
 
 
+Hit = tuple[int, int]
+"""Where a match may end (offset in the lines of a block, just behind it), and its pattern."""
+
+
 class Block:
     """Lines ``data[start:stop]`` that begin at byte ``base + start`` of the file.
 

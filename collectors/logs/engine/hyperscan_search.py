@@ -9,10 +9,9 @@ from collections.abc import Collection, Sequence
 import hyperscan
 
 from whyhang.collectors.logs.engine import cache as log_cache
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import Needle, literal, needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
-from whyhang.collectors.logs.engine.search import Hit
 
 LONG_WORD = 8  # from here on a word is rare enough to be looked for instead of an expression
 

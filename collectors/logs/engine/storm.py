@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block, Hit
 from whyhang.collectors.logs.engine.matching import Matching
 from whyhang.collectors.logs.engine.needle import needle_of
-from whyhang.collectors.logs.engine.search import Hit, Searcher
+from whyhang.collectors.logs.engine.search import Searcher
 from whyhang.collectors.logs.engine.speakers import speaker
 from whyhang.collectors.logs.text.line import clean
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 
-from whyhang.collectors.logs.engine.blocks import Block
-from whyhang.collectors.logs.engine.search import Hit, Searcher
+from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.search import Searcher
 
 MAX_HITS = 256  # of one block in a thread
 MAX_BUSY = 4  # blocks with more, after which threads are given up

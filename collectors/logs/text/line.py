@@ -1,8 +1,8 @@
 """The anatomy of a log line: who says it, when, and what is left without the wrapping.
 
-From the outside in: what a container runtime or journal puts in front, the launcher's prefixes
-(``prefix.py``), then the header of the program that logs (torch's C++ and Python loggers,
-NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
+From the outside in: what a container runtime or journal puts in front, the prefixes of launchers
+(``collectors/files/prefix.py``), then the header of the program that logs (torch's C++ and Python
+loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
 """
 
 from __future__ import annotations

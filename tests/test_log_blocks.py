@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyhang.collectors.logs.engine import blocks as log_blocks
-from whyhang.collectors.logs.engine.blocks import Block, PlainBlock, blocks
+from whyhang.collectors.logs.engine.block import Block, PlainBlock
+from whyhang.collectors.logs.engine.blocks import blocks
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "BEHIND", 16)
     monkeypatch.setattr(log_blocks, "AHEAD", 32)
+    monkeypatch.setattr(log_blocks, "CUT", 24)
     monkeypatch.setattr(log_blocks, "OVERLAP", 8)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from whyhang import signatures
 from whyhang.analyzer.match.log import patterns_of
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.block import Block
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 from whyhang.collectors.logs.engine.search import Searcher, searcher

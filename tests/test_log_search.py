@@ -14,7 +14,7 @@ from whyhang.analyzer.model import Claim, Gap, LogLine, replace
 from whyhang.collectors.logs.engine import cache as log_cache
 from whyhang.collectors.logs.engine import hyperscan_search, matching
 from whyhang.collectors.logs.engine import needle as log_needle
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.block import Block
 from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import searcher
 from whyhang.collectors.logs.engine.speakers import last_of_each

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.model import Claim, Fact, Gap, Trust, Who, replace
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block, Hit, PlainBlock, Progress, blocks
+from whyhang.collectors.logs.engine.block import LONGEST, Block, Hit, PlainBlock
+from whyhang.collectors.logs.engine.blocks import Progress, blocks, ranges
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
-from whyhang.collectors.logs.engine.ranges import ranges
 from whyhang.collectors.logs.engine.search import Searcher
 from whyhang.collectors.logs.engine.storm import Storms
 from whyhang.collectors.logs.engine.threads import Part, at_hand, searched

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from whyhang.analyzer.model import Gap
-from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.block import Block, Hit
 from whyhang.collectors.logs.engine.word_search import WordSearcher
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.block import Block
 
 REACH = 400  # bytes before a place in which its line begins
 BEGINNING = 96  # bytes of a line in which the speaker is named

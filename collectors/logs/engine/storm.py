@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block, Hit
+from whyhang.collectors.logs.engine.block import LONGEST, Block, Hit
 from whyhang.collectors.logs.engine.matching import Matching
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.search import Searcher

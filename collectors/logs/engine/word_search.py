@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.block import Block, Hit
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import regex
 
 from whyhang.analyzer.model import Claim, Fact, Source, Who
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.block import LONGEST, Block
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.engine.speakers import last_of_each
 from whyhang.collectors.logs.lines.line_reader import (

@@ -1,4 +1,4 @@
-"""torchrun's agent in its log: what it was settings, whether the nodes have met, its restarts.
+"""torchrun's agent in its log: what it was told, whether the nodes have met, its restarts.
 
 With INFO (``LOGLEVEL=INFO``) an agent prints its settings, "Rendezvous'ing worker group" when it
 begins to wait for the other nodes and "Rendezvous complete for workers" when all are there

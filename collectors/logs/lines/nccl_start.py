@@ -53,7 +53,7 @@ PHASES: tuple[tuple[str, str], ...] = (
 _NAMES = [name for _, name in PHASES]
 MAX_PROCESSES = 100_000
 CHANNEL = b"NCCL INFO Channel "
-SAMPLED = 16384  # lines about channels in one file among which each process's last is line
+SAMPLED = 16384  # lines about channels in one file among which each process's last is found
 SAMPLE = 2  # of them in each block after that
 
 _CONNECTING = regex.compile(CONNECTING)

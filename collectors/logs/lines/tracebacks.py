@@ -1,6 +1,6 @@
 """Python tracebacks: which rank raised what, and where in the user's code.
 
-Each becomes a ``LogLine`` whose text is the exception's line, line by the name ``EXCEPTION``.
+Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
 Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
 is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
 within a call of ``torch.distributed``; ``cause``, the exception that led to this one;

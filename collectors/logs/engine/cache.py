@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import hyperscan
 
-FORMAT = 4  # to be raised when what is looked for instead of a pattern changes
+FORMAT = 5  # to be raised when what is looked for instead of a pattern changes
 KEEP = 8  # databases; older ones are deleted
 
 

@@ -29,7 +29,6 @@ from whyhang.collectors.logs.engine.pattern import (
 COMMON = "NCCL INFO "  # stands in most lines of some logs: worth nothing at the start of a word
 LEAST_WORD = 3  # shorter words stand in nearly every line
 WORD_PART = 16  # bytes of a word that are looked for
-MAX_WORDS = 16  # for one pattern
 MAX_COUNT = 16  # larger counted repeats make Hyperscan's automata huge
 
 _CASELESS = re.compile(r"\(\?[a-zA-Z]*i")
@@ -98,14 +97,13 @@ def _longest_plain_run(pattern: str) -> set[str]:
 def _words(parts: Parts, *, look_around: bool = True) -> set[str]:
     """Return texts of which every match contains at least one, the longest there are."""
     choices: list[set[str]] = []
-    run = {""}  # all that stands in a row up to here
+    run = ""
     for part in parts:
-        texts = _texts((part,))
-        if texts is not None and len(run) * len(texts) <= MAX_WORDS:
-            run = {before + text for before in run for text in texts}
-        else:
-            choices.append(run)
-            run = texts or {""}
+        if isinstance(part, str):
+            run += part
+            continue
+        choices.append({run})
+        run = ""
         match part:
             case Repeat() if part.least:
                 choices.append(_words(part.parts, look_around=look_around))
@@ -114,37 +112,12 @@ def _words(parts: Parts, *, look_around: bool = True) -> set[str]:
             case Either():
                 branches = [_words(branch, look_around=look_around) for branch in part.branches]
                 choices.append(set().union(*branches) if all(branches) else set())
-    choices.append(run)
+    choices.append({run})
     return max((words for words in choices if words and "" not in words), key=_worth, default=set())
 
 
 def _worth(words: set[str]) -> tuple[int, int]:
     return min(len(word[:WORD_PART].removeprefix(COMMON)) for word in words), -len(words)
-
-
-def _texts(parts: Parts) -> set[str] | None:
-    """Return all texts that parts in a row can be; None if these are many."""
-    texts: set[str] | None = {""}
-    for part in parts:
-        choices: set[str] | frozenset[str] | None
-        match part:
-            case str():
-                choices = {part}
-            case Look():
-                choices = {""}
-            case Chars():
-                choices = part.choices
-            case Either():
-                branches = [_texts(branch) for branch in part.branches]
-                choices = {text for branch in branches for text in branch or ()}
-                choices = None if None in branches else choices
-            case Repeat():
-                choices = _texts(part.parts) if part.optional else None
-                choices = choices and choices | {""}
-        if texts is None or choices is None or len(texts) * len(choices) > MAX_WORDS:
-            return None
-        texts = {before + text for before in texts for text in choices}
-    return texts
 
 
 def _trimmed(parts: Parts, end: int) -> Parts:

@@ -49,7 +49,6 @@ class Chars(Record):
 
     code: bytes
     wide: bool = False
-    choices: frozenset[str] | None = None  # what it can be, where these are listed
 
 
 class Repeat(Record):
@@ -144,9 +143,4 @@ def _chars(op: Any, value: Any) -> Chars:
     if members[0][0] is sre.NEGATE:
         loose = re.search(rb"\\[DSW]", body) is not None
         return ANY if loose else Chars(code=b"[^" + body + rb"\n]", wide=True)
-    listed = all(kind is sre.LITERAL for kind, _ in members)
-    return Chars(
-        code=b"[" + body + (rb"\x80-\xff" if wide else b"") + b"]",
-        wide=wide,
-        choices=frozenset(chr(member) for _, member in members) if listed else None,
-    )
+    return Chars(code=b"[" + body + (rb"\x80-\xff" if wide else b"") + b"]", wide=wide)

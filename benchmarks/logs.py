@@ -67,8 +67,8 @@ def main() -> int:
         best = measure(commands, log, size, args.rounds)
     ratio = best["whyhang"] / best["rg"]
     bar = BARS[args.coll]
-    verdict = f", bar {bar} {'met' if ratio <= bar else 'MISSED'}" if args.files == 1 else ""
-    print(f"ratio {ratio:.2f}{verdict}")
+    told = f", bar {bar} {'met' if ratio <= bar else 'MISSED'}" if args.files == 1 else ""
+    print(f"ratio {ratio:.2f}{told}")
     return 0
 
 
@@ -105,7 +105,7 @@ def measure(commands: dict[str, list[str]], log: Path, size: int, rounds: int) -
         print(
             f"{name:8} {took:6.2f} s  {rate:5.2f} GB/s  {cpu:6.2f} s of CPU  {memory(command)} MB"
         )
-    return {name: min(runs)[0] for name, runs in times.items()}
+    return {name: min(found)[0] for name, found in times.items()}
 
 
 def memory(command: list[str]) -> str:
@@ -124,16 +124,16 @@ def memory(command: list[str]) -> str:
 
 def write_patterns(path: Path) -> tuple[int, int]:
     """Write the log patterns of all signatures for ripgrep; give how many, and how many not."""
-    patterns = {
+    found = {
         pattern
         for signature in signatures.load()
         for matcher in (signature.when, signature.unless)
         for pattern in patterns_of(matcher)
     }
-    translated = [for_ripgrep(pattern) for pattern in sorted(patterns)]
+    translated = [for_ripgrep(pattern) for pattern in sorted(found)]
     kept = [pattern for pattern in translated if pattern is not None and takes(pattern)]
     path.write_text("\n".join(kept) + "\n")
-    return len(kept), len(patterns) - len(kept)
+    return len(kept), len(found) - len(kept)
 
 
 def for_ripgrep(pattern: str) -> str | None:

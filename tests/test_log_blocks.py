@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.logs import blocks as log_blocks
-from whyhang.collectors.logs.blocks import Block, PlainBlock, blocks
+from whyhang.collectors.logs.engine import blocks as log_blocks
+from whyhang.collectors.logs.engine.block import Block, PlainBlock
+from whyhang.collectors.logs.engine.blocks import blocks
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "BEHIND", 16)
     monkeypatch.setattr(log_blocks, "AHEAD", 32)
+    monkeypatch.setattr(log_blocks, "CUT", 24)
     monkeypatch.setattr(log_blocks, "OVERLAP", 8)
 
 
@@ -92,7 +94,7 @@ def test_a_stream_without_readinto() -> None:
 def test_progress_is_told() -> None:
     """The bytes told add up to the file."""
     told: list[int] = []
-    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, told=told.append):
+    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, on_bytes=told.append):
         block.release()
 
     assert sum(told) == 1000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from log_docs import lines
 
-from whyhang.collectors.logs.margin import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 
 LOG = (
     "step 1 loss 0.5",

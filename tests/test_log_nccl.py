@@ -20,7 +20,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
 )
 from whyhang.analyzer.job.local_ranks import numbered
-from whyhang.collectors.logs import coll as log_coll
+from whyhang.collectors.logs.lines import nccl_collectives as log_coll
 
 INIT = (
     "node{host}:{pid}:{pid} [0] NCCL INFO ncclCommInitRank comm 0x55{pid:x} rank {rank} nranks "

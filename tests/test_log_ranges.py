@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.logs import ranges as log_ranges
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.ranges import ranges
+from whyhang.collectors.logs.engine import blocks as log_blocks
+from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import ranges
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in {"READ": 64, "BEHIND": 16, "AHEAD": 40, "CUT": 24, "OVERLAP": 8}.items():
-        monkeypatch.setattr(log_ranges, name, size)
+        monkeypatch.setattr(log_blocks, name, size)
 
 
 def _read(path: Path, seed: int = 0) -> list[Block]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.facts import Gap, LogLine, Track, replace
-from whyhang.collectors.logs import file as log_file
-from whyhang.collectors.logs.blocks import AHEAD, READ
-from whyhang.collectors.logs.fold import KEEP_FIRST
+from whyhang.collectors.logs.engine.blocks import AHEAD, READ
+from whyhang.collectors.logs.lines import signature_lines as log_fold
+from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
 from whyhang.collectors.logs.scan import LogReader, looks_like_text
 
 OOM = r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)"
@@ -42,7 +42,7 @@ def test_evidence_survives(data: str | bytes, number: int, engine: str) -> None:
     (found,) = lines(data, OOM, engine=engine)
 
     assert "CUDA out of memory" in found.text
-    assert len(found.text) <= log_file.MAX_TEXT
+    assert len(found.text) <= log_fold.MAX_TEXT
     assert found.fields == {"size": "2.00 GiB"}
     assert found.source.line == number
 
@@ -165,6 +165,9 @@ def test_a_broken_archive_yields_what_was_before_the_break() -> None:
         ("Überraschung ÄÖÜ\n".encode("latin-1") * 9, True),
         (b"\0" * 5000 + b"text after a truncated log\n" * 400, True),
         ("日本語のログ\n".encode() * 50, True),
+        (b"\xff" + "Ошибка обмена\n".encode() * 50, True),
+        ("Ошибка обмена\n".encode() * 50 + "é".encode()[:1], True),
+        (bytes(range(0x80, 0x100)) * 20, False),
         (b"\x80\x02}q\x00(X\x07\x00\x00\x00entriesq\x01](", False),
         (bytes(range(256)) * 8, False),
         (b"\x7fELF\x02\x01", False),

@@ -9,15 +9,16 @@ import pytest
 from log_docs import document, lines, read_log
 
 from whyhang import signatures
-from whyhang.analyzer.facts import Gap, LogLine, NcclSetup
-from whyhang.collectors.logs import cache as log_cache
-from whyhang.collectors.logs import patience
-from whyhang.collectors.logs import search as log_search
-from whyhang.collectors.logs import syntax as log_syntax
-from whyhang.collectors.logs.blocks import Block
-from whyhang.collectors.logs.readers import own_patterns, sampled_patterns
+from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
+from whyhang.collectors.logs.engine import cache as log_cache
+from whyhang.collectors.logs.engine import hyperscan_search, matching
+from whyhang.collectors.logs.engine import needle as log_needle
+from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.needle import Needle
+from whyhang.collectors.logs.engine.search import searcher
+from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.scan import LogReader
-from whyhang.collectors.logs.search import searcher
 
 PATTERNS = (
     r"Bus error",
@@ -52,7 +53,7 @@ def _block(text: str) -> Block:
 def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fallback finds what Hyperscan finds, and a gap says that it is slow."""
     fast = lines(TEXT, *PATTERNS)
-    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    monkeypatch.setitem(sys.modules, hyperscan_search.__name__, None)
     facts = read_log(TEXT, *PATTERNS)
     slow = [fact for fact in facts if isinstance(fact, LogLine)]
 
@@ -63,29 +64,30 @@ def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPa
 
 def test_a_storm_of_hits_stops_a_search_in_a_thread() -> None:
     """More hits than asked for give None, so that the caller searches by itself."""
-    found, _ = searcher(["hit\\d"], [])
+    found, _ = searcher(["hit\\d"])
 
     assert found.search_some(_block("hit1 hit2 hit3"), 2) is None
-    assert len((found.search_some(_block("hit1 hit2"), 2) or ([], set()))[0]) == 2
+    assert len(found.search_some(_block("hit1 hit2"), 2) or ()) == 2
 
 
-def test_marks_are_told_once_per_block() -> None:
-    """Marks of bulk readers are numbered apart from the patterns."""
-    for engine in ("auto", "words"):
-        found, _ = searcher(["some words"], [b": mark ", b"other"], engine=engine)
-        hits, marks = found.search(_block("a: mark b: mark c, some words"))
+@pytest.mark.parametrize("engine", ["auto", "words"])
+def test_patterns_that_stand_everywhere_are_told_once_per_block(engine: str) -> None:
+    """Where one hit is enough there is one, whatever words the pattern has."""
+    found, _ = searcher(
+        ["some words", ": mark ", "(?i)other"], once={": mark ", "(?i)other"}, engine=engine
+    )
+    hits = found.search(_block("a: mark b: mark c, some words, some words, OTHER other"))
 
-        assert marks == {0}
-        assert {number for _, number in hits} == {0}
+    assert sorted(number for _, number in hits) == [0, 0, 1, 2]
 
 
 def test_a_long_word_stands_for_its_pattern_until_it_is_everywhere() -> None:
     """Hits on a word that does not make a match are weeded out by the exact search."""
     pattern = r"some frequent words (?P<n>\d+) done"
-    found, _ = searcher([pattern], [])
+    found, _ = searcher([pattern])
     block = _block("some frequent words x\n" * 3 + "some frequent words 7 done\n")
 
-    assert len(found.search(block)[0]) == 4
+    assert len(found.search(block)) == 4
     assert len(found.exact(block, 0) or ()) == 1
 
 
@@ -101,12 +103,12 @@ def test_a_pattern_hyperscan_refuses_is_looked_for_by_its_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One expression that does not compile costs no other pattern."""
-    original = log_syntax.hyperscan_form
 
-    def broken(pattern: str) -> tuple[bytes, bool]:
-        return (b"(", False) if "of" in pattern else original(pattern)
+    def broken(pattern: str) -> Needle:
+        needle = log_needle.needle_of(pattern)
+        return replace(needle, expression=b"(") if "of" in pattern else needle
 
-    monkeypatch.setattr(log_search, "hyperscan_form", broken)
+    monkeypatch.setattr(hyperscan_search, "needle_of", broken)
 
     assert [line.text for line in lines("one of 7\nx1y", r"(?:one|four) of \d", r"x\dy")] == [
         "one of 7",
@@ -116,18 +118,18 @@ def test_a_pattern_hyperscan_refuses_is_looked_for_by_its_words(
 
 def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run compiles nothing."""
-    searcher(PATTERNS, [])
-    monkeypatch.setattr(log_search, "_compiled", lambda *_, **__: pytest.fail("compiled again"))
-    found, gaps = searcher(PATTERNS, [])
+    searcher(PATTERNS)
+    monkeypatch.setattr(hyperscan_search, "_compiled", lambda _: pytest.fail("compiled again"))
+    found, gaps = searcher(PATTERNS)
 
     assert gaps == ()
-    assert found.search(_block("x12y"))[0]
+    assert found.search(_block("x12y"))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "writable", "folder", "link"])
 def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
     """Cut, overwritten, foreign-writable files, folders and links are passed over."""
-    searcher(PATTERNS, [])
+    searcher(PATTERNS)
     (path,) = log_cache.folder().iterdir()
     data = path.read_bytes()
     if damage == "truncated":
@@ -145,7 +147,7 @@ def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
             path.symlink_to(tmp_path / "elsewhere")
 
     assert log_cache.load(path.name) is None
-    assert searcher(PATTERNS, [])[0].search(_block("x12y"))[0]
+    assert searcher(PATTERNS)[0].search(_block("x12y"))
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_else(
@@ -155,13 +157,13 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    assert searcher(PATTERNS, [])[0].search(_block("x12y"))[0]
+    assert searcher(PATTERNS)[0].search(_block("x12y"))
 
 
 def test_old_databases_are_forgotten() -> None:
     """The cache does not grow with every change of the signatures."""
     for number in range(log_cache.KEEP + 3):
-        searcher([f"word number {number}"], [])
+        searcher([f"word number {number}"])
 
     assert len(list(log_cache.folder().iterdir())) == log_cache.KEEP
 
@@ -208,30 +210,27 @@ def test_look_around_is_found_whatever_stands_beside_it(
 def test_words_behind_a_place_are_looked_for() -> None:
     """A pattern that is vague without its look-behind is searched for by the words in it."""
     pattern = r"(?<=quota lost )\d+"
-    found, gaps = searcher([pattern], [])
+    found, gaps = searcher([pattern])
 
-    assert log_syntax.is_vague(pattern)
-    assert not log_syntax.is_vague(r"(?<=quota )lost \d+")
+    assert log_needle.needle_of(pattern).expression is None
+    assert log_needle.needle_of(r"(?<=quota )lost \d+").expression is not None
     assert gaps == ()
-    assert found.search(_block("12 34 56\n" * 100))[0] == []
-    assert len(found.search(_block("quota lost 7"))[0]) == 1
+    assert found.search(_block("12 34 56\n" * 100)) == []
+    assert len(found.search(_block("quota lost 7"))) == 1
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
 def test_a_forgotten_pattern_costs_nothing(engine: str) -> None:
     """A pattern that was given up is no longer found; the others keep their numbers."""
-    found, _ = searcher(["first words", "other words"], [b"mark"], engine=engine)
+    found, _ = searcher(["first words", "other words"], engine=engine)
     found.forget(0)
 
-    hits, marks = found.search(_block("first words, other words, mark"))
-
-    assert {number for _, number in hits} == {1}
-    assert marks == {0}
+    assert {number for _, number in found.search(_block("first words, other words"))} == {1}
 
 
 def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern of a card whose word stands in every line ends, named with its card and line."""
-    monkeypatch.setattr(patience, "ALL_SECONDS", 0.01)
+    monkeypatch.setattr(matching, "ALL_SECONDS", 0.01)
     pattern = r"loss (?!\d)(?P<x>\w+)"
     text = "loss 1\n" * 60_000 + "loss nan\n"
     mine = LogReader([pattern, "loss nan"], owners={pattern: "mine.toml"})
@@ -246,10 +245,8 @@ def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.matched for f in lines(text, pattern)] == [(pattern,)]
 
 
-def test_a_sampled_pattern_is_told_once_and_placed_on_demand() -> None:
-    """What stands in each third line costs one hit a block; of each speaker the last is found."""
-    pattern = r"frequent words (?P<n>\d+)"
-    found, _ = searcher([pattern, "rare words"], [], sampled={pattern})
+def test_the_last_line_of_each_speaker_is_found_from_both_ends() -> None:
+    """Of what stands in each third line, what each speaker says last is found."""
     one, two = (
         "12:00:0{} node1:7 [0] frequent words 1\n",
         "12:00:0{} node2:7 [0] frequent words 2\n",
@@ -257,19 +254,13 @@ def test_a_sampled_pattern_is_told_once_and_placed_on_demand() -> None:
     text = "".join(one.format(n) for n in range(9)) + "rare words\n" + two.format(1) * 9
     block = _block(text + one.format(7))
 
-    hits, _ = found.search(block)
-    assert [number for _, number in hits].count(0) == 1
-    assert found.sampled == {0}
+    def lines_of(most: int) -> tuple[list[int], int]:
+        places, seen = last_of_each(block, b"frequent words", most)
+        return [bytes(block.data).count(b"\n", 0, at) for at in places], seen
 
-    def lines_of(places: list[tuple[int, int]]) -> list[int]:
-        return sorted(bytes(block.data).count(b"\n", 0, end) for end, _ in places)
-
-    places, seen = found.places(block, 0, 1000)
-    assert (lines_of(places), seen) == ([18, 19], 19)
-    places, seen = found.places(block, 0, 6)
-    assert (lines_of(places), seen) == ([18, 19], 6)
-    places, seen = found.places(block, 0, 2)
-    assert (lines_of(places), seen) == ([19], 2)
+    assert lines_of(1000) == ([18, 19], 19)
+    assert lines_of(6) == ([18, 19], 6)
+    assert lines_of(2) == ([19], 2)
 
 
 def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None:
@@ -296,11 +287,10 @@ EVERYWHERE = (
 def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
     """Each hit is told one by one: on lines by the million they would cost more than the search."""
     patterns = sorted(
-        {pattern for s in signatures.load() for pattern in s.searched}
-        | own_patterns() - sampled_patterns()
+        {pattern for s in signatures.load() for pattern in s.searched} | OWN_PATTERNS - TOLD_ONCE
     )
-    found, _ = searcher(patterns, [])
+    found, _ = searcher(patterns)
 
-    hits, _ = found.search(_block(f"{line}\n" * 3))
+    hits = found.search(_block(f"{line}\n" * 3))
 
     assert {patterns[number] for _, number in hits} == set()

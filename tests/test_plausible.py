@@ -8,7 +8,7 @@ import pytest
 from log_docs import diagnosed
 
 from whyhang.analyzer.facts import MAX_RANKS
-from whyhang.collectors.logs.life import sign
+from whyhang.collectors.logs.lines.signs_of_life import sign
 
 TIMED_OUT = (
     "[rank{prefix}]:[E1121 10:00:00.000000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "

@@ -12,8 +12,8 @@ from whyhang.analyzer.cards.ordinary import LINES
 from whyhang.analyzer.cards.toml_lines import Path
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature_toml import NAMES
-from whyhang.collectors.logs.line import Voice, take_apart
-from whyhang.collectors.logs.search import cannot_search
+from whyhang.collectors.logs.engine.needle import cannot_search
+from whyhang.collectors.logs.text.line import Voice, take_apart
 
 FROM_THE_HIT = ("who", "times")
 """Fields that every report has: whom it is about, and how many lines were found."""

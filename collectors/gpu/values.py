@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from whyhang.collectors import limits
-from whyhang.collectors.logs.clock import time_of
+from whyhang.collectors.logs.text.clock import time_of
 
 # Printed in the place of a value that this board, driver or user does not have; no trouble.
 _ABSENT = frozenset(

@@ -9,21 +9,17 @@ patterns, and structured facts from the readers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import Fact, Gap
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.bulk import MARKS
-from whyhang.collectors.logs.error_file import unfold
+from whyhang.collectors.logs.engine.blocks import Progress
+from whyhang.collectors.logs.engine.matching import Patterns
+from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.file import FileScan
-from whyhang.collectors.logs.found import FileView
-from whyhang.collectors.logs.patience import Patience
-from whyhang.collectors.logs.readers import own_patterns, sampled_patterns
-from whyhang.collectors.logs.search import Searcher, searcher
-
-if TYPE_CHECKING:
-    import regex
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
+from whyhang.collectors.logs.text.error_file import unfold
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
@@ -31,14 +27,16 @@ _NO_TEXT = (b"\x80", b"\x7fELF", b"{")
 SHARED_FROM, SHARED_TO = 512, 128 << 20
 """Bytes of a text that one of several processes reads; smaller ones are read as soon here."""
 THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
-MAX_BINARY = 0.02  # share of control characters in a text
+MAX_THREADS = 4
+MAX_BINARY = 0.02  # share of control characters in a text, or of bytes that are not its UTF-8
+CUT_CHARACTER = 3  # bytes of one at the end of what is looked at
 MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 
 
 class LogReader:
     """Reads any text as a log. ``patterns`` are those of the signatures.
 
-    ``owners`` says of patterns by users which card they are from. ``told`` hears of every
+    ``owners`` says of patterns by users which card they are from. ``told`` is called with every
     number of bytes read, for a progress display. ``engine`` "words" does without Hyperscan.
     """
 
@@ -47,17 +45,14 @@ class LogReader:
         patterns: Iterable[str],
         *,
         owners: Mapping[str, str] | None = None,
-        told: Callable[[int], None] = lambda _: None,
+        told: Progress = lambda _: None,
         engine: str = "auto",
     ) -> None:
-        self._patience = Patience(owners or {})
-        self._outside = frozenset(patterns)
-        self._patterns = sorted(self._outside | own_patterns())
+        self._patterns = Patterns(frozenset(patterns), OWN_PATTERNS, owners or {})
         self._told = told
         self._engine = engine
         self._searcher: Searcher | None = None
         self._gaps: tuple[Gap, ...] = ()
-        self._compiled: dict[int, regex.Pattern[str] | None] = {}
         self._process = os.getpid()
 
     @property
@@ -77,7 +72,7 @@ class LogReader:
         """Load the patterns, if they are not yet."""
         if self._searcher is None:
             self._searcher, self._gaps = searcher(
-                self._patterns, MARKS, sampled=sampled_patterns(), engine=self._engine
+                self._patterns.texts, once=TOLD_ONCE, engine=self._engine
             )
         return self._searcher
 
@@ -86,26 +81,16 @@ class LogReader:
         searching = self.ready()
         yield from self._gaps
         document = unfold(document)
+        threads = min(MAX_THREADS, os.cpu_count() or 1) if searching.threaded else 1
         # A forked process has others beside it: it needs no threads.
-        shared = document.size < THREADS_FROM or os.getpid() != self._process
-        threads = 1 if shared else None
-        scan = FileScan(FileView(document), searching, self._matcher, self._patience, threads)
+        if document.size < THREADS_FROM or os.getpid() != self._process:
+            threads = 1
+        scan = FileScan(LogFile(document), searching, self._patterns, threads)
         yield from scan.facts(self._told)
-
-    def _matcher(self, number: int) -> tuple[str, bool, regex.Pattern[str] | None]:
-        import regex  # noqa: PLC0415 - heavy
-
-        pattern = self._patterns[number]
-        if number not in self._compiled:
-            try:
-                self._compiled[number] = regex.compile(pattern)
-            except regex.error:
-                self._compiled[number] = None
-        return pattern, pattern in self._outside, self._compiled[number]
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Tell a text from a binary file by its first bytes; NUL runs and broken UTF-8 are text."""
+    """Return whether a file begins as a text; NUL runs and broken UTF-8 are text."""
     if not head or head.startswith(_BINARY_STARTS):
         return bool(not head)
     sample = head[: 64 << 10]
@@ -113,20 +98,8 @@ def looks_like_text(head: bytes) -> bool:
     if control > MAX_BINARY * len(sample) + 1:
         return False
     zeros = sample.count(0)
-    high = sum(len(part) for part in (sample.translate(None, bytes(range(0x80))),))
+    high = len(sample.translate(None, bytes(range(0x80))))
     if high > MAX_HIGH * len(sample):
-        return sample.decode("utf-8", "ignore").encode() >= sample[: len(sample) - 8]
+        broken = len(sample) - len(sample.decode("utf-8", "ignore").encode())
+        return broken <= MAX_BINARY * len(sample) + CUT_CHARACTER
     return zeros < len(sample) // 2 or zeros == len(sample)
-
-
-def scan(
-    documents: Iterable[Document],
-    patterns: frozenset[str],
-    *,
-    told: Callable[[int], None] = lambda _: None,
-) -> Iterator[Fact]:
-    """Scan every document that looks like text, one after the other."""
-    reader = LogReader(patterns, told=told)
-    for document in documents:
-        if reader.sniff(document):
-            yield from reader.read(document)

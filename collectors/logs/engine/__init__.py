@@ -1,0 +1,1 @@
+"""Where in gigabytes of bytes patterns may match: blocks, words, Hyperscan, threads, storms."""

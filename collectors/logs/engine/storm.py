@@ -1,0 +1,77 @@
+"""Which of very many hits are looked at.
+
+A thousand ranks that say the same are a thousand facts, one that says it over and over is one: of
+a pattern that is found everywhere, what each speaker says first and last is looked at, and the
+rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from whyhang.collectors.logs.engine.block import LONGEST, Block, Hit
+from whyhang.collectors.logs.engine.matching import Matching
+from whyhang.collectors.logs.engine.needle import needle_of
+from whyhang.collectors.logs.engine.search import Searcher
+from whyhang.collectors.logs.engine.speakers import speaker
+from whyhang.collectors.logs.text.line import clean
+
+STORM = 4096  # hits of one pattern in one file, after which only some are looked at
+FIRST_OF_EACH = 8  # of those, the first of each speaker; beside them its last of each block
+MAX_CHOSEN = 50_000  # lines chosen so; after them
+FIRST, LAST = 32, 8  # the first and last of each block
+
+
+class Storms:
+    """Chooses among the hits in one file. ``passed_over`` counts, by pattern, what is left out."""
+
+    def __init__(self, matching: Matching, searcher: Searcher) -> None:
+        self.passed_over: Counter[str] = Counter()
+        self.hits: Counter[int] = Counter()
+        self._matching = matching
+        self._searcher = searcher
+        self._hits_by_speaker: Counter[tuple[int, bytes]] = Counter()  # hits by pattern and speaker
+        self._chosen: Counter[int] = Counter()
+
+    def choose(self, block: Block, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits in a block that are to be looked at, in order."""
+        counts = Counter(number for _, number in hits)
+        self.hits.update(counts)
+        storms = {n for n, few in counts.items() if few > FIRST + LAST and self.hits[n] > STORM}
+        chosen = [hit for hit in hits if hit[1] not in storms]
+        for number in storms:
+            alike = self._matches(block, number, [hit for hit in hits if hit[1] == number])
+            some = self._some(block, number, alike)
+            self.passed_over[self._matching.patterns.texts[number]] += len(alike) - len(some)
+            chosen += some
+        return sorted(chosen)
+
+    def _matches(self, block: Block, number: int, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits of a pattern whose lines it matches, not only its word."""
+        exact = self._searcher.exact(block, number)
+        if exact is not None and needle_of(self._matching.patterns.texts[number]).whole:
+            return sorted(exact)
+        matching = []
+        for hit in sorted(hits if exact is None else exact):
+            start, end = block.segment(block.start + hit[0] - 1, LONGEST)
+            text = clean(bytes(block.data[start:end]))
+            if self._matching.search(number, text, lambda at=start: block.line_at(at)):  # type: ignore[misc]
+                matching.append(hit)
+        return matching
+
+    def _some(self, block: Block, number: int, hits: list[Hit]) -> list[Hit]:
+        """Choose what each speaker says first and last; of too many, the first and last few."""
+        if self._chosen[number] >= MAX_CHOSEN:
+            return hits if len(hits) <= FIRST + LAST else hits[:FIRST] + hits[-LAST:]
+        last: dict[bytes, Hit] = {}
+        chosen: set[Hit] = set()
+        for hit in hits:
+            who = speaker(block.data, block.start + hit[0] - 1)
+            self._hits_by_speaker[number, who] += 1
+            if self._hits_by_speaker[number, who] <= FIRST_OF_EACH:
+                chosen.add(hit)
+            last[who] = hit
+        chosen.update(last.values())
+        self._chosen[number] += len(chosen)
+        return list(chosen)

@@ -1,0 +1,291 @@
+"""Processes that ended, as launchers, schedulers and shells report it.
+
+torchrun and its table of failures (``elastic/multiprocessing``), ``mp.spawn``, DeepSpeed's and
+Lightning's launchers, srun, Open MPI, MPICH and Intel MPI, Kubernetes, the shell, the kernel. A
+report of signal 15 is kept as it stands: it mostly means that the launcher itself ended the
+process.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.facts import Exit, Fact, ProcessRank, RootCause, Source, Trust, Who, replace
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.text.clock import time_of
+
+MAX_EXITS = 20000
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_WHAT = (
+    ("Killed", signal.SIGKILL),
+    ("Out Of Memory", signal.SIGKILL),
+    ("OOMKilled", signal.SIGKILL),
+    ("Segmentation fault", signal.SIGSEGV),
+    ("Aborted", signal.SIGABRT),
+    ("Bus error", signal.SIGBUS),
+    ("Terminated", signal.SIGTERM),
+)
+_EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
+_SIGNAL = re.compile(r"signal (\d+)\b")
+_EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
+
+
+class ExitReader(LineReader):
+    """Collects every report of a process that ended."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._rows: list[Exit] = []
+        self._roots: list[Exit] = []
+        self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
+
+    def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
+        """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
+        if len(self._rows) >= MAX_EXITS:
+            return None
+        row = Exit(
+            who=who,
+            source=line.source,
+            quote=line.text.strip()[:400],
+            exitcode=code if code >= 0 else None,
+            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 65 else None,
+            time=line.time,
+        )
+        row = replace(row, **more)
+        self._rows.append(row)
+        return row
+
+    @wants(r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
+    def on_table_row(self, line: FoundLine, match: Match) -> None:
+        """Read one entry of torchrun's table, from the line with the rank."""
+        rank, local = int(match["rank"]), int(match["local"])
+        rows = ((number, _EXITCODE_ROW.match(after.text)) for number, after in line.following(3))
+        number, row = next(((number, row) for number, row in rows if row), (0, None))
+        if row is None:
+            return
+        host, time, root = None, None, False
+        for before in line.preceding(4):
+            host = host or _after(before, "host")
+            if _after(before, "time"):
+                time = time_of(before.replace("_", " "), self._file.voice.year)
+            root = root or before.startswith("Root Cause")
+        who = replace(_named_by(match), pid=int(row["pid"]), host=short_host(host))
+        self._learn_place(rank, local)
+        added = self._add(
+            line,
+            who,
+            int(row["code"]),
+            source=self._file.document.source(number),
+            quote=row.string.strip(),
+            time=time,
+        )
+        if root and added is not None:
+            self._roots.append(added)
+
+    def _learn_place(self, rank: int, local: int) -> None:
+        """Learn the map from local to global ranks from a row that has both."""
+        if rank == local and rank > 0 and self._file.one_host is None:
+            self._file.ranks.setdefault(local, rank)
+        elif rank != local:
+            self._file.one_host = False
+
+    @wants(
+        # torchrun, the launcher of Cray systems, MPI_Abort, the shell
+        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
+        r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
+        r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))",
+        r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
+        r"MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
+        r"line \d+: +(?P<pid>\d+) "
+        r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
+    )
+    def on_report(self, line: FoundLine, match: Match) -> None:
+        """Note a process of which one line says all."""
+        if code := _exit_code(match):
+            self._add(line, _named_by(match), code)
+
+    @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
+    def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
+        """Note a process that Lightning saw fail."""
+        who = replace(line.who, pid=int(match["pid"]), host=None)
+        self._add(line, who, int(match["code"]))
+
+    @wants(r"\] exits with return code = (?P<code>-?\d+)")
+    def on_child(self, line: FoundLine, match: Match) -> None:
+        """Note that DeepSpeed's launcher saw a process fail.
+
+        It prints the command of the process that it started last, whichever ended: the local
+        rank in it is nobody's.
+        """
+        self._add(line, Who(host=line.who.host), int(match["code"]))
+
+    @wants(
+        r"(?<!sub)process (?P<local>\d+) terminated with "
+        r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))",
+        r"^-- Process (?P<local>\d+) terminated with the following error:",
+    )
+    def on_spawn(self, line: FoundLine, match: Match) -> None:
+        """Note a child of ``mp.spawn``; its index is its rank within the host."""
+        who = replace(_named_by(match), host=line.who.host)
+        if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
+            who = self._file.voice.who
+        self._add(line, who, _exit_code(match))
+
+    @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
+    def on_srun(self, line: FoundLine, match: Match) -> None:
+        """Note tasks that srun saw end."""
+        code = _code(match["what"])
+        self._tasks.add(line.source)
+        for task in _numbers(match["tasks"]):
+            who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
+            self._add(line, who, code)
+
+    @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
+    def on_host(self, line: FoundLine, match: Match) -> None:
+        """Note a host that failed, with all that ran on it."""
+        host = short_host(match["host"])
+        self._add(line, Who(host=host, label=host), -signal.SIGKILL)
+
+    @wants(
+        r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
+        r"exited on(?: signal (?P<signal>\d+)|\s*$)"
+    )
+    def on_mpirun(self, line: FoundLine, match: Match) -> None:
+        """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
+        number = match["signal"]
+        for _, after in line.following(1) if number is None else ():
+            end = _SIGNAL.match(after.text)
+            number = end[1] if end else None
+        if number is not None:
+            self._add(line, _named_by(match), -int(number))
+
+    @wants(r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]")
+    def on_mpi_name(self, line: FoundLine, match: Match) -> None:
+        """Note a process that Open MPI's launcher saw end with an exit code."""
+        code = 1
+        for _, after in line.following(2):
+            if end := _EXIT_CODE.search(after.text):
+                code = int(end[1])
+        self._add(line, _named_by(match), code)
+
+    @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
+    def on_hydra(self, line: FoundLine, match: Match) -> None:
+        """Note a process in the box that MPICH and Intel MPI print."""
+        code = 1
+        for _, after in line.following(3):
+            if end := _KILLED_BY.search(after.text):
+                code = -int(end[1]) if end[1] else int(end[2])
+        self._add(line, _named_by(match), code)
+
+    @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
+    def on_kernel(self, line: FoundLine, match: Match) -> None:
+        """Note a process that the kernel's out-of-memory killer ended."""
+        self._add(line, Who(pid=int(match["pid"]), host=line.who.host), -signal.SIGKILL)
+
+    @wants(r"^\s*Exit Code:\s+(?P<code>\d+)\s*$")
+    def on_pod_state(self, line: FoundLine, match: Match) -> None:
+        """Note a container that ended, in the output of ``kubectl describe``."""
+        code = int(match["code"])
+        if code == 0:
+            return
+        quote, pod = line.text.strip(), None
+        for before in line.preceding(300):
+            if (reason := _after(before, "Reason")) and quote == line.text.strip():
+                quote = f"Reason: {reason}, {quote}"
+            if before.startswith("Name:"):
+                pod = _after(before, "Name")
+                break
+        self._add(line, Who(label=pod, host=pod), code, quote=quote)
+
+    @wants(r"^(?P<pod>[a-z0-9][\w.-]+)\s+\d+/\d+\s+(?P<what>OOMKilled|Error|Evicted|NodeLost)\b")
+    def on_pod_row(self, line: FoundLine, match: Match) -> None:
+        """Note a pod that ended, in the output of ``kubectl get pods``."""
+        pod = match["pod"]
+        self._add(line, Who(label=pod, host=pod), _code(match["what"]))
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield each process that ended once, and whom the launcher takes for the root cause."""
+        for row in self._distinct():
+            who = self._rank_of(row)
+            yield replace(row, who=who)
+            if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
+                process = Who(pid=who.pid, host=who.host)
+                yield ProcessRank(rank=who.rank, who=process, source=row.source)
+        for row in self._roots:
+            if row.who.rank is not None:
+                yield RootCause(who=row.who, source=row.source)
+
+    def _distinct(self) -> Iterable[Exit]:
+        """Leave out a pid's second report; the one that tells a rank is kept."""
+        by_pid: dict[int, Exit] = {}
+        for row in self._rows:
+            known = by_pid.get(row.who.pid) if row.who.pid else None
+            if row.who.pid and (known is None or known.who.trust < row.who.trust):
+                by_pid[row.who.pid] = row
+        return [row for row in self._rows if not row.who.pid or by_pid[row.who.pid] is row]
+
+    def _rank_of(self, row: Exit) -> Who:
+        who = row.who
+        if row.source in self._tasks and self._file.tasks_are_nodes:
+            return Who(host=who.host, label=f"task {who.rank}")
+        if who.rank is None and who.local_rank is not None:
+            resolved = self._file.resolve(who)
+            if resolved.rank is None and self._file.one_host is not False:
+                return replace(who, rank=who.local_rank, trust=Trust.INFERRED)
+            return resolved
+        return who
+
+
+def short_host(host: str | None) -> str | None:
+    """Cut a domain off a host name; None for names that mean "here"."""
+    if host is None or host in _LOOPBACK:
+        return None
+    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+
+
+def _after(line: str, key: str) -> str | None:
+    """Return the value of "  host      : node3"."""
+    name, colon, value = line.partition(":")
+    return value.strip() or None if colon and name.strip() == key else None
+
+
+def _named_by(match: Match) -> Who:
+    """Return the process that the groups of a pattern name."""
+    groups = {key: value for key, value in match.groupdict().items() if value is not None}
+    return Who(
+        rank=int(groups["rank"]) if "rank" in groups else None,
+        trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
+        local_rank=int(groups["local"]) if "local" in groups else None,
+        pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
+        host=short_host(groups.get("host")),
+    )
+
+
+def _exit_code(match: Match) -> int:
+    """Return the exit code that the groups of a pattern give; minus a signal's number."""
+    groups = match.groupdict()
+    if sign := groups.get("signal"):
+        number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
+        return -int(number)
+    return _code(groups["what"]) if groups.get("what") else int(groups.get("code") or 1)
+
+
+def _code(what: str) -> int:
+    """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
+    if end := _EXIT_CODE.search(what):
+        return int(end[1])
+    return next((-number for word, number in _WHAT if word in what), 1)
+
+
+def _numbers(text: str) -> list[int]:
+    """Read "0-3,7"."""
+    numbers: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        low, dash, high = part.partition("-")
+        if low.isdigit() and (high.isdigit() or not dash):
+            numbers += range(int(low), min(int(high or low), int(low) + 4096) + 1)
+    return numbers

@@ -1,0 +1,134 @@
+"""What a log says of the job as a whole: its size, launcher, backend and versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import NOBODY, Fact, Setting, Source, WorldSize
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import numbers_in
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+
+LAUNCHERS = {
+    r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",
+    r"deepspeed[./]launcher|\[launch\.py:\d+": "deepspeed",
+    r"accelerate[./]commands[./]launch|accelerate launch": "accelerate",
+    r"\bsrun: |slurmstepd: |\bsrun ": "slurm",
+    r"\b(?:mpirun|mpiexec|prterun|orterun)\b": "mpirun",
+    r"torch/multiprocessing/spawn\.py|mp\.spawn\(": "mp.spawn",
+    r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
+}
+_NODE_RANK = "--node_rank"
+
+
+class JobReader(LineReader):
+    """Collects what lines say of the whole job, each statement once."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._first: dict[tuple[str, str | int], Setting | WorldSize] = {}
+        self._times: Counter[tuple[str, str | int]] = Counter()
+        self._local_size: tuple[int, Source] | None = None
+        self._launchers: dict[str, Source] = {}
+        self._nodes: int | None = None
+
+    def _note(self, fact: Setting | WorldSize) -> None:
+        self._times[_key(fact)] += 1
+        self._first.setdefault(_key(fact), fact)
+
+    @wants(
+        r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
+        r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b",
+        r"\d+/(?P<size>\d+) clients joined",
+    )
+    def on_size(self, line: FoundLine, match: Match) -> None:
+        """Note the number of ranks."""
+        if int(match["size"]) > 0:
+            self._note(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
+
+    @wants(r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b")
+    def on_version(self, line: FoundLine, match: Match) -> None:
+        """Note torch's version."""
+        version = match["version"]
+        self._note(Setting(name="torch", value=version, who=NOBODY, source=line.source))
+
+    @wants(r"gloo/transport/|ProcessGroupGloo\.cpp")
+    def on_gloo(self, line: FoundLine, match: Match) -> None:
+        """Note that gloo is in use."""
+        self._note(Setting(name="backend", value="gloo", who=NOBODY, source=line.source))
+
+    @wants(r"ProcessGroupNCCL\.cpp")
+    def on_nccl(self, line: FoundLine, match: Match) -> None:
+        """Note that NCCL is in use."""
+        self._note(Setting(name="backend", value="nccl", who=NOBODY, source=line.source))
+
+    @wants(
+        r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
+    )
+    def on_nodes(self, line: FoundLine, match: Match) -> None:
+        """Note on how many hosts the job runs."""
+        nodes = int(match["nodes"])
+        if match[0].startswith(_NODE_RANK):
+            nodes = 2 if nodes > 0 else 0  # the first node tells nothing
+        if "group_world_size" in match[0] and nodes == 1:
+            self._file.one_host = self._file.one_host is not False
+        if nodes > 1:
+            self._nodes = nodes
+            self._file.one_host = False
+
+    @wants(r"--nproc[_-]per[_-]node[= ](?P<size>\d+)")
+    def on_local_size(self, line: FoundLine, match: Match) -> None:
+        """Note how many ranks run on each host."""
+        if self._local_size is None:
+            self._local_size = (int(match["size"]), line.source)
+
+    @wants(r"--standalone\b")
+    def on_standalone(self, line: FoundLine, match: Match) -> None:
+        """Note that all runs on one host."""
+        if self._file.one_host is None:
+            self._file.one_host = True
+
+    @wants(r"--dist[-_]url[= ]\W{0,2}tcp://(?!127\.|localhost)")
+    def on_remote(self, line: FoundLine, match: Match) -> None:
+        """Note that the ranks meet at another host."""
+        self._file.one_host = False
+
+    @wants(r"local_ranks=\[(?P<local>[\d, ]+)\]")
+    def on_rank_map(self, line: FoundLine, match: Match) -> None:
+        """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""
+        local = numbers_in(match["local"])
+        for _, after in line.following(3):
+            _, key, rest = after.text.partition("global_ranks=[")
+            if key:
+                ranks = numbers_in(rest.partition("]")[0])
+                self._file.ranks.update(zip(local, ranks, strict=False))
+                if ranks != local:
+                    self._file.one_host = False
+
+    @wants(*LAUNCHERS)
+    def on_launcher(self, line: FoundLine, match: Match) -> None:
+        """Note what started the job."""
+        name = LAUNCHERS[match.re.pattern]
+        self._launchers.setdefault(name, line.source)
+        self._file.launchers.add(name)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield each statement once."""
+        if self._local_size is not None and self._nodes is None:
+            size, source = self._local_size
+            if self._file.one_host is None:
+                self._file.one_host = True
+            sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
+            if self._file.one_host and not sized:
+                self._note(WorldSize(size=size, who=NOBODY, source=source))
+        best = {name: value for (name, value), _ in reversed(self._times.most_common())}
+        for (name, value), fact in self._first.items():
+            if best[name] == value:  # the most frequent one; others are of parts of the job
+                yield fact
+        for launcher, source in self._launchers.items():
+            yield Setting(name="launcher", value=launcher, who=NOBODY, source=source)
+
+
+def _key(fact: Setting | WorldSize) -> tuple[str, str | int]:
+    return (fact.name, fact.value) if isinstance(fact, Setting) else ("world size", fact.size)

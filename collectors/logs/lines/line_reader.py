@@ -1,0 +1,229 @@
+"""How a reader of lines is written, and what it gets to see: a line, what is around it, the file.
+
+A reader knows one kind of lines. A method under ``@wants(pattern)`` is called with each line in
+which the pattern is found, in the order of the file; one under ``@wants_block(pattern)`` with each
+block that holds such lines, of which a log may hold millions. When all of the file has been read,
+``facts`` gives what it said. ``readers.py`` lists all readers.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from whyhang.analyzer.facts import NOBODY, Fact, Group, Source, Trust, Who, replace
+from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.engine.block import LONGEST, Block
+from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart, voice_of
+
+LOOK_BACK = 40  # lines in which a time is looked for
+INHERIT = 4  # lines in which the beginning of a message is looked for
+
+# Lines of a message that began in a line before, which says whose it is.
+_CONTINUED = re.compile(
+    r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
+)
+
+Method = TypeVar("Method", bound=Callable[..., None])
+
+
+class FoundLine:
+    """A line in which a pattern was found."""
+
+    def __init__(self, block: Block, start: int, line: Line, file: LogFile) -> None:
+        self.line = line
+        self.offset = block.file_offset(start)
+        self.file = file
+        self._block = block
+        self._start = start
+        self._end = block.bounds(start)[1]
+        self._number: int | None = None
+
+    @classmethod
+    def all_in(cls, block: Block, start: int, end: int, file: LogFile) -> list[FoundLine]:
+        """Take apart what seems one line: several, where ranks wrote into each other's lines."""
+        lines = [
+            cls(block, start, line, file)
+            for line in take_apart(clean(bytes(block.data[start:end])), file.voice)
+        ]
+        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
+            lines[0].inherit_speaker()
+        return lines
+
+    @property
+    def who(self) -> Who:
+        """Return who speaks."""
+        return self.line.who
+
+    @property
+    def prefix(self) -> Who:
+        """Return what the launcher's prefix alone says of the speaker."""
+        return self.line.prefix
+
+    @property
+    def text(self) -> str:
+        """Return the line without launcher prefix."""
+        return self.line.text
+
+    @property
+    def number(self) -> int:
+        """Return the 1-based number of the line."""
+        if self._number is None:
+            self._number = self._block.line_at(self._start)
+        return self._number
+
+    @property
+    def source(self) -> Source:
+        """Return the file and line."""
+        return self.file.document.source(self.number)
+
+    @property
+    def time(self) -> float | None:
+        """Return the line's time, or the last one told just before it."""
+        time = self.line.time
+        if time is None:
+            known, last = self.file.clock  # what was found for a line a little above
+            above = self._block.file_offset(self._start)
+            for text in self._before(LOOK_BACK):
+                above -= len(text)
+                if above <= known:
+                    time = last
+                    break
+                if (time := time_of(text, self.file.voice.year)) is not None:
+                    break
+        self.file.clock = (self.offset, time)
+        return time
+
+    def following(self, limit: int, *, bare: bool = False) -> Iterator[tuple[int, Line]]:
+        """Yield up to ``limit`` lines behind this one by the same speaker, with their numbers.
+
+        Lines of other ranks in between, as their prefixes tell, are left out. ``bare`` also
+        takes lines without any prefix, as the later ones of a C++ message have none.
+        """
+        block, at, number = self._block, self._end + 1, self.number
+        while limit > 0 and at < block.end:
+            start, end = block.bounds(at)
+            number += 1
+            at = end + 1
+            text = clean(bytes(block.data[start : min(end, start + LONGEST)]))
+            text = text.rstrip("\r").rpartition("\r")[2]
+            for line in take_apart(text, self.file.voice):
+                if line.prefix == self.line.prefix or (bare and line.prefix == NOBODY):
+                    limit -= 1
+                    yield number, line
+
+    def preceding(self, limit: int) -> Iterator[str]:
+        """Yield up to ``limit`` lines before this one, nearest first, without prefixes."""
+        for text in self._before(limit):
+            yield take_apart(text, self.file.voice)[-1].text
+
+    def inherit_speaker(self) -> None:
+        """Take over the rank of the line that this one goes on from, a few lines above."""
+        for text in self._before(INHERIT):
+            line = take_apart(text, self.file.voice)[-1]
+            if line.prefix.rank is not None or line.prefix.local_rank is not None:
+                self.line = replace(
+                    self.line,
+                    who=replace(
+                        self.line.who,
+                        rank=line.who.rank,
+                        local_rank=line.who.local_rank,
+                        trust=min(line.who.trust, Trust.INFERRED),
+                    ),
+                )
+                return
+
+    def _before(self, limit: int) -> Iterator[str]:
+        block, at = self._block, self._start - 1
+        while limit > 0 and at > 0:
+            start, end = block.bounds(at)
+            if end > at:  # ``at`` is the line break itself
+                end = at
+            yield clean(bytes(block.data[start : min(end, start + LONGEST)]))
+            at = start - 1
+            limit -= 1
+
+
+class LogFile:
+    """One file while it is read: what all readers of its lines learn together."""
+
+    def __init__(self, document: Document, voice: Voice | None = None) -> None:
+        self.document = document
+        self._voice = voice
+        self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
+        self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
+        self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
+        self.one_host: bool | None = None  # of the whole job; None: not told
+        self.launchers: set[str] = set()
+        self.mismatch = False  # ranks raised because their calls differ
+        # NCCL's communicators by host, process and pointer
+        self.comms: dict[tuple[str | None, int | None, str], Group] = {}
+
+    @property
+    def voice(self) -> Voice:
+        """Return how to read its lines; learnt from its first bytes once a line is found."""
+        if self._voice is None:
+            document = self.document
+            self._voice = voice_of(document.head, document.who, document.taken_at)
+        return self._voice
+
+    @property
+    def tasks_are_nodes(self) -> bool:
+        """Return whether srun started a launcher on each node instead of the ranks themselves."""
+        return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
+
+    def resolve(self, who: Who) -> Who:
+        """Fill in a rank that the file told elsewhere, at its end when all is known."""
+        if who.rank is not None and who.trust > Trust.INFERRED:
+            return who
+        if who.pid is not None:
+            rank = self.pids.get((who.host, who.pid), self.pids.get((None, who.pid)))
+            if rank is not None:
+                return replace(who, rank=rank, trust=Trust.NCCL_INIT)
+        if who.rank is None and who.local_rank is not None:
+            rank = self.ranks.get(who.local_rank)
+            if rank is None and self.one_host:
+                rank = who.local_rank
+            if rank is not None:
+                return replace(who, rank=rank, trust=Trust.INFERRED)
+        return who
+
+
+class LineReader:
+    """Turns the lines of one kind into facts. Subclasses are made anew for each file."""
+
+    wants: dict[str, str]
+    """The name of the method for each pattern whose lines are wanted."""
+    wants_blocks: dict[str, str]
+    """The same where one hit in a block is enough, and the method reads the block."""
+
+    def __init__(self, file: LogFile) -> None:
+        self._file = file
+
+    def __init_subclass__(cls) -> None:
+        cls.wants, cls.wants_blocks = {}, {}
+        for name, method in vars(cls).items():
+            cls.wants |= dict.fromkeys(getattr(method, "lines_wanted", ()), name)
+            cls.wants_blocks |= dict.fromkeys(getattr(method, "blocks_wanted", ()), name)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield what the file said, once all of it has been read."""
+        raise NotImplementedError
+
+
+def wants(*patterns: str) -> Callable[[Method], Method]:
+    """Mark a method ``(line: FoundLine, match: Match)`` for lines with one of the patterns."""
+    return functools.partial(_marked, "lines_wanted", patterns)
+
+
+def wants_block(*patterns: str) -> Callable[[Method], Method]:
+    """Mark a method ``(block: Block)`` for blocks in which one of the patterns is found."""
+    return functools.partial(_marked, "blocks_wanted", patterns)
+
+
+def _marked(name: str, patterns: tuple[str, ...], method: Method) -> Method:
+    setattr(method, name, patterns)
+    return method

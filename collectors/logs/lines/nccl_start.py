@@ -1,0 +1,126 @@
+"""How far each process came in setting NCCL up: the last of its INFO lines that marks a phase.
+
+The order is that of NCCL 2.7 to 2.30 (``init.cc``, ``bootstrap.cc``, ``transport.cc``). What a
+process does next, after the line it printed last, is what it waits in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import regex
+
+from whyhang.analyzer.facts import Fact, NcclPhase, NcclSetup, Setting, Source, Who
+from whyhang.collectors.logs.engine.block import LONGEST, Block
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.lines.line_reader import (
+    FoundLine,
+    LineReader,
+    LogFile,
+    wants,
+    wants_block,
+)
+
+INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$"
+NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
+STARTED = r"NCCL INFO .{0,200}- Init START"
+ARRIVED = (
+    r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"
+    r"|Setting affinity for GPU|comm \S+ rank \d+ n[Rr]anks \d+ nNodes \d+ )"
+)
+PLANNED = r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)"
+CONNECTING = (
+    r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"
+)
+MULTICAST = r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)"
+CONNECTED = r"NCCL INFO Connected all (?:rings|trees)"
+COMPLETE = r"NCCL INFO .{0,200}- Init COMPLETE"
+
+PHASES: tuple[tuple[str, NcclPhase], ...] = (
+    (INTERFACE, NcclPhase.INTERFACE),
+    (NETWORK, NcclPhase.NETWORK),
+    (STARTED, NcclPhase.BOOTSTRAP),
+    (ARRIVED, NcclPhase.TOPOLOGY),
+    (PLANNED, NcclPhase.CHANNELS),
+    (CONNECTING, NcclPhase.CONNECTING),
+    (MULTICAST, NcclPhase.CONNECTING),
+    (CONNECTED, NcclPhase.CONNECTED),
+    (COMPLETE, NcclPhase.COMPLETE),
+)
+"""Which line begins which phase, in order."""
+
+MAX_PROCESSES = 100_000
+CHANNEL = b"NCCL INFO Channel "
+SAMPLED = 16384  # lines about channels in one file among which each process's last is found
+SAMPLE = 2  # of them in each block after that
+
+_CONNECTING = regex.compile(CONNECTING)
+
+
+class NcclStartReader(LineReader):
+    """Collects the furthest phase of each process in its first communicator."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._looked_at = 0  # lines about channels
+        self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
+
+    @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
+    def on_phase(self, line: FoundLine, match: Match) -> None:
+        """Note that a process has come to a phase."""
+        self._note(dict(PHASES)[match.re.pattern], line, match)
+
+    @wants_block(CONNECTING)
+    def on_channels(self, block: Block) -> None:
+        """Note who connects channels: of that a log may hold millions of lines, and few matter."""
+        alone = self._file.document.who.rank is not None  # nobody else speaks here
+        most = SAMPLE if alone else max(SAMPLE, SAMPLED - self._looked_at)
+        places, looked_at = last_of_each(block, CHANNEL, most)
+        self._looked_at += looked_at
+        for at in places:
+            for line in FoundLine.all_in(block, *block.segment(at, LONGEST), self._file):
+                if match := _CONNECTING.search(line.text):
+                    self._note(NcclPhase.CONNECTING, line, match)
+
+    def _note(self, phase: NcclPhase, line: FoundLine, match: Match) -> None:
+        key = (line.who.host, line.who.pid, line.who.rank)
+        stage = self._furthest.get(key)
+        if stage is None:
+            if len(self._furthest) >= MAX_PROCESSES:
+                return
+            stage = self._furthest[key] = _Stage(line.who)
+        stage.told |= {k: v for k, v in match.groupdict().items() if v}
+        if stage.source is None or phase >= stage.phase:
+            stage.phase, stage.text, stage.source = phase, line.text, line.source
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the phase of each process, and the family of its address."""
+        for stage in self._furthest.values():
+            if stage.source is None:
+                continue
+            who = self._file.resolve(stage.who)
+            address = stage.told.get("address", "")
+            yield NcclSetup(
+                phase=stage.phase,
+                text=stage.text,
+                transport=stage.told.get("via", ""),
+                interface=stage.told.get("interface", ""),
+                address=address,
+                who=who,
+                source=stage.source,
+            )
+            if address:
+                family = "IPv6" if ":" in address else "IPv4"
+                yield Setting(name="address-family", value=family, who=who, source=stage.source)
+
+
+class _Stage:
+    """Where one process stands."""
+
+    def __init__(self, who: Who) -> None:
+        self.who = who
+        self.phase = NcclPhase.INTERFACE
+        self.text = ""
+        self.source: Source | None = None
+        self.told: dict[str, str] = {}

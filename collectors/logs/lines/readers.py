@@ -1,0 +1,37 @@
+"""The readers of lines, all of them: each kind of lines has a file."""
+
+from __future__ import annotations
+
+from whyhang.collectors.logs.lines.desync import DesyncReader
+from whyhang.collectors.logs.lines.elastic import ElasticReader
+from whyhang.collectors.logs.lines.exits import ExitReader
+from whyhang.collectors.logs.lines.fingerprints import FingerprintReader, MismatchReader
+from whyhang.collectors.logs.lines.job import JobReader
+from whyhang.collectors.logs.lines.line_reader import LineReader
+from whyhang.collectors.logs.lines.nccl_collectives import CollReader
+from whyhang.collectors.logs.lines.nccl_communicators import NcclReader
+from whyhang.collectors.logs.lines.nccl_last_error import LastErrorReader
+from whyhang.collectors.logs.lines.nccl_start import NcclStartReader
+from whyhang.collectors.logs.lines.tracebacks import TracebackReader
+from whyhang.collectors.logs.lines.watchdog import WatchdogReader
+
+READERS: tuple[type[LineReader], ...] = (
+    JobReader,  # first: what it learns resolves the ranks of the others
+    NcclReader,  # likewise
+    NcclStartReader,
+    LastErrorReader,
+    ExitReader,
+    ElasticReader,
+    WatchdogReader,
+    DesyncReader,
+    MismatchReader,
+    TracebackReader,
+    CollReader,
+    FingerprintReader,
+)
+
+TOLD_ONCE = frozenset[str]().union(*(reader.wants_blocks for reader in READERS))
+"""Patterns of which one hit in a block is enough."""
+
+OWN_PATTERNS = TOLD_ONCE.union(*(reader.wants for reader in READERS))
+"""All patterns that readers look for."""

@@ -1,0 +1,246 @@
+"""Python tracebacks: which rank raised what, and where in the user's code.
+
+Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
+Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
+is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
+within a call of ``torch.distributed``; ``cause``, the exception that led to this one;
+``launcher`` is "yes" for the launcher's own exception, which no rank raised; ``worker`` is the
+number of the DataLoader worker in which it was raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
+
+EXCEPTION = "python-exception"
+MAX_LINES = 400  # of one traceback
+MAX_MESSAGE = 2000
+HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
+MAX_TRACEBACKS = 2000  # of one file
+
+_FRAME = re.compile(
+    r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
+)
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
+)
+_CHAIN = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above exception)"
+)
+_NOT_USER = re.compile(
+    r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
+    r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
+)
+_LAUNCHER = re.compile(
+    r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
+    r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
+)
+_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+_WRAPPERS = frozenset(
+    {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
+)
+_WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
+_SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
+_TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+_INNER = "Original Traceback (most recent call last):"
+_OF_LAUNCHERS = frozenset(
+    {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
+)
+_HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
+_BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
+_FOREIGN = 8  # lines of others that may stand between those of one traceback
+
+# What threading prints above the traceback of a thread; the program goes on without it.
+_THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
+
+
+@dataclass
+class _Traceback:
+    """One traceback as far as it has been read."""
+
+    frames: list[Frame] = field(default_factory=list)  # innermost first
+    end: tuple[int, Line] | None = None  # the line of the exception
+    type: str = ""
+    message: str = ""
+    foreign: int = 0
+
+    @property
+    def user_frame(self) -> Frame | None:
+        """Return the innermost frame of the user's own code."""
+        for frame in self.frames:
+            if not _NOT_USER.search(frame.file):
+                return frame
+        return self.frames[-1] if self.frames else None
+
+    @property
+    def op(self) -> str | None:
+        """Return the function of torch.distributed it was raised in."""
+        for frame in self.frames:
+            if _C10D.search(frame.file) and frame.function not in _WRAPPERS:
+                return frame.function.rpartition(".")[2]
+        return None
+
+    @property
+    def of_launcher(self) -> bool:
+        """Return whether a launcher raised it, which speaks of the ranks it started."""
+        innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
+        return innermost or self.type in _OF_LAUNCHERS
+
+
+class TracebackReader(LineReader):
+    """Reads every traceback; chained ones become one fact."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._lines: list[LogLine] = []
+        self._read_to: dict[Who, int] = {}
+        self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
+
+    @wants(r"Traceback \(most recent call last\):")
+    def on_traceback(self, line: FoundLine, match: Match) -> None:
+        """Read a traceback and those it is chained with."""
+        if line.number <= self._read_to.get(line.prefix, 0):
+            return  # the later part of a chain
+        if len(self._lines) >= MAX_TRACEBACKS:
+            return
+        chain = _read_chain(line)
+        if chain[-1].end is None:
+            return
+        self._read_to[line.prefix] = chain[-1].end[0]
+        who = _speaker(line)
+        if who.local_rank is not None and line.who.local_rank is None:
+            self._spawned.add(line.offset)
+        raised = self._exception(who, chain, chain[-1].end)
+        if thread := _THREAD.match(next(line.preceding(1), "")):
+            raised = replace(raised, fields={**raised.fields, "thread": thread["thread"]})
+        time = line.time if raised.time is None else raised.time
+        self._lines.append(replace(raised, time=time, offset=line.offset))
+
+    def _exception(self, who: Who, chain: list[_Traceback], end: tuple[int, Line]) -> LogLine:
+        last, first = chain[-1], chain[0]
+        number, line = end
+        fields = {"type": last.type, "message": last.message[:MAX_MESSAGE]}
+        if frame := last.user_frame:
+            fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
+        if last.op:
+            fields["op"] = last.op
+        if first is not last:
+            fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]
+        if last.of_launcher:
+            fields["launcher"] = "yes"
+        for part in chain:
+            if worker := _WORKER.search(part.message):
+                fields["worker"] = worker["worker"]
+        return LogLine(
+            who=who,
+            text=line.text[:MAX_MESSAGE],
+            source=self._file.document.source(number),
+            matched=(EXCEPTION,),
+            fields=fields,
+            time=line.time,
+        )
+
+    def _headless(self) -> Iterator[LogLine]:
+        """Read a traceback whose beginning was cut off: what was pasted starts in the middle."""
+        document = self._file.document
+        head = document.head[:HEAD].partition(b"Traceback (most recent")[0]
+        if b'File "' not in head:
+            return
+        current: _Traceback | None = None
+        speaker: Who | None = None
+        for number, raw in enumerate(head.split(b"\n")[:MAX_LINES], 1):
+            for line in take_apart(clean(raw), self._file.voice):
+                if current is None and _HEADLESS.match(line.text):
+                    current, speaker = _Traceback(), line.prefix
+                if current is None or line.prefix != speaker:
+                    continue
+                if not _read_frame(current, number, line):
+                    return
+                if current.end is not None:
+                    if _BARE_TYPE.search(current.type):
+                        yield self._exception(line.who, [current], current.end)
+                    return
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the exceptions, in the order of the file."""
+        for line in [*self._headless(), *self._lines]:
+            who = self._file.resolve(line.who)
+            child = who.rank is None and line.offset in self._spawned
+            if child and self._file.one_host is not False:
+                who = replace(who, rank=who.local_rank, trust=Trust.INFERRED)
+            yield replace(line, who=who)
+
+
+def _speaker(line: FoundLine) -> Who:
+    """Return who raised: the parent of ``mp.spawn`` prints which child did."""
+    who = line.who
+    if who.rank is not None and who.trust > Trust.INFERRED:
+        return who
+    for distance, text in enumerate(line.preceding(4)):
+        if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
+            return replace(who, local_rank=int(spawned["index"]))
+        if table := _TABLE_RANK.match(text):
+            return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
+    return who
+
+
+def _read_chain(line: FoundLine) -> list[_Traceback]:
+    """Read a traceback, and further ones that name it as their cause, in the order printed.
+
+    A DataLoader prints the worker's traceback within the message of its own exception; that
+    one comes last, too.
+    """
+    chain = [_Traceback()]
+    chained = False
+    indent = re.compile(f" {{0,{len(line.text) - len(line.text.lstrip())}}}")
+    for number, indented in line.following(MAX_LINES):
+        current = chain[-1]
+        after = replace(indented, text=indent.sub("", indented.text, count=1))
+        if current.end is None:
+            if not _read_frame(current, number, after):
+                break
+        elif after.text.endswith(_INNER) or (chained and "Traceback (most" in after.text):
+            chain.append(_Traceback())
+            chained = False
+        elif _CHAIN.search(after.text):
+            chained = True
+        elif after.text.strip() and not chained:
+            if not after.text.startswith((" ", "\t")):
+                break
+            if len(current.message) < MAX_MESSAGE:
+                current.message += "\n" + after.text
+    return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
+
+
+def _unspliced(kind: str, message: str) -> tuple[str, str]:
+    """Take apart what two ranks wrote over each other: "KeyErrorKeyError: : 'x''x'"."""
+    half = len(kind) // 2
+    if len(kind) % 2 or kind[:half] != kind[half:]:
+        return kind, message
+    message = message.removeprefix(": ")
+    middle = len(message) // 2
+    same = len(message) % 2 == 0 and message[:middle] == message[middle:]
+    return kind[:half], message[:middle] if same else message
+
+
+def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
+    """Read a line of a traceback before its exception; False: it ends without one."""
+    text = line.text
+    if frame := _FRAME.match(text):
+        function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
+        current.frames.insert(0, Frame(function=function, file=file, line=at))
+    elif text[:1] not in ("", " ", "\t"):
+        if raised := _EXCEPTION.match(text):
+            current.end = (number, line)
+            kind = raised["type"].rpartition(".")[2]
+            current.type, current.message = _unspliced(kind, raised["message"] or "")
+            return True
+        current.foreign += 1
+    return current.foreign <= _FOREIGN

@@ -1,0 +1,208 @@
+"""What the watchdog of ProcessGroupNCCL says: who waits in which call, and how far it came.
+
+Sources: ``ProcessGroupNCCL.cpp`` of torch 1.13 to 2.15. The rank in "[Rank 3]" and in
+"[PG … Rank 3]" counts within a group and is never taken for the speaker's. Up to torch 2.2 no
+line names the group; then calls of one number are taken for one group's, because ranks that
+time out at different numbers of one group would contradict each other: a rank cannot finish
+call 12 while another still waits in call 11, unless a GPU or its driver stalled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Fact,
+    Frame,
+    Group,
+    Source,
+    TimedOutFirst,
+    Track,
+    Who,
+    replace,
+)
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import (
+    DEFAULT_GROUP,
+    group_of,
+    is_p2p,
+    numel,
+    op_of,
+    shape,
+)
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+
+MAX_FRAMES = 60
+MAX_CALLS = 8
+
+_FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
+
+
+@dataclass
+class _Work:
+    """A call that timed out, or was in flight when an error came."""
+
+    who: Who
+    group: Group | None
+    source: Source
+    call: Call
+
+
+@dataclass
+class _Status:
+    """The counters of one group on one rank, as last told; -1 where there is nothing to count."""
+
+    who: Who
+    group: Group
+    source: Source
+    number: int | None  # the rank within the group
+    seq: int | None
+    enqueued: int
+    started: int
+    completed: int
+
+
+_Key = tuple[Who, str, str | None]
+"""A rank, and the name and description of a group."""
+
+
+class WatchdogReader(LineReader):
+    """Puts the lines of one log together into a ``Track`` per rank and group."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._works: dict[tuple[Who, int | None, str], _Work] = {}
+        self._latest: dict[Who, _Work] = {}
+        self._statuses: dict[_Key, _Status] = {}
+        self._first: TimedOutFirst | None = None
+
+    @wants(
+        r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+        r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
+        r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+    )
+    def on_work(self, line: FoundLine, match: Match) -> None:
+        """Note a call; the same one is told several times."""
+        op = op_of(match["op"])
+        call = Call(
+            op=op,
+            seq=int(match["seq"]),
+            state=CallState.SCHEDULED,
+            p2p=is_p2p(op),
+            input_sizes=numel(match["numel_in"]) or shape(match["shape"]),
+            output_sizes=numel(match["numel_out"]) or shape(match["shape"]),
+            line=line.number,
+        )
+        group, _ = group_of(line.text)
+        work = _Work(line.who, group, line.source, call)
+        known = self._works.setdefault((line.who, call.seq, op), work)
+        known.group = known.group or group
+        self._latest[line.who] = known
+
+    @wants(
+        r"(?:Timeout at NCCL work|detected by watchdog at work(?: sequence id)?): (?P<seq>-?\d+),?"
+        r" (?:PG status: )?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+)"
+        r"(?:, last started (?:NCCL )?work: (?P<started>-?\d+)(?: \([^)]*\))?)?"
+        r", last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+        r"Last enqueued NCCL work: (?P<enqueued>-?\d+), "
+        r"last completed NCCL work: (?P<completed>-?\d+)",
+    )
+    def on_status(self, line: FoundLine, match: Match) -> None:
+        """Note how far a group came on the speaker."""
+        group, number = group_of(line.text)
+        group = group or DEFAULT_GROUP
+        counts = match.groupdict()
+        seq = int(counts["seq"]) if counts.get("seq") else None
+        key = _key(line.who, group)
+        if seq is None and key in self._statuses:
+            return  # the line that names the call that hangs says more
+        self._statuses[key] = _Status(
+            line.who,
+            group,
+            line.source,
+            number=number,
+            seq=seq,
+            enqueued=int(counts["enqueued"]),
+            started=int(counts.get("started") or -1),
+            completed=int(counts["completed"]),
+        )
+
+    @wants(r"Stack trace of the failed collective: *$")
+    def on_stack(self, line: FoundLine, match: Match) -> None:
+        """Read the Python stack of the call that hangs."""
+        frames = []
+        for _, after in line.following(MAX_FRAMES, bare=True):
+            frame = _FRAME.match(after.text)
+            if frame is None:
+                break
+            function, file, number = frame["function"], frame["file"], int(frame["line"])
+            frames.append(Frame(function=function, file=file, line=number))
+        work = self._latest.get(line.who)
+        if work is not None and not work.call.frames:
+            work.call = replace(work.call, frames=tuple(frames))
+
+    @wants(r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)")
+    def on_first_rank(self, line: FoundLine, match: Match) -> None:
+        """Note which rank was the first to give up (a waiter, rarely the culprit)."""
+        if self._first is None:
+            self._first = TimedOutFirst(rank=int(match["rank"]), who=line.who, source=line.source)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield a track per rank and group, and which rank timed out first."""
+        self._place()
+        works: dict[_Key, list[_Work]] = {}
+        for work in self._works.values():
+            works.setdefault(_key(work.who, work.group or DEFAULT_GROUP), []).append(work)
+        for key in {**self._statuses, **works}:
+            yield self._track(self._statuses.get(key), works.get(key, []))
+        if self._first is not None:
+            yield self._first
+
+    def _place(self) -> None:
+        """Find the group of each call: its own line, the status of that number, else the usual."""
+        groups: dict[tuple[Who, int | None], Group] = {}
+        for status in self._statuses.values():
+            groups.setdefault((status.who, status.seq), status.group)
+        for work in self._works.values():
+            work.group = work.group or groups.get((work.who, work.call.seq))
+        nameless = [work for work in self._works.values() if work.group is None]
+        usual = Counter(work.call.seq for work in nameless).most_common(1)
+        for work in nameless:
+            if work.call.p2p:
+                name = f"pair of {work.call.op} {work.call.seq}"
+                work.group = Group(name=name, inferred=True)
+            elif work.call.seq == usual[0][0]:
+                work.group = DEFAULT_GROUP
+            else:
+                work.group = Group(name=f"the one with call {work.call.seq}", inferred=True)
+
+    def _track(self, status: _Status | None, works: list[_Work]) -> Track:
+        calls = sorted((work.call for work in works), key=lambda call: call.seq or 0)
+        first = min((call.seq for call in calls if call.seq and not call.p2p), default=None)
+        some = status or works[0]
+        track = Track(
+            who=self._file.resolve(some.who),
+            group=some.group or DEFAULT_GROUP,
+            kind="watchdog",
+            source=some.source,
+            completed=first - 1 if first else None,
+            calls=tuple(calls[:MAX_CALLS]),
+        )
+        if status is None:
+            return track
+        return replace(
+            track,
+            enqueued=max(status.enqueued, 0),  # -1: none yet
+            started=status.started if status.started >= 0 else None,  # -1: timing is off
+            completed=max(status.completed, 0),
+            number=status.number,
+        )
+
+
+def _key(who: Who, group: Group) -> _Key:
+    return who, group.name, group.description

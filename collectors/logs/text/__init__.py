@@ -1,0 +1,1 @@
+"""What one line is made of: who says it, when, and what tools and people wrapped around it."""

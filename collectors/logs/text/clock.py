@@ -1,0 +1,86 @@
+"""The time a log line says, as far as it can be compared with other lines.
+
+Logs write local time without a zone, often without a year. The numbers given here order lines
+of one job: they are seconds since the epoch with local time taken for UTC where no zone is
+told. The fraction behind a torch C++ header (nine digits) is the monotonic clock of the host
+and not of that second, so it is dropped (formats of torch 2.4 and newer).
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from datetime import datetime
+
+DEFAULT_YEAR = 2000  # a leap year; only for logs in which no line tells one
+REACH = 120  # a time stands in the first part of a line
+
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+_DATE = re.compile(
+    r"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _](?P<clock>\d\d:\d\d:\d\d)"
+    r"(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+    r"|(?P<month2>\d\d)/(?P<day2>\d\d)/(?P<year2>\d{4}|\d\d)[ T,]+(?P<clock2>\d\d:\d\d:\d\d)"
+    r"|(?<![A-Za-z])[VDIWEFC](?P<month3>\d{1,2})(?P<day3>\d\d) (?P<clock3>\d\d:\d\d:\d\d)"
+    r"\.(?P<fraction3>\d{6,9})"
+    r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
+    r"|(?<!\d)(?P<month5>\d\d)-(?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
+)
+_CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
+_YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
+_MONOTONIC = 9  # digits of the fraction of torch's own header
+
+
+def time_of(text: str, year: int | None) -> float | None:
+    """Read the first time in a line; ``year`` is used where the line tells none."""
+    if not _CLOCK.search(text, 0, REACH):  # most lines, at a tenth of the cost
+        return None
+    for match in _DATE.finditer(text, 0, REACH):
+        time = _time(match, year)
+        if time is not None:
+            return time
+    return None
+
+
+def year_of(text: str) -> int | None:
+    """Return the year that some line of a text tells."""
+    if not _YEAR.search(text):
+        return None
+    for match in _DATE.finditer(text):
+        digits = match["year"] or match["year2"] or match["year4"]
+        if digits:
+            return int(digits) if len(digits) > 2 else 2000 + int(digits)
+    return None
+
+
+def _time(match: re.Match[str], year: int | None) -> float | None:
+    suffix = next((s for s in ("", "2", "3", "5") if match["month" + s]), "4")
+    if suffix == "4":
+        month, odd = divmod(_MONTHS.find(match["name"]), 3)
+        if odd or month < 0:
+            return None
+        month += 1
+    else:
+        month = int(match["month" + suffix])
+    own_year = year_of(match[0])
+    day = int(match["day" + suffix])
+    hour, minute, second = (int(part) for part in match["clock" + suffix].split(":"))
+    try:
+        moment = datetime(own_year or year or DEFAULT_YEAR, month, day, hour, minute, second)
+    except ValueError:
+        return None
+    seconds = calendar.timegm(moment.timetuple())
+    return float(seconds) + _fraction(match) - _offset(match["zone"])
+
+
+def _fraction(match: re.Match[str]) -> float:
+    digits = match["fraction"] or match["fraction3"] or ""
+    if not digits or (match["fraction3"] and len(digits) >= _MONOTONIC):
+        return 0.0
+    return float(f"0.{digits}")
+
+
+def _offset(zone: str | None) -> int:
+    if not zone or zone == "Z":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    return (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)

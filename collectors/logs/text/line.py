@@ -1,0 +1,251 @@
+"""The anatomy of a log line: who says it, when, and what is left without the wrapping.
+
+From the outside in: what a container runtime or journal puts in front, the prefixes of launchers
+(``collectors/files/prefix.py``), then the header of the program that logs (torch's C++ and Python
+loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.collectors.files.naming import join
+from whyhang.collectors.files.prefix import is_numbered, split_prefix
+from whyhang.collectors.logs.text.clock import time_of, year_of
+from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
+
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
+_MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
+# What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
+_OUTER = re.compile(
+    r"(?:<\d{1,3}>)?(?:"
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
+    r"(?:(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?P<program>[\w./@-]+)"
+    r"(?:\[(?P<pid>\d+)\])?: "
+    r"|(?P<service>[A-Za-z][\w.-]*-\d+) +\| "  # docker compose
+    r")?(?:\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] )?"
+)
+_CLOCK = re.compile(
+    r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]? +"
+    r"|\[?\d\d:\d\d:\d\d\]? )"
+)
+_ENVELOPE = re.compile(
+    r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
+    r"(?:\[-?\d+\] |(?=NCCL ))"
+)
+_PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
+# Lines of the c10d watchdog begin with the rank within a group, remembered from the first
+# group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.
+_C10D_RANK = re.compile(
+    r"\[Rank (?P<rank>\d+)\] (?:Watchdog|Caught|Some NCCL|To avoid data|Collective WorkNCCL"
+    r"|Work WorkNCCL|NCCL watchdog|[Ff]ound async|Exception|Timeout at|Process group|Received"
+    r"|Running collective)"
+)
+# Within the default group the rank of a group is the global one.
+_DEFAULT_GROUP_RANK = re.compile(
+    r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
+    r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
+)
+_MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+_TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
+_GLUED = re.compile(
+    r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
+    r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
+)
+
+
+_BLANKS = (" ", "\t", ">")
+# A prefix within an indented or quoted part of a text that is prose elsewhere.
+_INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
+
+
+class Line(Record):
+    """One line without its wrapping. ``at`` is where it begins in the line as it stands."""
+
+    who: Who
+    text: str
+    time: float | None = None
+    prefix: Who = NOBODY  # what its launcher prefix alone says
+
+
+class Voice(Record):
+    """What holds for all lines of one file.
+
+    ``who`` is what the file's name says, ``numbered``: each line begins with a task number
+    ("3: "), and ``ranks_by_number``: that number is a rank. ``year`` is for times without one.
+    ``margin`` stands in front of every line.
+    """
+
+    who: Who = NOBODY
+    numbered: bool = False
+    ranks_by_number: bool = True
+    year: int | None = None
+    margin: Margin = NO_MARGIN
+
+
+def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
+    """Return how to read a file's lines, as its first bytes show."""
+    text = clean(head[: 16 << 10])
+    raw = text.split("\n")[:200]
+    margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
+    lines = [_OUTER.sub("", line[margin.end(line) :], count=1) for line in raw]
+    numbered = is_numbered(lines)
+    year = year_of(text)
+    if year is None and taken_at is not None:
+        year = 1970 + int(taken_at / 31_556_952)
+    return Voice(
+        who=who,
+        numbered=numbered,
+        ranks_by_number=numbered and not _numbers_count_nodes(lines),
+        year=year,
+        margin=margin,
+    )
+
+
+def _is_journal(lines: list[str]) -> bool:
+    """Return whether it is a journal: behind its times stands a host's name to be kept."""
+    written = [line for line in lines if line.strip()]
+    matches = [_OUTER.match(line) for line in written]
+    hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
+    return bool(written) and 2 * hosts > len(written)
+
+
+def _numbers_count_nodes(lines: list[str]) -> bool:
+    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks."""
+    speakers: dict[int, set[str]] = {}
+    for line in lines:
+        if _TORCHRUN.search(line):
+            return True
+        outer, rest = split_prefix(line, numbered=True)
+        if outer.rank is not None and (own := _C10D_RANK.search(rest)):
+            speakers.setdefault(outer.rank, set()).add(own["rank"])
+            if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
+                return True
+        bare = line.lstrip().partition(":")[0].strip("[]")
+        if bare.isdecimal() and outer.rank is not None and int(bare) != outer.rank:
+            return True
+        if outer.local_rank is not None and rest:
+            return True
+    return False
+
+
+def clean(raw: bytes) -> str:
+    """Decode whatever a log holds, without colours and NUL bytes."""
+    text = raw.decode("utf-8", "replace")
+    if "\0" in text:
+        text = text.replace("\0", "")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return text
+
+
+def unwrap(text: str) -> str:
+    """Take a line out of Docker's JSON log, or out of the object a log service made of it."""
+    if not text.startswith('{"'):
+        return text
+    match = _DOCKER.match(text)
+    if match is None:
+        return _message(text)
+    try:
+        inner = msgspec.json.decode(f'"{match["log"]}"'.encode(), type=str)
+    except msgspec.DecodeError:
+        return text
+    return clean(inner.encode()).rstrip("\n")
+
+
+def _message(text: str) -> str:
+    """Return what an object of one line says, if it is one and says something."""
+    try:
+        content = msgspec.json.decode(text.rstrip().encode())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+    for key in _MESSAGES if isinstance(content, dict) else ():
+        if isinstance(message := content.get(key), str):
+            return clean(message.encode("utf-8", "replace")).rstrip("\n")
+    return text
+
+
+def take_apart(text: str, voice: Voice) -> list[Line]:
+    """Take a cleaned line apart: one ``Line``, or several where lines were glued together."""
+    wrapped, text = text, unwrap(text)
+    time = time_of(text, voice.year)
+    if time is None and wrapped is not text:
+        time = time_of(wrapped, voice.year)
+    if voice.margin is not NO_MARGIN:
+        text = text[voice.margin.end(text) :]
+    outer = _OUTER.match(text)
+    end = outer.end() if outer is not None else 0
+    around = _around(outer) if outer is not None and end else NOBODY
+    who, rest = _split(text[end:], voice)
+    lines = []
+    for part_who, part in _parts(who, rest):
+        own = time_of(part, voice.year)
+        lines.append(_line(part_who, part, time if own is None else own, around, voice))
+    return lines
+
+
+def _split(text: str, voice: Voice) -> tuple[Who, str]:
+    """Split the launcher's prefix off, also one behind a time stamp."""
+    if text[:1] in _BLANKS and (blanks := _INDENTED.match(text)):
+        text = text[blanks.end() :]
+    who, rest = split_prefix(text, numbered=voice.numbered)
+    if who is NOBODY and (clock := _CLOCK.match(text)):
+        who, rest = split_prefix(text[clock.end() :], numbered=voice.numbered)
+        if who is NOBODY:
+            return who, text
+    if voice.numbered and not voice.ranks_by_number and who.rank is not None:
+        inner, _ = split_prefix(text.lstrip(" 0123456789:"))
+        if inner.rank is None:
+            who = replace(who, rank=None, trust=Trust.NONE, label=f"task {who.rank}")
+    if _C10D_RANK.match(text[: len(text) - len(rest)] + rest):
+        return replace(who, trust=Trust.INFERRED), rest
+    return who, rest
+
+
+def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
+    """Part lines that were written into each other: a prefix in the middle begins a new one."""
+    if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
+        return [(who, text)]
+    cuts = [match.start() for match in _GLUED.finditer(text) if match.start() > 0]
+    if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
+        return [(who, text)]
+    parts = [(who, text[: cuts[0]])]
+    for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
+        piece_who, piece = split_prefix(text[start:end])
+        parts.append((who if piece_who is NOBODY else piece_who, piece))
+    return parts
+
+
+def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice) -> Line:
+    own = NOBODY
+    if match := _ENVELOPE.search(text):
+        own = Who(host=match["host"], pid=int(match["pid"]))
+    elif match := _PYTHON_HEADER.match(text):
+        own = Who(pid=int(match["pid"]))
+    elif match := _MESH_LABEL.match(text):
+        own = Who(label=match["label"])
+    who = join(prefix, own, around, voice.who)
+    if who.rank is None:
+        who = join(who, _rank_in_content(text))
+    return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
+
+
+def _rank_in_content(text: str) -> Who:
+    """Read the rank out of a c10d line, where no prefix and no file name tells it."""
+    if match := _DEFAULT_GROUP_RANK.search(text):
+        return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
+    if match := _C10D_RANK.search(text):
+        return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
+    return NOBODY
+
+
+def _around(outer: re.Match[str]) -> Who:
+    host = outer["host"] or outer["host2"]
+    if host is None:
+        return Who(label=outer["service"]) if outer["service"] else NOBODY
+    return Who(host=host.partition(".")[0])

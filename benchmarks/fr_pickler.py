@@ -21,7 +21,7 @@ class TorchPickler:
         self.once = once
 
     def written(self) -> bytes:
-        """Give everything written so far."""
+        """Return everything written so far."""
         return b"".join(self.parts)
 
     def write(self, *opcodes: bytes) -> None:
@@ -38,7 +38,7 @@ class TorchPickler:
         self.remember(value)
 
     def remember(self, key: object) -> None:
-        """Give what was written last a number."""
+        """Memoise what was written last."""
         number = self.memo[key] = len(self.memo)
         self.write(bytes((ord("q"), number)) if number < 256 else b"r" + struct.pack("<I", number))
 

@@ -38,7 +38,7 @@ class TorchPickler:
         self.remember(value)
 
     def remember(self, key: object) -> None:
-        """Assign a number to what was written last."""
+        """Memoise what was written last."""
         number = self.memo[key] = len(self.memo)
         self.write(bytes((ord("q"), number)) if number < 256 else b"r" + struct.pack("<I", number))
 

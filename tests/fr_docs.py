@@ -60,7 +60,7 @@ def tracks(data: bytes, path: str = "comm_lib_trace_rank_0") -> list[Track]:
 
 
 def gaps(found: Iterable[Fact]) -> list[Gap]:
-    """Give the gaps among facts."""
+    """Return the gaps among facts."""
     return [fact for fact in found if isinstance(fact, Gap)]
 
 

@@ -91,25 +91,25 @@ class Row(Record):
         return self.p2p_seq if self.p2p else self.seq
 
 
-def rows(entries: Iterable[object]) -> list[Row]:
+def read_rows(entries: Iterable[object]) -> list[Row]:
     """Read entries; what is no entry is left out.
 
     gloo never leaves the state ``scheduled``; its finished calls are ``retired``. For NCCL,
     retired and not completed means timed out or aborted.
     """
     reader = _RowReader()
-    found = [reader.row(entry) for entry in entries if isinstance(entry, dict)]
-    moving = {row.name.library for row in found if row.state is not CallState.SCHEDULED}
+    rows = [reader.row(entry) for entry in entries if isinstance(entry, dict)]
+    moving = {row.name.library for row in rows if row.state is not CallState.SCHEDULED}
     stateless = {
         library
-        for library in {row.name.library for row in found}
+        for library in {row.name.library for row in rows}
         if library == GLOO or (library not in moving and not _STATEFUL.match(library))
     }
     return [
         replace(row, state=CallState.COMPLETED if row.retired else CallState.SCHEDULED)
         if row.name.library in stateless
         else row
-        for row in found
+        for row in rows
     ]
 
 

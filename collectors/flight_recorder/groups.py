@@ -73,8 +73,8 @@ def _dicts(value: object) -> dict[object, dict[object, object]]:
 @functools.lru_cache(maxsize=65536)
 def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
     """Make a group, once for all dumps that name it."""
-    known = description if description not in {"", "undefined"} else None
-    return Group(name=name, ranks=ranks, description=known)
+    given = description if description not in {"", "undefined"} else None
+    return Group(name=name, ranks=ranks, description=given)
 
 
 @functools.lru_cache(maxsize=4096)

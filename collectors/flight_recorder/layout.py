@@ -72,7 +72,7 @@ class Layout:
         (entries,) = self._built([(self.first, self._second)])
         self.first_entry = entries[0] if entries else None
         memo = self._builder.memo()
-        self._known = set(map(get, memo))
+        self._memoised = set(map(get, memo))
         self._numbers = {text: number for number, text in memo.items() if isinstance(text, str)}
 
     def _header(self) -> int:
@@ -165,7 +165,7 @@ class Layout:
 
         Some of the references are only bytes that look like one; a wrong entry does no harm.
         """
-        known = set(self._known)
+        resolved = set(self._memoised)
         spans: dict[int, int] = {}
         pending = list(starts)
         while pending:
@@ -173,8 +173,8 @@ class Layout:
             if start in spans:
                 continue
             spans[start] = end = self.end if start == window else self.next_to(start)
-            referred = set(_REFERENCES.findall(self.data, start, end)) - known
-            known |= referred
+            referred = set(_REFERENCES.findall(self.data, start, end)) - resolved
+            resolved |= referred
             for reference in referred:
                 place = self._place_of(int.from_bytes(reference[1:], "little"))
                 if 0 <= place < window:

@@ -179,7 +179,7 @@ def _end_of_operation(data: bytes, at: int) -> int:
     if code == _STACK_GLOBAL:
         names = _TWO_TEXTS.search(data, max(0, at - 250), at)
     if names is None:
-        name = next(known.name for known in pickletools.opcodes if known.code == chr(code))
+        name = next(one.name for one in pickletools.opcodes if one.code == chr(code))
         raise UnsafePickleError(f"the operation {name}")
     raise UnsafePickleError(b".".join(names.groups()).decode("ascii", "replace"))
 

@@ -46,18 +46,18 @@ def left_behind(environ: Mapping[str, str]) -> Left | None:
     """Find the dumps that were written last, in all places that this environment tells of."""
     best: Left | None = None
     for prefix in prefixes(environ):
-        found = _dumps(prefix)
-        if not found:
+        dumps = _dumps(prefix)
+        if not dumps:
             continue
-        newest = max(written for _, written in found.values())
+        newest = max(written for _, written in dumps.values())
         if best is not None and newest <= best.written_at:
             continue
-        same = [rank for rank, (_, written) in found.items() if newest - written <= SAME_RUN]
+        same = [rank for rank, (_, written) in dumps.items() if newest - written <= SAME_RUN]
         best = Left(
             prefix=prefix,
-            files=tuple(found[rank][0] for rank in sorted(same)),
+            files=tuple(dumps[rank][0] for rank in sorted(same)),
             written_at=newest,
-            older=len(found) - len(same),
+            older=len(dumps) - len(same),
         )
     return best
 
@@ -66,13 +66,13 @@ def _dumps(prefix: str) -> dict[int, tuple[str, float]]:
     """List the plain files that are the prefix and a rank: by rank, path and time of writing."""
     folder, _, start = prefix.rpartition("/")
     name = re.compile(rf"{re.escape(start)}(\d{{1,6}})")
-    found: dict[int, tuple[str, float]] = {}
+    dumps: dict[int, tuple[str, float]] = {}
     try:
         with os.scandir(folder or ("/" if prefix[:1] == "/" else ".")) as entries:
             for entry in entries:
                 match = name.fullmatch(entry.name)
                 if match is not None and entry.is_file():
-                    found[int(match[1])] = (entry.path, entry.stat().st_mtime)
+                    dumps[int(match[1])] = (entry.path, entry.stat().st_mtime)
     except OSError:
-        return found
-    return found
+        return dumps
+    return dumps

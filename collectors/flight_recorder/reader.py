@@ -20,10 +20,11 @@ import msgspec
 from whyhang.analyzer.facts import Call, Fact, Trust, UnsafeDump, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import excerpt, pickles
+from whyhang.collectors.flight_recorder.contents import calls_of_group
 from whyhang.collectors.flight_recorder.excerpt import Dump
 from whyhang.collectors.flight_recorder.groups import default_group_size
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
-from whyhang.collectors.flight_recorder.tracks import Place, calls_of_group, facts
+from whyhang.collectors.flight_recorder.tracks import Place, facts
 
 _NAMED = re.compile(
     r"(?:(?:nccl|comm_lib|hccl|xccl|rccl|mccl|fr)_trace_rank_|(?:^|[/_.-])(?:fr|flight_recorder)_?"

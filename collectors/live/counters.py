@@ -6,9 +6,10 @@ user's own frames only whole numbers under the names that people give to steps a
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import STEP_CLAIM, Claim, Frame, Record, Source, Who
 from whyhang.analyzer.waits.usercode import is_library, short
 
@@ -16,7 +17,7 @@ MOST = 64
 """Ranks asked on one host."""
 
 _STEPS = "step|epoch|batch|iter|iteration"
-_NAMES = lazy_re.compile(
+_NAMES = re.compile(
     rf"(?:i|j|k|it|iters|{_STEPS}"
     rf"|(?!(?:best|last|max|min|num|total|start|first|resume|warmup|per)_)\w+_(?:{_STEPS})"
     rf"|(?:{_STEPS})_(?:i|id|idx|index|no|nb|num|number|count))"

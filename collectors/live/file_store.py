@@ -9,6 +9,7 @@ file: nothing is locked or written.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import threading
@@ -16,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Role, Source, Who, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.redact import redact
@@ -31,7 +31,7 @@ MAX_BYTES = 4 << 20
 MAX_FILES = 16
 SCHEME = "file://"
 
-_IN_COMMAND = lazy_re.compile(r"file://(/[^\s'\"?]+)")
+_IN_COMMAND = re.compile(r"file://(/[^\s'\"?]+)")
 _COUNTS = {"refcount/", "cleanup/"}
 
 

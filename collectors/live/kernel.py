@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Gap, Record
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
@@ -33,7 +32,7 @@ MAX_LINES = 2000
 _RECORD = 16 << 10
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
-TELLING = lazy_re.compile(
+TELLING = re.compile(
     r"NVRM|\bS?Xid\b|nvidia|nvlink|nvswitch|oom-kill|oom_reaper|[Oo]ut of memory|Killed process"
     r"|blocked (?:in I/O wait )?for more than|segfault at|traps: |general protection"
     r"|soft lockup|hard LOCKUP|rcu.*(?:stall|detected)|AER:|PCIe Bus Error|pcieport.*DPC"
@@ -41,16 +40,16 @@ TELLING = lazy_re.compile(
     r"|bnxt_en|infiniband|nfs: |NFS: |Lustre|ceph: |I/O error|EXT4-fs error|XFS .*(?:error|hut)"
     r"|nvme.*(?:timeout|reset|failed)|DMAR|IOMMU|AMD-Vi|ibv|rdma|efa ",
 )
-_PID = lazy_re.compile(
+_PID = re.compile(
     r"(?:\bpid='?|[Kk]ill(?:ed)? process |reaped process |\btask [^ :]+:|^[^ :\[]+\[)(\d+)"
 )
-_NAME = lazy_re.compile(
+_NAME = re.compile(
     r"(?:\bname=|[Kk]illed process \d+ \(|reaped process \d+ \(|\btask(?:=| ))([^ ,:)(]+)"
     r"|^([^ :\[]+)\[\d+\]: segfault"
 )
 
 
-_CLOSED = lazy_re.compile(
+_CLOSED = re.compile(
     r"insufficient permissions|not seeing messages|No journal files", re.IGNORECASE
 )
 

@@ -12,7 +12,6 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Record, Source, Who
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Member
@@ -21,16 +20,16 @@ PREFIX = "fingerprint:"
 """How the claims begin that are compared over ranks; see ``whyhang.analyzer.fingerprints``."""
 
 DRIVER = "driver/nvidia/version"
-_DRIVER = lazy_re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
-_TELLING = lazy_re.compile(
+_DRIVER = re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
+_TELLING = re.compile(
     r"/(?P<name>libnccl(?:-net|-tuner|-profiler)?[\w.-]*\.so|librccl\.so|libtorch_cuda\.so"
     r"|libtorch_cpu\.so|libcuda\.so|libcudart\.so|libmpi\.so|libgloo[\w-]*\.so)[\d.]*$"
 )
-_FILE_VERSION = lazy_re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
-_PACKAGE = lazy_re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
-_TORCH = lazy_re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
-_VERSION = lazy_re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
-_CUDA = lazy_re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
+_FILE_VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
+_PACKAGE = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
+_TORCH = re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
+_VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
+_CUDA = re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
 _GONE = " (deleted)"
 _NOTE, _BUILD_ID = 4, 3
 

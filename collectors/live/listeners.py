@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.descriptors import Sockets, links_of
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.procfs import Proc
 
-_LOCAL4 = lazy_re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
+_LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 
 
 def listeners(

@@ -5,9 +5,9 @@ Told by what ranks were called with, their environment, torchrun's options, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Process, Record, Role
 from whyhang.collectors.live.host import Host
 from whyhang.collectors.live.members import Job
@@ -16,8 +16,8 @@ from whyhang.collectors.live.spots import Spot
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
-_WILDCARD = lazy_re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
-_OPTION = lazy_re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
+_WILDCARD = re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
+_OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
 
 
 class Place(Record):

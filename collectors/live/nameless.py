@@ -6,16 +6,16 @@ Here the tree of processes has to do.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust, replace
 from whyhang.collectors.live.host import SCHEDULERS, Host
 from whyhang.collectors.live.members import Job, Member, ambiguous, helper, helpers, named
 from whyhang.collectors.live.ranks import local_size
 
-_RAY_CLASS = lazy_re.compile(r"ray::_?([A-Za-z0-9]+)")
+_RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
 
 
 def is_agent(host: Host, pid: int) -> bool:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.host import Host
@@ -27,7 +26,7 @@ PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
 
 _SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
-_PAGE = lazy_re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
+_PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 
 
 class RankProcess(Record):

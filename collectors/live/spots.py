@@ -8,11 +8,11 @@ are kept: address, port, rank and world size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from whyhang.analyzer import lazy_re
 from whyhang.analyzer.model import Claim, Record, Source, Who
 from whyhang.analyzer.redact import redact
 
@@ -25,7 +25,7 @@ MOST = 64
 _INIT = b"init_process_group"
 _NAMES = {"init_method", "url", "hostname", "port", "rank", "world_size"}
 _FILES = ("torch/distributed/distributed_c10d.py", "torch/distributed/rendezvous.py")
-_ADDRESS = lazy_re.compile(r"(?:tcp://)?(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
+_ADDRESS = re.compile(r"(?:tcp://)?(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
 
 
 class Spot(Record):

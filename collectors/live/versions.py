@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Iterable
 
-from whyhang.analyzer import lazy_re
 from whyhang.collectors.live.look import Dump
 from whyhang.collectors.live.procfs import Proc
 
-_TORCH = lazy_re.compile(rb'"filename": "([^"\n]+)/torch/')
-_VERSION = lazy_re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
-_NCCL = lazy_re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
+_TORCH = re.compile(rb'"filename": "([^"\n]+)/torch/')
+_VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
+_NCCL = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
 
 
 def versions(proc: Proc, dumps: Iterable[Dump]) -> dict[str, str]:

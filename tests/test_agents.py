@@ -16,7 +16,7 @@ from whyhang.analyzer.launch import plan_of
 from whyhang.analyzer.model import Fact, Process, Role, Source, StackDump, Thread, Trust, Who
 from whyhang.analyzer.model_meeting import Agent
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.rendezvous import readable
+from whyhang.collectors.live.probes.store_rendezvous import readable
 from whyhang.signatures import load
 from whyhang.signatures.frames import TABLE
 

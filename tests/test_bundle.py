@@ -40,9 +40,9 @@ from whyhang.collectors.files.bundle import (
     read_manifest,
     write_bundle,
 )
-from whyhang.collectors.files.bundling import Taken, bundle_of
-from whyhang.collectors.live.look import Dump
-from whyhang.collectors.live.members import Job, Member
+from whyhang.collectors.live.bundling import Taken, bundle_of
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.snapshot import Dump
 
 PROCESS = Process(
     who=Who(rank=1, trust=Trust.ENVIRONMENT, host="h", pid=12, local_rank=1),

@@ -20,12 +20,13 @@ from whyhang.analyzer.commands import live
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Claim, Excerpt, Fact, Gap, Process, Role
 from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
-from whyhang.collectors.live import commands, release
+from whyhang.collectors.live import programs as commands
+from whyhang.collectors.live import release
 from whyhang.collectors.live.capture import Capture, Options, capture, spread
-from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.live.excerpts import excerpts, places
-from whyhang.collectors.live.look import in_turn
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.probes.source_lines import excerpts, places
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.programs import Command, Outcome, Plan, run_all
+from whyhang.collectors.live.snapshot import in_turn
 from whyhang.collectors.stacks import pyspy
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ import pytest
 
 from whyhang.collectors.live import doctor
 from whyhang.collectors.live.doctor import Check, checks
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.stacks import pyspy
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")

@@ -14,9 +14,9 @@ from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 from whyhang.analyzer.model import Fact, Source, Who, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live import file_store
-from whyhang.collectors.live.file_store import FileReading, entries_of, file_views
-from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.probes import file_store
+from whyhang.collectors.live.probes.file_store import FileReading, entries_of, file_views
 from whyhang.collectors.live.spots import Spot
 
 

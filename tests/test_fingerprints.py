@@ -13,11 +13,11 @@ from small_jobs import report_of
 
 from whyhang.analyzer.model import Claim, Fact, Process, Role, Source, Trust, Who
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live import libraries
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.libraries import Fingerprints, build_id
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes import libraries
+from whyhang.collectors.live.probes.libraries import Fingerprints, build_id
+from whyhang.collectors.live.proc import Proc
 
 MAPS = """\
 7f00-7f01 r--p 00000000 08:01 100    /env/site-packages/nvidia/nccl/lib/libnccl.so.2

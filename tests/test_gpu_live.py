@@ -20,9 +20,9 @@ from whyhang.analyzer.model import Claim, Fact, Gap, Process, Role, Source, Thre
 from whyhang.analyzer.model_gpu import Gpu
 from whyhang.collectors.files.bundle import Bundle, write_bundle
 from whyhang.collectors.gpu import probe
-from whyhang.collectors.live import gpus
 from whyhang.collectors.live.capture import Options, capture
-from whyhang.collectors.live.gpus import GpuWatch
+from whyhang.collectors.live.probes import gpus
+from whyhang.collectors.live.probes.gpus import GpuWatch
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"

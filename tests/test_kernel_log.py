@@ -16,8 +16,8 @@ from whyhang.analyzer.match.log import patterns_of
 from whyhang.analyzer.model import Claim, Fact, Process, Role, Source, Trust, Who
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.signature import Kind
-from whyhang.collectors.live import kernel
-from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.probes import kernel_log as kernel
 from whyhang.signatures._xid import TABLE, Blame
 
 BOOT = 1_700_000_000.0  # of FakeProc

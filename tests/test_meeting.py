@@ -17,10 +17,10 @@ from whyhang.analyzer.model import Claim, Fact, Source, Trust, Who, replace
 from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.sockets import is_own, listeners, own_addresses
 from whyhang.collectors.live.spots import Spot, read_spot
 
 PORT = 29500

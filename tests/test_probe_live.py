@@ -13,10 +13,10 @@ import pytest
 
 from whyhang.analyzer import keeper, nethosts
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.meeting_places import Place
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.store import Reading
+from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
     pytest.mark.live,

@@ -14,10 +14,10 @@ from fake_proc import FakeProc
 
 from whyhang.analyzer.model import Process, Role, Source, Who
 from whyhang.collectors.live.descriptors import Sockets, fold, socket_line
-from whyhang.collectors.live.environment import environment, job_key, rank_of, split_zeros
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.processes import describe, observe
-from whyhang.collectors.live.procfs import Proc, parse_stat, parse_status
+from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
+from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.syscalls import parse_syscall
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")

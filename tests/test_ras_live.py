@@ -16,10 +16,10 @@ from test_ras import BEHIND, answer
 
 from whyhang.analyzer.model import Role
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job, Member
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.ras import Answer, RasQuestion, endpoint
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.probes.ras import Answer, RasQuestion, endpoint
+from whyhang.collectors.live.proc import Proc
 
 SERVER = Path(__file__).parent / "programs" / "ras_server.py"
 REPORT = answer({0: (9, 412), 1: (9, 412), 2: (9, 411), 3: (9, 412)})

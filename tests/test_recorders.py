@@ -18,8 +18,8 @@ from fr_docs import REAL, entry, header, pickled
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.model import replace
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
-from whyhang.collectors.live import recorders
-from whyhang.collectors.live.recorders import (
+from whyhang.collectors.live.probes import recorders
+from whyhang.collectors.live.probes.recorders import (
     RankProcess,
     asked,
     from_debug_server,

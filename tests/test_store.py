@@ -20,11 +20,11 @@ from whyhang.collectors import LIVE_READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.meeting_places import Place, meeting_places
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.store import Reading
+from whyhang.collectors.live.probes.store_places import Place, meeting_places
+from whyhang.collectors.live.proc import Proc
 
 KEYS = {
     "init/": b"3",

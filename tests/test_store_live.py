@@ -18,10 +18,10 @@ from test_capture_live import free_port
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.meeting_places import Place
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.store import Reading
+from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
     pytest.mark.live,

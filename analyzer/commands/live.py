@@ -23,7 +23,7 @@ SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all
 
 # What the analysis imports, the small first: a long import keeps py-spy waiting.
 _WARM = (
-    *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.excerpts"),
+    *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.probes.source_lines"),
     *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
     *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
     *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.gpus"),

@@ -18,22 +18,19 @@ from whyhang.analyzer.model import Claim, Excerpt, Gap, Process, Record, Role, r
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle
-from whyhang.collectors.files.bundling import Printed, Taken, bundle_of
-from whyhang.collectors.live import alike, spawned, spots
-from whyhang.collectors.live.file_store import FileReading
-from whyhang.collectors.live.gpus import EXTRA, GpuWatch
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.kernel import KernelLog, kernel_log
-from whyhang.collectors.live.libraries import Fingerprints
-from whyhang.collectors.live.look import Dump, Look, worth_reading
-from whyhang.collectors.live.meeting_places import meeting_places
-from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.pressure import Pressure
-from whyhang.collectors.live.processes import who
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.ras import RasQuestion
-from whyhang.collectors.live.recorders import (
+from whyhang.collectors.live import spots
+from whyhang.collectors.live.bundling import Printed, Taken, bundle_of
+from whyhang.collectors.live.job import alike, spawned
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.probes.file_store import FileReading
+from whyhang.collectors.live.probes.gpus import EXTRA, GpuWatch
+from whyhang.collectors.live.probes.kernel_log import KernelLog, kernel_log
+from whyhang.collectors.live.probes.libraries import Fingerprints
+from whyhang.collectors.live.probes.pressure import Pressure
+from whyhang.collectors.live.probes.ras import RasQuestion
+from whyhang.collectors.live.probes.recorders import (
     Records,
     asked,
     from_debug_server,
@@ -41,7 +38,11 @@ from whyhang.collectors.live.recorders import (
     rank_processes,
     written,
 )
-from whyhang.collectors.live.store import Reading, client
+from whyhang.collectors.live.probes.store import Reading, client
+from whyhang.collectors.live.probes.store_places import meeting_places
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.process import who
+from whyhang.collectors.live.snapshot import Dump, Look, worth_reading
 from whyhang.collectors.live.versions import versions
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ class Capture:
         return Variables(look, self.options.limit)
 
     def _read_excerpts(self) -> list[Excerpt]:
-        from whyhang.collectors.live.excerpts import excerpts, places  # noqa: PLC0415 - not before
+        from whyhang.collectors.live.probes.source_lines import excerpts, places  # noqa: PLC0415 - not before
 
         found: dict[tuple[str, int], int] = {}
         for dump in (dump for look in self._looks for dump in look.dumps):

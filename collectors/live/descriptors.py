@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 
 MAX_DESCRIPTORS = 4096
 """Open files looked at in one process."""

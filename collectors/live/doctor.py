@@ -19,7 +19,7 @@ from pathlib import Path
 
 from whyhang.analyzer.model import Record
 from whyhang.collectors.gpu import probe
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.stacks import pyspy
 
 RAS_PORT = 28028  # NCCL 2.24 and newer, src/ras/ras.cc: NCCL_RAS_LOCAL_PORT

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from whyhang.analyzer.model import LockWait, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.descriptors import links_of
-from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job.host import Host
 
 _CALLS = ("flock(", "fcntl(")
 

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 
 WAIT = 0.05
 """Seconds in which a stop that is on its way shows."""

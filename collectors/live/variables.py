@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyhang.collectors.live import counters, spawned, spots
-from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.live.look import Dump, Look
+from whyhang.collectors.live import counters, spots
+from whyhang.collectors.live.job import spawned
+from whyhang.collectors.live.programs import Command, Outcome, Plan, run_all
+from whyhang.collectors.live.snapshot import Dump, Look
 from whyhang.collectors.stacks import pyspy
 from whyhang.collectors.stacks.peers import peers_only
 

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from whyhang.collectors.live.look import Dump
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.snapshot import Dump
 
 _TORCH = re.compile(rb'"filename": "([^"\n]+)/torch/')
 _VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)

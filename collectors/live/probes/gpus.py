@@ -28,7 +28,7 @@ HANGS = 2.5
 """Seconds after which what sleeps in the kernel is taken to hang."""
 
 MAX_BYTES = 64 << 20
-_PROBE = Path(__file__).parent.parent / "gpu" / "probe.py"
+_PROBE = Path(__file__).parents[2] / "gpu" / "probe.py"
 _SIGNS = ("/dev/nvidiactl", "/proc/driver/nvidia/version")
 _SMI = "nvidia-smi"
 _QUERY = (

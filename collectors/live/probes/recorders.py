@@ -18,8 +18,8 @@ from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
 from whyhang.collectors.flight_recorder.places import prefixes
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
 
 MAX_BYTES = 64 * 1024 * 1024
 PATIENCE = 5.0

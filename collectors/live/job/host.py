@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import Role
-from whyhang.collectors.live.environment import (
+from whyhang.collectors.live.job.environment import (
     RANK_NAMES,
     Place,
     environment,
@@ -17,7 +17,7 @@ from whyhang.collectors.live.environment import (
     rank_of,
     split_zeros,
 )
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared, not bound
 

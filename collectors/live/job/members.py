@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Gap, Record, Role, Trust
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.ranks import helpers_of
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.ranks import helpers_of
 
 
 class Member(Record):

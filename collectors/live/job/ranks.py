@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.model import Gap, Role, Who
-from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job.host import Host
 
 LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Variables that say how many ranks of the job were started on this host, or by this agent."""

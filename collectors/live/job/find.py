@@ -2,9 +2,9 @@
 
 The pid may be the launcher, a rank, a DataLoader worker or the shell above them. Ranks
 belong together if they stand below one launcher, or name the same rendezvous, Slurm step or
-MPI job in their environment (``collectors.live.ranks``). Where the environment names no rank
+MPI job in their environment (``collectors.live.job.ranks``). Where the environment names no rank
 (``mp.spawn``, a program that rewrote its title) the tree of processes decides
-(``collectors.live.nameless``), and the stacks settle the rest (``collectors.live.spawned``).
+(``collectors.live.job.unnamed``), and the stacks settle the rest (``collectors.live.job.spawned``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,27 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.model import Role, Trust
-from whyhang.collectors.live.alike import alike, job_of_alike
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job, Member, ambiguous, by_rank, helper, helpers, named
-from whyhang.collectors.live.nameless import (
+from whyhang.collectors.live.job.alike import alike, job_of_alike
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import (
+    Job,
+    Member,
+    ambiguous,
+    by_rank,
+    helper,
+    helpers,
+    named,
+)
+from whyhang.collectors.live.job.ranks import (
+    agent_of,
+    launches,
+    one_per_rank,
+    peers_of,
+    rank_processes,
+    strays,
+)
+from whyhang.collectors.live.job.target import check_target
+from whyhang.collectors.live.job.unnamed import (
     agent_below,
     family_root,
     is_agent,
@@ -26,15 +43,6 @@ from whyhang.collectors.live.nameless import (
     unnamed,
     with_outer,
 )
-from whyhang.collectors.live.ranks import (
-    agent_of,
-    launches,
-    one_per_rank,
-    peers_of,
-    rank_processes,
-    strays,
-)
-from whyhang.collectors.live.target import check_target
 
 
 def find_job(host: Host, pid: int) -> Job:

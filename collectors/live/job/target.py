@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.live.host import Host
+from whyhang.collectors.live.job.host import Host
 
 
 def check_target(host: Host, pid: int) -> int:

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.model import Gap, Record
 from whyhang.analyzer.redact import redact_bytes
-from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.programs import Command, Outcome, Plan, run_all
 
 DEVICE = "/dev/kmsg"
 BEFORE = 120.0

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from whyhang.analyzer.model import Claim, Role, Source, Who
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.proc import Proc
 
 THROTTLED = 0.25  # share of the periods between two readings
 FULL = 0.9  # of the memory limit, or of the memory of the host

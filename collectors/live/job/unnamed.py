@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust, replace
-from whyhang.collectors.live.host import SCHEDULERS, Host
-from whyhang.collectors.live.members import Job, Member, ambiguous, helper, helpers, named
-from whyhang.collectors.live.ranks import local_size
+from whyhang.collectors.live.job.host import SCHEDULERS, Host
+from whyhang.collectors.live.job.members import Job, Member, ambiguous, helper, helpers, named
+from whyhang.collectors.live.job.ranks import local_size
 
 _RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
 

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import Claim, Record, Source, Who
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Member
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
 
 PREFIX = "fingerprint:"
 """How the claims begin that are compared over ranks; see ``whyhang.analyzer.fingerprints``."""

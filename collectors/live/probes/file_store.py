@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.model import Role, Source, Who, replace
 from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.spots import Spot
 
 PATIENCE = 2.0

@@ -20,9 +20,9 @@ from whyhang.analyzer.model import Gap, Source, Who, replace
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
-from whyhang.collectors.live.meeting_places import Place
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.sockets import is_own, listeners, own_addresses
 
 LIMIT = 3.0
 """Seconds for one store, from resolving its name to the last key."""
@@ -237,7 +237,7 @@ def _harmless(key: str, value: str) -> str:
     """Give a value for a person to read: a rendezvous's state is a pickle otherwise."""
     if "torch.rendezvous." not in key:
         return redact(value)
-    from whyhang.collectors.live import rendezvous  # noqa: PLC0415 - mostly there is none
+    from whyhang.collectors.live.probes import store_rendezvous as rendezvous  # noqa: PLC0415 - mostly there is none
 
     return rendezvous.readable(value) or redact(value)
 

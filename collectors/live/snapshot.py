@@ -27,12 +27,12 @@ from whyhang.analyzer.model import (
     replace,
 )
 from whyhang.collectors.live import locks, release
-from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
 from whyhang.collectors.live.descriptors import Sockets, positions
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.processes import describe, observe, who
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.process import describe, observe, who
+from whyhang.collectors.live.programs import Command, Outcome, Plan, run_all
 from whyhang.collectors.stacks import pyspy
 
 STOPPED = frozenset({"T", "t"})

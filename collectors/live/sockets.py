@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.descriptors import Sockets, links_of
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
 
 _LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 

@@ -21,10 +21,10 @@ from whyhang.analyzer.model import (
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
-from whyhang.collectors.live.look import Dump
-from whyhang.collectors.live.members import Job, Member
-from whyhang.collectors.live.processes import who
-from whyhang.collectors.live.recorders import Recorded
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.probes.recorders import Recorded
+from whyhang.collectors.live.process import who
+from whyhang.collectors.live.snapshot import Dump
 from whyhang.collectors.live.spots import Spot, claims_of
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}

@@ -12,10 +12,18 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.model import Role, Trust, replace
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Alike, Job, Member, ambiguous, by_rank, helpers, named
-from whyhang.collectors.live.nameless import job_of_family
-from whyhang.collectors.live.spawned import Numbers, is_rank
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import (
+    Alike,
+    Job,
+    Member,
+    ambiguous,
+    by_rank,
+    helpers,
+    named,
+)
+from whyhang.collectors.live.job.spawned import Numbers, is_rank
+from whyhang.collectors.live.job.unnamed import job_of_family
 
 _RANK, _SIZE = "--rank", ("--world-size", "--nprocs", "--num-procs")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from whyhang.analyzer.model import Process, Source, ThreadState, Who, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.descriptors import Sockets, descriptors, name_of
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.syscalls import parse_syscall
 
 

@@ -12,7 +12,7 @@ import msgspec
 from whyhang.analyzer.model import Excerpt
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.waits.usercode import Origin, origin_of_file
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.proc import Proc
 
 AROUND = 4
 """Lines shown before and after each line that a frame stands at."""

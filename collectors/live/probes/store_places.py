@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.model import Process, Record, Role
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.spots import Spot
 
 MAX_PLACES = 8

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Role
 from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job, Member
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
 
 PORT = 28028  # NCCL_RAS_CLIENT_PORT of src/ras/ras_internal.h, NCCL 2.24 and newer
 EXTRA = 2.0
@@ -29,7 +29,7 @@ EXTRA = 2.0
 HURRY = 0.3
 """Seconds more for a part of a report that is under way."""
 
-_CLIENT = Path(__file__).parent.parent / "ras" / "client.py"
+_CLIENT = Path(__file__).parents[2] / "ras" / "client.py"
 _COST = "how many collectives each rank launched, and who is silent, is not known from NCCL"
 
 

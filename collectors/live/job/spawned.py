@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from whyhang.analyzer.model import Record, Role, Trust, replace
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job, Member, by_rank
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member, by_rank
 
 _SPAWN = "torch/multiprocessing/spawn.py"
 _C10D = "torch/distributed/distributed_c10d.py"

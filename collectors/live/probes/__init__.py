@@ -1,0 +1,1 @@
+"""What is asked of a live job beside its stacks, one file for each kind of evidence."""

@@ -96,9 +96,7 @@ def taken() -> Taken:
         interval=1.0,
         processes=(PROCESS, replace(PROCESS, look=0)),
         dumps=dumps,
-        versions={"torch_version": "2.13.0", "nccl_version": "2.21.5"},
-        excerpts=(EXCERPT,),
-        gaps=(GAP, GAP),
+        facts=(EXCERPT, GAP, GAP),
         touched=("py-spy dump paused 4 processes",),
     )
 
@@ -211,7 +209,7 @@ def test_equal_gaps_are_told_once() -> None:
     alike = tuple(
         Gap(what=f"stacks of rank {n}", why="no right", who=Who(rank=n, pid=n)) for n in range(6)
     )
-    bundle = bundle_of(replace(taken(), gaps=(GAP, GAP, *alike)))
+    bundle = bundle_of(replace(taken(), facts=(GAP, GAP, *alike)))
     found = read(bundle.files["node_1_x/gaps.json"])
     assert [str(gap) for gap in found] == [
         "stacks of rank 1: it ended. Look.",

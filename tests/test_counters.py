@@ -9,7 +9,7 @@ from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.model import STEP_CLAIM, Claim, Fact, Source, Who
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.counters import claim_of, read_counters
+from whyhang.collectors.live.frame_variables import claim_of, read_counters
 
 
 def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:

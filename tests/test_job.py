@@ -10,11 +10,12 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.model import Role, Trust
+from whyhang.collectors.live.frame_variables import Numbers, read_numbers
 from whyhang.collectors.live.job import alike
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
-from whyhang.collectors.live.job.spawned import Numbers, number, read_numbers, settle
+from whyhang.collectors.live.job.spawned import number, settle
 
 PY = "/usr/bin/python3"
 SPAWN = (PY, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--fork")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc, elastic
+from live_sites import site_of
 from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
@@ -62,7 +63,8 @@ def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, st
     """Give what is kept of these records."""
     monkeypatch.setattr(kernel, "_records", lambda device, since: (list(rows), ""))
     host = proc.host()
-    return kernel.kernel_log(host, find_job(host, 100), "node7").data.decode()
+    found = kernel.collect(site_of(host, find_job(host, 100), hostname="node7"))
+    return b"".join(file.data for file in found.files).decode()
 
 
 def diagnosis(text: str, *more: Fact) -> Report:
@@ -182,14 +184,14 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
     """A missing right costs a sentence that says what to do."""
     host = proc.host()
 
-    log = kernel.kernel_log(host, find_job(host, 100), "n", device=str(tmp_path / "none"))
-
-    assert log.data == b""
-    assert len(log.gaps) == 1
-    assert "CAP_SYSLOG" in str(log.gaps[0])
-    monkeypatch.setattr(kernel, "_records", lambda device, since: (None, "x"))
+    monkeypatch.setattr(kernel, "DEVICE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert len(kernel.kernel_log(host, find_job(host, 100), "n").gaps) == 1
+
+    found = kernel.collect(site_of(host, find_job(host, 100)))
+
+    assert found.files == ()
+    assert len(found.facts) == 1
+    assert "CAP_SYSLOG" in str(found.facts[0])
     assert os.environ["PATH"] == str(tmp_path)
 
 

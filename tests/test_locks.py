@@ -10,7 +10,7 @@ from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
 from whyhang.analyzer.model import Fact, LockWait, Process, replace
 from whyhang.collectors.live.descriptors import positions
-from whyhang.collectors.live.locks import held, parse, waits, with_path
+from whyhang.collectors.live.locks import held, parse, table, waits, with_path
 
 TABLE = b"""\
 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF
@@ -55,7 +55,7 @@ def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
     fake.add(4711, 1, "python old_run.py")
     (tmp_path / "locks").write_bytes(TABLE + TABLE.replace(b"4711", b"9999").replace(b"471", b"58"))
 
-    found = waits(fake.host())
+    found = waits(fake.host(), table(fake.host().proc))
 
     assert found[4712] == LockWait(holder_pid=4711, holder="python old_run.py")
     assert found[582] == LockWait(holder_pid=9999, holder="")
@@ -146,7 +146,7 @@ def test_the_files_that_a_process_has_locked_are_named(tmp_path: Path) -> None:
         (tmp_path / "4711" / "fd" / name).symlink_to(target)
         (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t0100002\n{info}\n")
 
-    assert held(fake.host(), (4711, 4712)) == {4711: ("/a/x.lock",)}
+    assert held(fake.host(), TABLE, (4711, 4712)) == {4711: ("/a/x.lock",)}
     assert positions(fake.host().proc, 4711) == {"/a/x.lock": 7, "/a/data.bin": 7}
 
 

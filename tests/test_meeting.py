@@ -16,12 +16,11 @@ from whyhang.analyzer import scenario
 from whyhang.analyzer.model import Claim, Fact, Source, Trust, Who, replace
 from whyhang.analyzer.model_meeting import Listener, StoreView
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.descriptors import Sockets
+from whyhang.collectors.live.frame_variables import Spot, read_spot
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.sockets import is_own, listeners, own_addresses
-from whyhang.collectors.live.spots import Spot, read_spot
+from whyhang.collectors.live.sockets import Sockets, is_own, listeners, own_addresses
 
 PORT = 29500
 

@@ -18,6 +18,7 @@ from fr_docs import REAL, entry, header, pickled
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.model import replace
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
+from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.probes import recorders
 from whyhang.collectors.live.probes.recorders import (
     RankProcess,
@@ -25,6 +26,9 @@ from whyhang.collectors.live.probes.recorders import (
     from_debug_server,
     written,
 )
+from whyhang.collectors.live.proc import Proc
+
+FILES = Files(Proc())
 
 
 def dump(ranks: int = 2) -> bytes:
@@ -91,7 +95,7 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = written([process(tmp_path)]).dumps
+    (found,) = written(FILES, [process(tmp_path)]).dumps
 
     assert (found.rank, found.path) == (1, "/home/u/.cache/torch/comm_lib_trace_rank_1")
     assert found.data == dump()
@@ -101,7 +105,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     """Jobs write beside themselves."""
     put(tmp_path / "cwd", "traces/rank_1", dump())
 
-    assert written([process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).dumps
+    assert written(FILES, [process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).dumps
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_what_does_not_fit_the_job_is_left_and_said(
     """Dumps of an earlier run or of another job lie in the same place."""
     put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
 
-    found = written([process(tmp_path)])
+    found = written(FILES, [process(tmp_path)])
 
     assert found.dumps == ()
     assert why in found.gaps[0].why
@@ -122,7 +126,7 @@ def test_what_does_not_fit_the_job_is_left_and_said(
 
 def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
-    assert written([process(tmp_path)]) == recorders.Records()
+    assert written(FILES, [process(tmp_path)]) == recorders.Records()
 
 
 def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
@@ -131,7 +135,7 @@ def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> No
     path.parent.mkdir()
     os.mkfifo(path)
 
-    assert written([process(tmp_path)]).dumps == ()
+    assert written(FILES, [process(tmp_path)]).dumps == ()
 
 
 @pytest.fixture
@@ -161,7 +165,7 @@ def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
     """What was done is told, and the dump that comes is taken."""
     own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = asked([own])
+    found = asked(FILES, [own])
 
     assert [made.data for made in found.dumps] == [dump()]
     assert found.touched == ("asked rank 1 for a recorder dump through its pipe",)
@@ -175,7 +179,7 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes/hang_2.pipe").write_bytes(b"mine")
     own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = asked([own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
+    found = asked(FILES, [own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
 
     assert [gap.why.replace(str(tmp_path), "") for gap in found.gaps] == [
         "nobody reads its pipe",
@@ -194,7 +198,7 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
     own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = asked([own], patience=0.3)
+    found = asked(FILES, [own], patience=0.3)
 
     os.close(reading)
     assert found.gaps[0].why == "it wrote none within 0.3 s of being asked"

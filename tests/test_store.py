@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from fake_proc import FakeProc, elastic
+from live_sites import site_of
 from store_server import FakeStore, listening
 
 from whyhang.analyzer import store_keys
@@ -19,10 +20,9 @@ from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors import LIVE_READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.probes.store import Reading
+from whyhang.collectors.live.probes.store import ask
 from whyhang.collectors.live.probes.store_places import Place, meeting_places
 from whyhang.collectors.live.proc import Proc
 
@@ -40,8 +40,9 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    views, gaps, _ = Reading(Host(Proc()), [place], limit).finish("node1", Sockets(Proc()))
-    return views[0], gaps
+    facts = ask(site_of(Host(Proc())), [place], limit).facts
+    (view,) = (fact for fact in facts if isinstance(fact, StoreView))
+    return view, [fact for fact in facts if isinstance(fact, Gap)]
 
 
 def test_the_keys_of_a_store_are_listed_and_only_harmless_values_read() -> None:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_sites import site_of
 from test_capture_live import free_port
 
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model_meeting import StoreView
-from whyhang.collectors.live.descriptors import Sockets
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.probes.store import Reading
+from whyhang.collectors.live.probes.store import ask
 from whyhang.collectors.live.probes.store_places import Place
 from whyhang.collectors.live.proc import Proc
 
@@ -48,8 +48,9 @@ print("joined", flush=True)
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
     place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
-    views, _, _ = Reading(Host(Proc()), [place], limit).finish("here", Sockets(Proc()))
-    return views[0], time.monotonic() - began
+    facts = ask(site_of(Host(Proc())), [place], limit).facts
+    (view,) = (fact for fact in facts if isinstance(fact, StoreView))
+    return view, time.monotonic() - began
 
 
 @contextlib.contextmanager

@@ -10,8 +10,6 @@ from whyhang.analyzer.commands.aligned import aligned
 from whyhang.analyzer.errors import BundleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from whyhang.analyzer.commands.progress import Progress
     from whyhang.analyzer.model import Fact
     from whyhang.collectors.files.bundle import Bundle
@@ -20,17 +18,6 @@ if TYPE_CHECKING:
 NATIVE = ("auto", "always", "never")
 MORE_LOOKS = 3
 SURE_LOOKS = 5  # more, before a rank of a job that moves is called slow, or all asleep
-
-# What the analysis imports, the small first: a long import keeps py-spy waiting.
-_WARM = (
-    *("analyzer.waits.kinds", "analyzer.waits", "collectors.live.probes.source_lines"),
-    *("collectors.files.prefix", "collectors.files.naming", "collectors.files.folder"),
-    *("collectors.stacks.text", "collectors.stacks.heading", "collectors.stacks.peers"),
-    *("analyzer.ledger.book", "analyzer.ledger", "analyzer.motion", "analyzer.gpus"),
-    *("analyzer.case", "analyzer.align", "analyzer.identify", "analyzer.commands.unclear"),
-    *("signatures.frames", "analyzer.match", "analyzer.diagnose", "analyzer.cards.load"),
-)
-_SAMPLE = {"x.json": b'[{"os_thread_id": 1, "frames": [{"name": "f", "filename": "f.py"}]}]'}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +136,7 @@ def _looked(pid: int, options: argparse.Namespace, progress: Progress) -> Captur
         store=not options.no_store,
         probe=options.probe,
     )
-    return capture(pid, look, progress.say, meanwhile=_warm_up())
+    return capture(pid, look, progress.say)
 
 
 def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
@@ -185,25 +172,6 @@ def _deepened(taken: Capture, options: argparse.Namespace) -> list[Fact]:
         taken.look_more(SURE_LOOKS)
         read = _read(taken.bundle(), cards)
     return read
-
-
-def _warm_up() -> Iterator[object]:
-    """Import what the analysis needs, piece by piece, while py-spy is at work.
-
-    At the end a dump is read, which compiles what reading needs. With this a look at 8 ranks
-    takes a fifth less time on two processors.
-    """
-    import importlib  # noqa: PLC0415 - not for `--help`
-
-    from whyhang import signatures  # noqa: PLC0415
-    from whyhang.collectors.files.bundle import Bundle, Entry, Manifest  # noqa: PLC0415
-
-    for name in _WARM:
-        yield importlib.import_module(f"whyhang.{name}")
-    while more := signatures.load_some(100):
-        yield more
-    yield signatures.load()
-    yield _read(Bundle(manifest=Manifest(files=(Entry(path="x.json", kind=""),)), files=_SAMPLE))
 
 
 def _read(bundle: Bundle, cards: tuple[str, ...] = ()) -> list[Fact]:

@@ -3,50 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang import __version__
 from whyhang.analyzer.model import (
     Claim,
     Excerpt,
+    Fact,
     Gap,
     Process,
     Record,
     Role,
     Source,
-    Trust,
     Who,
     fold,
+    replace,
 )
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
-from whyhang.collectors.live.job.members import Job, Member
-from whyhang.collectors.live.probes.recorders import Recorded
-from whyhang.collectors.live.process import who
+from whyhang.collectors.live.job.members import Job, Member, rank_width
+from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump
-from whyhang.collectors.live.spots import Spot, claims_of
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
+_KINDS: dict[type, str] = {
+    StoreView: "stores",
+    FileView: "file_stores",
+    Excerpt: "excerpts",
+    Gap: "gaps",
+}
 MANY = 3
 """Equal gaps of more processes than this are told as one."""
 
 
-class Printed(Record):
-    """What was had of the host or the job as a whole, kept as it came: a report, a log.
-
-    ``name`` is the file's, within the folder of the host.
-    """
-
-    name: str
-    kind: str
-    data: bytes
-    look: int | None = None
-    taken_at: float | None = None
-
-
 class Taken(Record):
-    """Everything that was taken of one job on one host."""
+    """Everything that was taken of one job on one host.
+
+    ``facts`` and ``files`` are what the probes and the snapshots brought beside ``processes`` and
+    ``dumps``.
+    """
 
     job: Job
     target: int
@@ -56,75 +52,68 @@ class Taken(Record):
     interval: float
     processes: tuple[Process, ...]
     dumps: tuple[Dump, ...]
-    versions: Mapping[str, str]
-    excerpts: tuple[Excerpt, ...]
-    gaps: tuple[Gap, ...]
-    touched: tuple[str, ...]
-    records: tuple[Recorded, ...] = ()
-    stores: tuple[StoreView, ...] = ()
-    files: tuple[FileView, ...] = ()
-    printed: tuple[Printed, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    fingerprints: tuple[Claim, ...] = ()
-    spots: tuple[Spot, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    files: tuple[File, ...] = ()
+    touched: tuple[str, ...] = ()
 
 
 def bundle_of(taken: Taken) -> Bundle:
-    """Lay out the files: stacks by rank, then what whyhang itself saw."""
+    """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
     folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
-    files: dict[str, bytes] = {}
     entries: list[Entry] = []
+    files: dict[str, bytes] = {}
+    for file in (
+        *_process_files(taken),
+        *_dump_files(taken),
+        *taken.files,
+        *_fact_files(taken),
+    ):
+        entry = replace(file.entry, path=f"{folder}/{file.entry.path}")
+        entries.append(entry)
+        files[entry.path] = file.data
+    return Bundle(manifest=_manifest(taken, entries), files=files)
+
+
+def _process_files(taken: Taken) -> Iterator[File]:
     for look in range(taken.looks):
-        told = [process for process in taken.processes if process.look == look]
-        if told:
-            path = f"{folder}/processes.look{look}.json"
-            files[path] = facts_file("processes", told)
-            times = [process.taken_at for process in told if process.taken_at is not None]
-            entries.append(
-                Entry(
-                    path=path,
-                    kind="processes",
-                    host=taken.hostname,
-                    look=look,
-                    taken_at=min(times, default=None),
-                )
+        processes = [process for process in taken.processes if process.look == look]
+        if processes:
+            times = [process.taken_at for process in processes if process.taken_at is not None]
+            entry = Entry(
+                path=f"processes.look{look}.json",
+                kind="processes",
+                host=taken.hostname,
+                look=look,
+                taken_at=min(times, default=None),
             )
+            yield File(entry=entry, data=facts_file("processes", processes))
+
+
+def _dump_files(taken: Taken) -> Iterator[File]:
     members = {member.pid: member for member in taken.job.members}
     ranks = {member.pid: member.rank for member in taken.job.members}
-    width = len(str(max((rank for rank in ranks.values() if rank is not None), default=0)))
+    width = rank_width(taken.job)
     order = {pid: position for position, pid in enumerate(members)}
     for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
-        entry = _dump_entry(dump, members[dump.pid], ranks, folder, taken.hostname, width)
-        files[entry.path] = redact_bytes(dump.data)
-        entries.append(entry)
-    for record in taken.records:
-        entry = _record_entry(record, folder, taken.hostname, width)
-        files[entry.path] = record.data
-        entries.append(entry)
-    for text in taken.printed:
-        path = f"{folder}/{text.name}"
-        files[path] = text.data
-        entries.append(
-            Entry(
-                path=path,
-                kind=text.kind,
-                host=taken.hostname,
-                look=text.look,
-                taken_at=text.taken_at,
-            )
-        )
-    for kind, facts in (
-        ("stores", taken.stores),
-        ("file_stores", taken.files),
-        ("excerpts", taken.excerpts),
-        ("claims", (*_claims(taken), *taken.fingerprints)),
-        ("gaps", tuple(_fold_gaps(taken.gaps))),
-    ):
-        if facts:
-            path = f"{folder}/{kind}.json"
-            files[path] = facts_file(kind, facts)
-            entries.append(Entry(path=path, kind=kind, host=taken.hostname))
-    return Bundle(manifest=_manifest(taken, entries), files=files)
+        entry = _dump_entry(dump, members[dump.pid], ranks, taken.hostname, width)
+        yield File(entry=entry, data=redact_bytes(dump.data))
+
+
+def _fact_files(taken: Taken) -> Iterator[File]:
+    facts: dict[str, list[Fact]] = {
+        "stores": [],
+        "file_stores": [],
+        "excerpts": [],
+        "claims": list(_claims(taken)),
+        "gaps": [],
+    }
+    for fact in taken.facts:
+        facts[_KINDS.get(type(fact), "claims")].append(fact)
+    facts["gaps"] = list(_fold_gaps(gap for gap in taken.facts if isinstance(gap, Gap)))
+    for kind, rows in facts.items():
+        if rows:
+            entry = Entry(path=f"{kind}.json", kind=kind, host=taken.hostname)
+            yield File(entry=entry, data=facts_file(kind, rows))
 
 
 def _manifest(taken: Taken, entries: Sequence[Entry]) -> Manifest:
@@ -145,7 +134,6 @@ def _dump_entry(
     dump: Dump,
     member: Member,
     ranks: Mapping[int, int | None],
-    folder: str,
     hostname: str,
     width: int,
 ) -> Entry:
@@ -155,7 +143,7 @@ def _dump_entry(
     role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
     tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
     return Entry(
-        path=f"{folder}/{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
+        path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
         kind=tool.replace("pyspy", "py-spy"),
         host=hostname,
         pid=member.pid,
@@ -169,21 +157,8 @@ def _dump_entry(
     )
 
 
-def _record_entry(record: Recorded, folder: str, hostname: str, width: int) -> Entry:
-    return Entry(
-        path=f"{folder}/rank{record.rank:0{width}}.flight_recorder",
-        kind="flight-recorder",
-        host=hostname if record.pid is not None else None,
-        pid=record.pid,
-        rank=record.rank,
-        trust=Trust.ENVIRONMENT if record.pid is not None else Trust.CONTENT,
-        role=Role.RANK.value,
-        taken_at=record.modified_at,
-    )
-
-
 def _claims(taken: Taken) -> Iterable[Claim]:
-    said = dict(taken.versions)
+    said: dict[str, str] = {}
     if taken.job.launcher is not None:
         said["launcher"] = taken.job.launcher
     if taken.job.world_size is not None:
@@ -191,13 +166,9 @@ def _claims(taken: Taken) -> Iterable[Claim]:
     backend = _backend(taken.processes)
     if backend is not None:
         said["backend"] = backend
-    if backend != "nccl":
-        said.pop("nccl_version", None)
     about = Who(host=taken.hostname)
     for name, value in sorted(said.items()):
         yield Claim(about=name, value=value, who=about, source=Source(file="claims.json"))
-    yield from claims_of(taken.spots, {m.pid: who(m, taken.hostname) for m in taken.job.members})
-    yield from taken.claims
 
 
 def _backend(processes: Iterable[Process]) -> str | None:
@@ -210,11 +181,12 @@ def _backend(processes: Iterable[Process]) -> str | None:
 
 def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
     """Tell once what is the same at every look, and as one what many processes have in common."""
-    groups: dict[tuple[str, str, str], dict[int | None, Gap]] = {}
+    groups: dict[tuple[str, str, str], dict[int | str, Gap]] = {}
     for gap in gaps:
-        groups.setdefault((gap.why, gap.cost, gap.remedy), {}).setdefault(gap.who.pid, gap)
+        same = groups.setdefault((gap.why, gap.cost, gap.remedy), {})
+        same.setdefault(gap.what if gap.who.pid is None else gap.who.pid, gap)
     for (why, cost, remedy), same in groups.items():
-        if len(same) <= MANY:
+        if len(same) <= MANY or any(gap.who.pid is None for gap in same.values()):
             yield from same.values()
             continue
         ranks = [gap.who.rank for gap in same.values() if gap.who.rank is not None]

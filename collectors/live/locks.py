@@ -11,29 +11,32 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.model import LockWait, replace
 from whyhang.analyzer.redact import redact, redact_command
-from whyhang.collectors.live.descriptors import links_of
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
 
 _CALLS = ("flock(", "fcntl(")
 
 
-def waits(host: Host) -> dict[int, LockWait]:
-    """Give for each process that waits for a lock on a file the process that holds it."""
-    data = host.proc.bytes_of("locks") or b""
-    if b"->" not in data:
-        return {}
-    found = parse(data)
+def table(proc: Proc) -> bytes:
+    """Read the kernel's table of locks on files."""
+    return proc.bytes_of("locks") or b""
+
+
+def waits(host: Host, table: bytes) -> dict[int, LockWait]:
+    """Return for each process that waits for a lock on a file the process that holds it."""
     return {
-        pid: LockWait(holder_pid=holder, holder=_command(host, holder))
-        for pid, holder in found.items()
+        pid: LockWait(
+            holder_pid=holder,
+            holder=redact_command(host.arguments(holder)) if holder in host.stats else "",
+        )
+        for pid, holder in parse(table).items()
     }
 
 
-def held(host: Host, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Give for each of these processes the files on which it has an exclusive lock."""
-    data = host.proc.bytes_of("locks") or b""
+def held(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return for each of these processes the files on which it has an exclusive lock."""
     holders = set()
-    for line in data.splitlines():
+    for line in table.splitlines():
         field = line.split()
         if len(field) > 4 and field[3] == b"WRITE" and field[4].isdigit():
             holders.add(int(field[4]))
@@ -41,7 +44,7 @@ def held(host: Host, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     for pid in holders.intersection(pids):
         paths = [
             redact(link)
-            for number, link in links_of(host.proc, pid).items()
+            for number, link in host.proc.open_files(pid).items()
             if link.startswith("/")
             and b"lock:" in (host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
         ]
@@ -50,11 +53,11 @@ def held(host: Host, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def parse(data: bytes) -> dict[int, int]:
-    """Read pid to pid of the holder. Locks of no process that can be seen are left out."""
+def parse(table: bytes) -> dict[int, int]:
+    """Return pid to pid of the holder. Locks of no process that can be seen are left out."""
     holders: dict[bytes, int] = {}
     found: dict[int, int] = {}
-    for line in data.splitlines():
+    for line in table.splitlines():
         number, *field = line.split()
         waits_for_it = field[:1] == [b"->"]
         try:
@@ -74,7 +77,3 @@ def with_path(wait: LockWait | None, syscall: str | None) -> LockWait | None:
         return wait
     path = syscall.partition(": ")[2].rstrip(")")
     return replace(wait, path=path) if path.startswith("/") else wait
-
-
-def _command(host: Host, pid: int) -> str:
-    return redact_command(host.arguments(pid)) if pid in host.stats else ""

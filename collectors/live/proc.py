@@ -3,26 +3,25 @@
 Formats are those of proc(5), as of Linux 6.7. Every read can fail at any moment, because
 the process may end or belong to another user; what cannot be read is None or empty.
 
-``cmdline``, ``environ`` and ``maps`` need the memory map of the target, and that lock may
-be held for ever by a thread that sleeps on a dead file server (this is why ``ps`` hangs on
-such hosts). They are therefore read by a helper thread which is left behind when it hangs.
+``cmdline``, ``environ``, ``maps`` and ``syscall`` need locks of the target and may hang; they are
+read by ``files.py``.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Sequence
+import time
 
 from whyhang.analyzer.model import Counters, Record, ThreadState
 
-PATIENCE = 1.0
-"""Seconds until a read of another process's memory counts as hanging."""
+MAX_DESCRIPTORS = 4096
+"""Open files looked at in one process."""
 
 MAX_THREADS = 512
 """Threads looked at in one process; ``thread_count`` tells how many there are."""
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _READ_BYTES = 1 << 20
 
@@ -120,6 +119,16 @@ class Proc:
         except OSError:
             return None
 
+    def open_files(self, pid: int) -> dict[int, str]:
+        """Return what each open file of a process points at; empty where that may not be seen."""
+        try:
+            names = os.listdir(f"{self.root}/{pid}/fd")  # noqa: PTH208 - there may be thousands
+        except OSError:
+            return {}
+        numbers = sorted(int(name) for name in names)[:MAX_DESCRIPTORS]
+        links = ((number, self.link_of(f"{pid}/fd/{number}")) for number in numbers)
+        return {number: link for number, link in links if link is not None}
+
     def stat(self, pid: int, tid: int | None = None) -> Stat | None:
         """Read the stat line of a process, or of one of its threads."""
         data = self.bytes_of(f"{pid}/stat" if tid is None else f"{pid}/task/{tid}/stat")
@@ -157,14 +166,32 @@ class Proc:
         """Name the namespace ("net", "mnt", "pid") that the process lives in."""
         return self.link_of(f"{pid}/ns/{kind}")
 
+    def foreign(self, pid: int, kind: str) -> bool:
+        """Return whether a process is known to live in another namespace than this one."""
+        theirs, own = self.namespace(pid, kind), self.link_of(f"self/ns/{kind}")
+        return None not in {theirs, own} and theirs != own
+
+    def in_container(self) -> bool:
+        """Return whether this process lives in a namespace of pids other than the host's first."""
+        own = self.link_of("self/ns/pid")
+        return own is not None and own != _FIRST_PID_NAMESPACE
+
     def path_for(self, pid: int, path: str) -> str:
         """Give the name under which this process finds a file that another one sees.
 
         A process in a container has other files; its own are found below /proc/PID/root.
         """
-        theirs = self.namespace(pid, "mnt")
-        same = theirs is None or theirs == self.link_of("self/ns/mnt")
-        return path if same else f"{self.root}/{pid}/root{path}"
+        return f"{self.root}/{pid}/root{path}" if self.foreign(pid, "mnt") else path
+
+    def mounts(self, pid: int | str) -> dict[str, str]:
+        """Return what a process sees mounted where: "nfs4 from server:/data" by its folder."""
+        found: dict[str, str] = {}
+        table = (self.bytes_of(f"{pid}/mountinfo") or b"").decode(errors="replace")
+        for line in table.splitlines():
+            field, kind = (part.split() for part in (line + " - ").split(" - ")[:2])
+            if len(field) > 4 and len(kind) > 1:
+                found[field[4].replace("\\040", " ")] = f"{kind[0]} from {kind[1]}"
+        return found
 
     def wchan(self, pid: int, tid: int | None = None) -> str | None:
         """Name the kernel function that a thread sleeps in; None where the kernel hides it."""
@@ -178,6 +205,19 @@ class Proc:
         if stat is None or status is None:
             return None
         return Counters(cpu_ticks=stat.cpu_ticks, switches=status.switches)
+
+    def asleep_in_kernel(self, pid: int, readings: int = 3) -> ThreadState | None:
+        """Give a thread in uninterruptible sleep (D), if there is one at each of several readings.
+
+        A thread that reads from a disk is in that state for moments, too.
+        """
+        found = None
+        for number in range(readings):
+            time.sleep(0.02 if number else 0.0)
+            found = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
+            if found is None:
+                break
+        return found
 
     def thread_ids(self, pid: int) -> list[int]:
         """List the threads of a process, main thread first."""
@@ -211,37 +251,6 @@ class Proc:
             lines = (self.bytes_of("stat") or b"").splitlines()
             self._boot = next((float(x.split()[1]) for x in lines if x.startswith(b"btime ")), 0.0)
         return round(self._boot + stat.started / _TICKS, 2) if self._boot else None
-
-    def memory_files(
-        self, paths: Sequence[str], patience: float = PATIENCE
-    ) -> dict[str, bytes | None]:
-        """Read files that need the memory of other processes; those that hang are left out."""
-        found: dict[str, bytes | None] = {}
-        start = 0
-        while start < len(paths):
-            start += self._read_until_stuck(paths[start:], found, patience)
-        return found
-
-    def _read_until_stuck(
-        self, paths: Sequence[str], found: dict[str, bytes | None], patience: float
-    ) -> int:
-        """Read in a helper thread; give how many of ``paths`` are dealt with."""
-        results: list[bytes | None] = []
-        done = threading.Event()
-
-        def work() -> None:
-            for path in paths:
-                results.append(self.bytes_of(path))  # noqa: PERF401 - its length is the progress
-            done.set()
-
-        # a daemon, so that a thread stuck in the kernel does not keep whyhang from ending
-        threading.Thread(target=work, daemon=True).start()
-        count = -1
-        while not done.wait(patience) and len(results) > count:
-            count = len(results)
-        read = list(results)
-        found.update(zip(paths, read, strict=False))
-        return len(read) if len(read) == len(paths) else len(read) + 1
 
 
 def _read_all(handle: int) -> bytes:

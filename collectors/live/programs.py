@@ -1,4 +1,4 @@
-"""Runs many short programs beside each other, each with its own time limit, in one thread.
+"""Runs short programs beside each other, each with its own time limit, in one thread.
 
 py-spy pauses the process that it reads. It is therefore started in a session of its own, so
 that a Ctrl-C at the terminal does not end it half way through, and hardly more of them run
@@ -15,11 +15,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import IO, TypeAlias
 
 from whyhang.analyzer.model import Record
+from whyhang.collectors.live.proc import Proc
 
 SLOW = 0.5
 """Seconds after which a program no longer counts as busy: it waits, and others may start."""
@@ -30,99 +31,54 @@ SPARE = 2
 GRACE = 1.0
 """Seconds that running programs get to end by themselves when the person presses Ctrl-C."""
 
-MAX_OUTPUT = 64 << 20
-"""Bytes kept of one program's output; the rest is read and dropped."""
+MAX_OUTPUT = 65 << 20
+"""Bytes kept of one program's output, more than any report has; the rest is dropped."""
 
 _Event: TypeAlias = tuple[selectors.SelectorKey, int]
 
 
 class Command(Record):
-    """A program to run for one process. ``limit`` is in seconds."""
+    """A program to run and its limit in seconds; ``pid`` is the process that it is about."""
 
-    pid: int
     arguments: tuple[str, ...]
     limit: float
+    pid: int = 0
 
 
 class Outcome(Record):
-    """How a program ended. ``code`` is None where it could not be started or was killed."""
+    """How a program ended. ``code`` is None where it could not be started or was killed.
+
+    ``asleep`` says where in the kernel it slept (state D) as its time was up, "" where hidden.
+    """
 
     command: Command
     code: int | None
-    output: bytes
-    errors: str
     began: float  # seconds since the epoch
-    seconds: float
+    output: bytes = b""
+    errors: str = ""
+    seconds: float = 0.0
     timed_out: bool = False
-
-
-class Plan:
-    """What to run for each process, and what to do around it."""
-
-    def begin(self, pid: int) -> Command | None:
-        """Give the program to run for a process, right before it starts; None to leave it out."""
-        raise NotImplementedError
-
-    def after(self, pid: int) -> None:
-        """Take note of the process right after the program ended."""
-
-    def killed(self, pid: int) -> None:
-        """Look after the target of a program that had to be killed."""
-
-
-class _Running:
-    """One program under way."""
-
-    def __init__(self, command: Command, process: subprocess.Popen[bytes]) -> None:
-        self.command = command
-        self.process = process
-        self.began = time.time()
-        self.clock = time.monotonic()
-        self.parts: dict[str, list[bytes]] = {"output": [], "errors": []}
-        self.sizes = {"output": 0, "errors": 0}
-        self.open = 2
-
-    def age(self) -> float:
-        return time.monotonic() - self.clock
-
-    def take(self, name: str, data: bytes) -> None:
-        self.sizes[name] += len(data)
-        if self.sizes[name] <= MAX_OUTPUT:
-            self.parts[name].append(data)
-
-    def outcome(self, *, timed_out: bool) -> Outcome:
-        return Outcome(
-            command=self.command,
-            code=None if timed_out else self.process.returncode,
-            output=b"".join(self.parts["output"]),
-            errors=b"".join(self.parts["errors"]).decode(errors="replace"),
-            began=self.began,
-            seconds=self.age(),
-            timed_out=timed_out,
-        )
+    asleep: str | None = None
 
 
 def run_all(
-    pids: Iterable[int],
-    plan: Plan,
+    commands: Iterable[Command],
     *,
     width: int | None = None,
-    done: Callable[[Outcome], None] | None = None,
-    meanwhile: Iterator[object] | None = None,
+    ended: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Run a program for each process, ``width`` busy ones at a time; outcomes as they came.
+    """Run programs, ``width`` busy ones at a time; give how they ended, in that order.
 
-    While there is nothing to do but wait, ``meanwhile`` is asked for its next item: work of a
-    few milliseconds each that would have to be done anyway.
+    Each command is taken from ``commands`` right before it starts; ``ended`` is called right
+    after it came to its end or was killed.
 
     On ``KeyboardInterrupt`` those under way may finish for ``GRACE`` seconds, then it is
-    raised again. No program is left running, whatever happens.
+    raised again. No program is left running that can be ended, whatever happens.
     """
     with _Interrupts() as interrupts:
-        pool = _Pool(list(pids), plan, width or os.cpu_count() or 1, interrupts)
-        pool.meanwhile = meanwhile
+        pool = _Pool(iter(commands), width or os.cpu_count() or 1, ended, interrupts)
         try:
-            pool.run(done or (lambda _: None))
+            pool.run()
         except BaseException:
             pool.wind_up()
             raise
@@ -171,37 +127,73 @@ class _Interrupts:
             self._waiting = False
 
 
+class _Running:
+    """One program under way."""
+
+    def __init__(self, command: Command, process: subprocess.Popen[bytes]) -> None:
+        self.command = command
+        self.process = process
+        self.began = time.time()
+        self.clock = time.monotonic()
+        self.streams = [stream for stream in (process.stdout, process.stderr) if stream]
+        self.parts: dict[int, list[bytes]] = {stream.fileno(): [] for stream in self.streams}
+        self.sizes = dict.fromkeys(self.parts, 0)
+        self.open = len(self.streams)
+
+    def age(self) -> float:
+        return time.monotonic() - self.clock
+
+    def take(self, stream: int, data: bytes) -> None:
+        self.sizes[stream] += len(data)
+        if self.sizes[stream] <= MAX_OUTPUT:
+            self.parts[stream].append(data)
+
+    def outcome(self, *, timed_out: bool, asleep: str | None) -> Outcome:
+        output, errors = (b"".join(parts) for parts in self.parts.values())
+        return Outcome(
+            command=self.command,
+            code=None if timed_out else self.process.returncode,
+            output=output,
+            errors=errors.decode(errors="replace"),
+            began=self.began,
+            seconds=self.age(),
+            timed_out=timed_out,
+            asleep=asleep,
+        )
+
+
 class _Pool:
     """The programs that wait, that run and that are done."""
 
     def __init__(
-        self, pids: Sequence[int], plan: Plan, width: int, interrupts: _Interrupts
+        self,
+        commands: Iterator[Command],
+        width: int,
+        ended: Callable[[Outcome], None],
+        interrupts: _Interrupts,
     ) -> None:
+        self._waiting: Iterator[Command] | None = commands
+        self._width = width
+        self._ended = ended
         self._interrupts = interrupts
-        self.meanwhile: Iterator[object] | None = None
-        self._waiting = list(reversed(pids))
         self._running: set[_Running] = set()
         self._selector = selectors.DefaultSelector()
-        self._plan = plan
-        self._width = width
         self.outcomes: list[Outcome] = []
 
-    def run(self, done: Callable[[Outcome], None]) -> None:
-        told = 0
-        while self._waiting or self._running:
-            spare = SPARE if self.meanwhile is None else 1  # leave a share for the other work
-            while self._waiting and self._busy() < self._width + spare:
-                self._start(self._waiting.pop())
-            if not self._read(0.0 if self.meanwhile else self._pause()):
-                self._work()
-            self._stop_late()
-            while told < len(self.outcomes):
-                done(self.outcomes[told])
-                told += 1
+    def run(self) -> None:
+        while True:
+            while self._waiting and self._busy() < self._width + SPARE:
+                self._start_next(self._waiting)
+            if not self._running:
+                return
+            self._read(self._pause())
+            for running in list(self._running):
+                if running.age() >= running.command.limit:
+                    self._kill(running)
 
     def wind_up(self) -> None:
         """Let what runs come to its end for a moment; starts nothing more."""
-        self._waiting.clear()
+        self._waiting = None
         until = time.monotonic() + GRACE
         with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C ends the patience
             while self._running and time.monotonic() < until:
@@ -223,9 +215,10 @@ class _Pool:
             until += [SLOW - age for age, _ in ages if age < SLOW]
         return max(0.0, min(until, default=0.0))
 
-    def _start(self, pid: int) -> None:
-        command = self._plan.begin(pid)
+    def _start_next(self, waiting: Iterator[Command]) -> None:
+        command = next(waiting, None)
         if command is None:
+            self._waiting = None
             return
         try:
             process = subprocess.Popen(
@@ -236,66 +229,60 @@ class _Pool:
                 start_new_session=True,
             )
         except OSError as error:
-            self.outcomes.append(
-                Outcome(
-                    command=command,
-                    code=None,
-                    output=b"",
-                    errors=f"{command.arguments[0]}: {error.strerror}",
-                    began=time.time(),
-                    seconds=0.0,
-                )
-            )
+            words = f"{command.arguments[0]}: {error.strerror}"
+            self._note(Outcome(command=command, code=None, errors=words, began=time.time()))
             return
         running = _Running(command, process)
         self._running.add(running)
-        for name, stream in (("output", process.stdout), ("errors", process.stderr)):
-            if stream is not None:
-                self._selector.register(stream, selectors.EVENT_READ, (running, name))
+        for stream in running.streams:
+            self._selector.register(stream, selectors.EVENT_READ, running)
 
-    def _work(self) -> None:
-        """Do a piece of other work while the programs run."""
-        if self.meanwhile is not None and next(self.meanwhile, self) is self:
-            self.meanwhile = None
-
-    def _read(self, pause: float) -> bool:
-        """Take what the programs print; give whether there was anything."""
-        events = self._interrupts.wait(self._selector, pause)
-        for key, _ in events:
-            running, name = key.data
+    def _read(self, pause: float) -> None:
+        """Take what the programs print."""
+        for key, _ in self._interrupts.wait(self._selector, pause):
+            running: _Running = key.data
             stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
             data = os.read(stream.fileno(), 1 << 16)
             if data:
-                running.take(name, data)
+                running.take(stream.fileno(), data)
                 continue
             self._selector.unregister(stream)
             running.open -= 1
             if not running.open:
-                running.process.wait()
-                self._plan.after(running.command.pid)
-                self._finish(running, timed_out=False)
-        return bool(events)
+                self._collect(running)
 
-    def _stop_late(self) -> None:
-        for running in list(self._running):
-            if running.age() >= running.command.limit:
-                self._kill(running)
+    def _collect(self, running: _Running) -> None:
+        """Take the exit status of a program that has closed its output."""
+        try:
+            running.process.wait(max(0.0, running.command.limit - running.age()))
+        except subprocess.TimeoutExpired:
+            self._kill(running)
+        else:
+            self._finish(running)
 
     def _kill(self, running: _Running) -> None:
         """Kill a program and wait for its end: a killed tracer lets go of its target."""
-        for stream in (running.process.stdout, running.process.stderr):
-            if stream is not None:
-                with contextlib.suppress(KeyError, ValueError):
-                    self._selector.unregister(stream)
-        running.process.kill()
+        for stream in running.streams:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(stream)
+        late = running.process.poll() is None
+        thread = Proc().asleep_in_kernel(running.process.pid)
+        with contextlib.suppress(OSError):
+            os.killpg(running.process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             running.process.wait(GRACE)
-        self._plan.killed(running.command.pid)
-        self._finish(running, timed_out=True)
+        asleep = None if thread is None else thread.wchan or ""
+        self._finish(running, timed_out=late, asleep=asleep)
 
-    def _finish(self, running: _Running, *, timed_out: bool) -> None:
+    def _finish(
+        self, running: _Running, *, timed_out: bool = False, asleep: str | None = None
+    ) -> None:
         self._running.discard(running)
-        for stream in (running.process.stdout, running.process.stderr):
-            if stream is not None:
-                stream.close()
-        self.outcomes.append(running.outcome(timed_out=timed_out))
+        outcome = running.outcome(timed_out=timed_out, asleep=asleep)
+        for stream in running.streams:
+            stream.close()
+        self._note(outcome)
+
+    def _note(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self._ended(outcome)

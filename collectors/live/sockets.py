@@ -1,17 +1,120 @@
-"""Who listens on a port, and which addresses a network calls its own, by /proc (proc(5))."""
+"""Sockets by /proc (proc(5)): their ends, who listens on a port, a network's own addresses.
+
+The tables /proc/PID/net/tcp and its neighbours belong to a network namespace and are read once
+for each.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
-from whyhang.collectors.live.descriptors import Sockets, links_of
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
 
 _LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
+
+
+_Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
+
+_LISTEN = b"0A"
+
+# include/net/tcp_states.h
+_TCP_STATES = {
+    "01": "established",
+    "02": "syn-sent",
+    "03": "syn-received",
+    "04": "fin-wait-1",
+    "05": "fin-wait-2",
+    "06": "time-wait",
+    "07": "closed",
+    "08": "close-wait",
+    "09": "last-ack",
+    "0A": "listen",
+    "0B": "closing",
+}
+_MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
+
+
+class Sockets:
+    """Names sockets by their inode number; one for a whole look at a host.
+
+    The kernel takes milliseconds to print the tables, however little stands in them.
+    """
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._spaces: dict[int, str | None] = {}
+        self._tables: dict[str | None, _Table] = {}
+
+    def name(self, pid: int, inode: str) -> str:
+        """Name the socket of a process: ``tcp 10.0.0.1:29500 -> 10.0.0.2:41000 established``."""
+        kind, field = self._table(pid).get(inode.encode(), ("", []))
+        if kind == "unix":
+            path = field[7].decode(errors="replace") if len(field) > 7 else "socket"
+            return f"unix {path}"
+        return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
+
+    def listening(self, pid: int, port: int) -> dict[str, str]:
+        """Give the address of each socket that listens on a TCP port, by its inode.
+
+        They are those of the network that the process lives in.
+        """
+        ending = b":%04X" % port
+        return {
+            inode.decode(): _address(field[1].decode())
+            for inode, (kind, field) in self._table(pid).items()
+            if kind == "tcp" and field[3] == _LISTEN and field[1].endswith(ending)
+        }
+
+    def _table(self, pid: int) -> _Table:
+        if pid not in self._spaces:
+            self._spaces[pid] = self._proc.namespace(pid, "net")
+        space = self._spaces[pid]
+        if space not in self._tables:
+            table = self._read(pid)
+            if table is None:  # it has just ended; another one may tell
+                return {}
+            self._tables[space] = table
+        return self._tables[space]
+
+    def _read(self, pid: int) -> _Table | None:
+        """Split the tables into fields by inode; most lines are of other processes."""
+        table: _Table = {}
+        for kind, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
+            data = self._proc.bytes_of(f"{pid}/net/{kind}")
+            if data is None and kind == "tcp":
+                return None
+            for line in (data or b"").splitlines()[1:]:
+                field = line.split()
+                if len(field) > column:
+                    table[field[column]] = (kind.rstrip("6"), field)
+        return table
+
+
+def socket_line(kind: str, local: str, remote: str, state: str) -> str:
+    """Put one line of the kernel's socket table into words."""
+    here, there = _address(local), _address(remote)
+    word = _TCP_STATES.get(state.upper(), "") if kind == "tcp" else ""
+    if word == "listen" or there.endswith(":0"):
+        return f"{kind} {here} {word}".rstrip()
+    return f"{kind} {here} -> {there} {word}".rstrip()
+
+
+def _address(text: str) -> str:
+    """Read ``0100007F:7345``: the address in words of four bytes in host order, then the port."""
+    address, _, port = text.partition(":")
+    number = int(port, 16)
+    if len(address) == 8 or address.startswith(_MAPPED):
+        last = bytes.fromhex(address[-8:])
+        return f"{last[3]}.{last[2]}.{last[1]}.{last[0]}:{number}"
+    words = bytes.fromhex(address)
+    packed = b"".join(words[i : i + 4][::-1] for i in range(0, len(words), 4))
+    return f"[{ipaddress.IPv6Address(packed)}]:{number}"
 
 
 def listeners(
@@ -40,7 +143,7 @@ def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, int] = {}
     for pid in pids:
-        for link in links_of(host.proc, pid).values():
+        for link in host.proc.open_files(pid).values():
             if link in wanted:
                 found.setdefault(wanted[link], pid)
         if len(found) == len(wanted):
@@ -74,8 +177,6 @@ def _listener(
 
 def own_addresses(proc: Proc, pid: int) -> frozenset[str]:
     """Give the addresses of the network that a process lives in; empty where not told."""
-    import ipaddress  # noqa: PLC0415 - a live look must not wait for it
-
     table = proc.bytes_of(f"{pid}/net/fib_trie") or b""
     found = {match.decode() for match in _LOCAL4.findall(table)}
     for line in (proc.bytes_of(f"{pid}/net/if_inet6") or b"").splitlines():

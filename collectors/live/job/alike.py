@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.model import Role, Trust, replace
+from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
     Alike,
@@ -22,7 +23,7 @@ from whyhang.collectors.live.job.members import (
     helpers,
     named,
 )
-from whyhang.collectors.live.job.spawned import Numbers, is_rank
+from whyhang.collectors.live.job.spawned import is_rank
 from whyhang.collectors.live.job.unnamed import job_of_family
 
 _RANK, _SIZE = "--rank", ("--world-size", "--nprocs", "--num-procs")

@@ -6,9 +6,10 @@ The answers are cached: a job is searched in one moment, not in many.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.model import Role
+from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.environment import (
     RANK_NAMES,
     Place,
@@ -77,43 +78,50 @@ class Host:
         self.children: dict[int, list[int]] = {}
         for stat in sorted(self.stats.values(), key=lambda stat: (stat.started, stat.pid)):
             self.children.setdefault(stat.ppid, []).append(stat.pid)
-        self._files: dict[str, bytes | None] = {}
+        self.files = Files(proc)
+        self._memory: dict[str, bytes | None] = {}
         self._environs: dict[int, dict[str, str]] = {}
         self._places: dict[int, Place | None] = {}
 
     def prefetch(self, pids: Iterable[int]) -> None:
         """Read command lines and environments of many processes in one go."""
-        names = [f"{pid}/{name}" for pid in pids for name in ("cmdline", "environ")]
-        self._files |= self.proc.memory_files([name for name in names if name not in self._files])
+        self._read([f"{pid}/{name}" for pid in pids for name in ("cmdline", "environ")])
 
-    def _file(self, name: str) -> bytes | None:
-        if name not in self._files:
-            self._files[name] = self.proc.memory_files([name]).get(name)
-        return self._files[name]
+    def memory(self, pid: int, name: str) -> bytes | None:
+        """Return a file of /proc/PID that needs the memory of the process, as it was first read."""
+        if f"{pid}/{name}" not in self._memory:
+            self._read([f"{pid}/{name}"])
+        return self._memory[f"{pid}/{name}"]
+
+    def _read(self, names: Sequence[str]) -> None:
+        paths = {name: f"{self.proc.root}/{name}" for name in names}
+        contents = self.files.read_all(list(paths.values()))
+        for name, path in paths.items():
+            self._memory[name] = None if contents[path].trouble else contents[path].data
 
     def readable(self, pid: int) -> bool:
         """Tell whether this user may read the environment of the process."""
-        return self._file(f"{pid}/environ") is not None
+        return self.memory(pid, "environ") is not None
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Give the command line."""
-        return split_zeros(self._file(f"{pid}/cmdline"))
+        return split_zeros(self.memory(pid, "cmdline"))
 
     def environ(self, pid: int) -> dict[str, str]:
         """Give the whole environment at exec; not to be kept beyond the search."""
         if pid not in self._environs:
-            self._environs[pid] = environment(self._file(f"{pid}/environ"))
+            self._environs[pid] = environment(self.memory(pid, "environ"))
         return self._environs[pid]
 
     def retitled(self, pid: int) -> bool:
         """Tell whether the program overwrote its environment with a title."""
-        data = self._file(f"{pid}/environ")
+        data = self.memory(pid, "environ")
         return bool(data) and b"=" not in (data or b"").lstrip(b"\0")[:4096]
 
     def place(self, pid: int) -> Place | None:
         """Say which rank the environment names; a launcher is no rank whatever it inherited."""
         if pid not in self._places:
-            named = any(name in (self._file(f"{pid}/environ") or b"") for name in RANK_NAMES)
+            named = any(name in (self.memory(pid, "environ") or b"") for name in RANK_NAMES)
             place = rank_of(self.environ(pid)) if named else None
             self._places[pid] = None if place and self.launcher(pid) is not None else place
         return self._places[pid]
@@ -156,7 +164,7 @@ class Host:
 
     def uses_torch(self, pid: int) -> bool:
         """Tell whether torch, MPI or NCCL is loaded into the process."""
-        maps = self._file(f"{pid}/maps") or b""
+        maps = self.memory(pid, "maps") or b""
         return any(name in maps for name in (b"libtorch", b"libmpi", b"libnccl"))
 
     def is_spawned(self, pid: int) -> bool:

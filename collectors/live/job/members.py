@@ -48,6 +48,11 @@ class Job(Record):
     left_out: tuple[Gap, ...] = ()
 
 
+def rank_width(job: Job) -> int:
+    """Return how many digits the ranks of a job have, so that their files sort."""
+    return len(str(max((member.rank or 0 for member in job.members), default=0)))
+
+
 def by_rank(member: Member) -> tuple[bool, int, int]:
     """Order members by rank, those without one after them by pid."""
     return (member.rank is None, member.rank or 0, member.pid)

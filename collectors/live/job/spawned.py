@@ -11,98 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from whyhang.analyzer.model import Record, Role, Trust, replace
+from whyhang.analyzer.model import Role, Trust, replace
+from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job, Member, by_rank
 
 _SPAWN = "torch/multiprocessing/spawn.py"
-_C10D = "torch/distributed/distributed_c10d.py"
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
-_NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
-
-
-class Numbers(Record):
-    """What the local variables of a process say. ``size`` counts all ranks.
-
-    ``joins``: it is what ``init_process_group`` was given.
-    """
-
-    local_rank: int | None = None
-    rank: int | None = None
-    size: int | None = None
-    joins: bool = False
-
-
-class _Local(msgspec.Struct):
-    name: str
-    repr: str | None = None
-
-
-class _Frame(msgspec.Struct):
-    name: str
-    filename: str
-    locals: list[_Local] | None = None
-
-
-class _Thread(msgspec.Struct):
-    frames: list[_Frame]
-
-
-def read_numbers(data: bytes) -> Numbers:
-    """Take the numbers out of what ``py-spy dump --json --locals`` prints, and nothing else."""
-    try:
-        threads = msgspec.json.decode(data, type=list[_Thread])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Numbers()
-    for thread in threads:
-        for inner, frame in zip([None, *thread.frames], thread.frames, strict=False):
-            name = frame.name.rpartition(".")[2]
-            if name == "_wrap" and frame.filename.endswith(_SPAWN):
-                called = _integers(inner)
-                size = called.get("world_size", called.get("size"))
-                return Numbers(local_rank=_integers(frame, {"i"}).get("i"), size=size)
-            if name == "start_processes" and frame.filename.endswith(_SPAWN):
-                return Numbers(size=_integers(frame).get("nprocs"))
-            if name == "run" and frame.filename.endswith("multiprocessing/process.py"):
-                return _numbers_of_target(_integers(inner))
-    return _numbers_of_program(threads)
-
-
-def _numbers_of_program(threads: list[_Thread]) -> Numbers:
-    """Read what a program that was started as a rank knows: what it joins as, or its variables."""
-    main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
-    if main is None:
-        return Numbers()
-    for frame in main.frames:
-        if frame.name == "init_process_group" and frame.filename.endswith(_C10D):
-            said = _integers(frame)
-            if "rank" in said:
-                return Numbers(rank=said["rank"], size=said.get("world_size"), joins=True)
-    for frame in reversed(main.frames):
-        said = _integers(frame, {"rank", "world_size"})
-        if "rank" in said:
-            return Numbers(rank=said["rank"], size=said.get("world_size"))
-    return Numbers()
-
-
-def _numbers_of_target(said: dict[str, int]) -> Numbers:
-    rank = said.get("rank", said.get("local_rank"))
-    return Numbers(
-        local_rank=said.get("local_rank", rank),
-        rank=rank,
-        size=said.get("world_size", said.get("size")),
-    )
-
-
-def _integers(frame: _Frame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
-    found = (frame.locals or []) if frame is not None else []
-    return {
-        local.name: int(local.repr)
-        for local in found
-        if local.name in names and local.repr is not None and local.repr.isdecimal()
-    }
 
 
 def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:

@@ -14,11 +14,11 @@ import re
 import time
 from collections.abc import Iterator
 
-from whyhang.analyzer.model import Gap, Record
+from whyhang.analyzer.model import Gap
 from whyhang.analyzer.redact import redact_bytes
-from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
-from whyhang.collectors.live.programs import Command, Outcome, Plan, run_all
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.programs import Command, run_all
 
 DEVICE = "/dev/kmsg"
 BEFORE = 120.0
@@ -28,9 +28,10 @@ SLACK = 2.0
 """Seconds by which the two clocks, of processes and of the kernel's log, may differ."""
 
 LIMIT = 2.0
+"""Seconds for the journal."""
+
 MAX_LINES = 2000
 _RECORD = 16 << 10
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 
 TELLING = re.compile(
     r"NVRM|\bS?Xid\b|nvidia|nvlink|nvswitch|oom-kill|oom_reaper|[Oo]ut of memory|Killed process"
@@ -47,98 +48,73 @@ _NAME = re.compile(
     r"(?:\bname=|[Kk]illed process \d+ \(|reaped process \d+ \(|\btask(?:=| ))([^ ,:)(]+)"
     r"|^([^ :\[]+)\[\d+\]: segfault"
 )
-
-
 _CLOSED = re.compile(
     r"insufficient permissions|not seeing messages|No journal files", re.IGNORECASE
 )
 
-
-class KernelLog(Record):
-    """What was kept of the kernel's log, as lines with time of day, and what was in the way."""
-
-    data: bytes = b""
-    gaps: tuple[Gap, ...] = ()
+Rows = list[tuple[float, str]]
 
 
-def kernel_log(
-    host: Host,
-    job: Job,
-    hostname: str,
-    *,
-    device: str = DEVICE,
-    limit: float = LIMIT,
-    journal: bool = True,
-) -> KernelLog:
-    """Read the log and keep what may be about this job.
-
-    Without ``journal`` nothing is run that may take longer than a few milliseconds.
-    """
-    since = _began(host, job) - BEFORE
-    rows, trouble = _records(device, since)
-    if rows is None and device == DEVICE and journal:
-        rows, trouble = _journal(since, limit)
+def collect(site: Site) -> Collected:
+    """Read the log and keep what may be about this job."""
+    stats = [site.host.stats.get(member.pid) for member in site.job.members]
+    starts = [at for stat in stats if stat and (at := site.host.proc.started_at(stat))]
+    since = min(starts, default=0.0) - BEFORE
+    rows, trouble = _records(DEVICE, since)
     if rows is None:
-        return KernelLog(gaps=(_gap(trouble),))
-    about = _About(host, job)
+        rows, trouble = _journal(since)
+    if rows is None:
+        return Collected(facts=(_gap(trouble),))
+    about = _About(site)
     kept = [
-        f"{_stamp(moment)} {about.host(hostname)} kernel: {text}"
+        f"{_stamp(moment)} {about.host} kernel: {text}"
         for moment, text in rows
         if moment >= since
         and TELLING.search(text)
         and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
-    return KernelLog(data=redact_bytes("".join(f"{line}\n" for line in kept).encode()))
-
-
-def _began(host: Host, job: Job) -> float:
-    stats = (host.stats.get(member.pid) for member in job.members)
-    began = [at for stat in stats if stat is not None if (at := host.proc.started_at(stat))]
-    return min(began, default=0.0)
+    if not kept:
+        return Collected()
+    data = redact_bytes("".join(f"{line}\n" for line in kept).encode())
+    entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
+    return Collected(files=(File(entry=entry, data=data),))
 
 
 class _About:
-    """Tells whether a line can be about the job: not if it names a process of someone else."""
+    """Tells whether a line can be about the job: not if it names a process of someone else.
 
-    def __init__(self, host: Host, job: Job) -> None:
-        self._own = {member.pid for member in job.members}
-        for pid in tuple(self._own):
-            self._own.update(host.proc.thread_ids(pid))
+    In a container the kernel's numbers are not ours: what equals one of ours is chance. The host
+    then gets a name of its own.
+    """
+
+    def __init__(self, site: Site) -> None:
+        host, members = site.host, {member.pid for member in site.job.members}
+        self._own = members.union(*(host.proc.thread_ids(pid) for pid in members))
         self._others = set(host.stats) - self._own
-        stats = (host.stats.get(member.pid) for member in job.members)
-        self._names = {stat.comm for stat in stats if stat is not None}
-        # In a container the kernel's numbers are not ours: what equals one of ours is chance.
-        own = host.proc.link_of("self/ns/pid")
-        self._foreign = own is not None and own != _FIRST_PID_NAMESPACE
-
-    def host(self, hostname: str) -> str:
-        """Name the host; one whose numbers are not ours gets a name of its own."""
-        name = re.sub(r"[^\w.-]", "-", hostname) or "host"
-        return f"kernel-below-{name}" if self._foreign else name
+        self._names = {host.stats[pid].comm for pid in members if pid in host.stats}
+        self._foreign = host.proc.in_container()
+        name = re.sub(r"[^\w.-]", "-", site.hostname) or "host"
+        self.host = f"kernel-below-{name}" if self._foreign else name
 
     def concerns(self, text: str, *, before: bool = False) -> bool:
-        """Say no to a line about a living process that is not of the job, or a dead one's name.
+        """Return False for a line about a living process that is not of the job, or a dead one.
 
-        ``before``: it is older than the job, which had no process then.
+        ``before``: the line is older than the job, which had no process then.
         """
-        told = _PID.search(text)
-        if told is None:
+        named = _PID.search(text)
+        if named is None:
             return True
         name = _NAME.search(text)
         word = (name[1] or name[2]) if name is not None else ""
-        pid = int(told[1])
+        pid = int(named[1])
         if word.startswith("nv"):  # the driver's own threads and tools
             return True
         if before:
             return False
+        may_be = not word or word in self._names
         if self._foreign:
-            return not word or word in self._names
-        if pid in self._own:
-            return True
-        return pid not in self._others and (not word or word in self._names)
-
-
-Rows = list[tuple[float, str]]
+            return may_be
+        return pid in self._own or (pid not in self._others and may_be)
 
 
 def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
@@ -147,23 +123,21 @@ def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
     Those before ``since`` are left out, in seconds since the epoch.
     """
     offset = time.time() - time.monotonic()
+    rows: Rows = []
     try:
         descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return None, f"{device}: {error.strerror}"
-    rows: Rows = []
     try:
         while True:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # overwritten meanwhile: the next is there
                 record = os.read(descriptor, _RECORD)
-            except BrokenPipeError:  # overwritten while it was read: the next one is there
-                continue
-            if not record:
-                break
-            row = _parsed(record, offset, since)
-            if row is not None:
-                rows.append(row)
-    except BlockingIOError:
+                if not record:
+                    break
+                row = _parsed(record, offset)
+                if row is not None and row[0] >= since:
+                    rows.append(row)
+    except BlockingIOError:  # that was the last one
         pass
     except OSError as error:
         return None, f"{device}: {error.strerror}"
@@ -172,48 +146,35 @@ def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
     return rows, ""
 
 
-def _parsed(record: bytes, offset: float, since: float) -> tuple[float, str] | None:
+def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
     """Take ``priority,number,microseconds,flags;text`` apart; lines that follow are details."""
-    fields = record.split(b",", 3)
-    if len(fields) < 3:
+    head, _, text = record.partition(b";")
+    fields = head.split(b",")
+    if len(fields) < 3 or not fields[2].isdigit():
         return None
-    told = fields[2].partition(b";")[0]
-    if not told.isdigit() or (moment := offset + int(told) / 1e6) < since:
-        return None
-    line = record.partition(b";")[2].partition(b"\n")[0]
-    return moment, line.decode("utf-8", "replace")
+    line = text.partition(b"\n")[0]
+    return offset + int(fields[2]) / 1e6, line.decode("utf-8", "replace")
 
 
-class _Journal(Plan):
-    """Runs journalctl once."""
-
-    def __init__(self, since: float, limit: float) -> None:
-        self._since = since
-        self._limit = limit
-
-    def begin(self, pid: int) -> Command:
-        arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
-        since = f"--since=@{max(0, int(self._since))}"
-        return Command(pid=pid, arguments=(*arguments, since), limit=self._limit)
-
-
-def _journal(since: float, limit: float) -> tuple[Rows | None, str]:
-    (outcome,) = run_all([0], _Journal(since, limit))
+def _journal(since: float) -> tuple[Rows | None, str]:
+    arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
+    from_then = f"--since=@{max(0, int(since))}"
+    (outcome,) = run_all([Command(arguments=(*arguments, from_then), limit=LIMIT)])
     if outcome.timed_out:
-        return None, f"journalctl did not come back within {limit:g} s"
-    rows = list(_journal_rows(outcome))
+        return None, f"journalctl did not come back within {LIMIT:g} s"
+    rows = list(_journal_rows(outcome.output.decode("utf-8", "replace")))
     if not rows and (outcome.code != 0 or _CLOSED.search(outcome.errors)):
         return None, "/dev/kmsg and the journal are closed to this user"
     return rows, ""
 
 
-def _journal_rows(outcome: Outcome) -> Iterator[tuple[float, str]]:
-    for line in outcome.output.decode("utf-8", "replace").splitlines():
+def _journal_rows(text: str) -> Iterator[tuple[float, str]]:
+    for line in text.splitlines():
         moment, _, rest = line.partition(" ")
-        _, kernel, text = rest.partition(" kernel: ")
+        _, kernel, message = rest.partition(" kernel: ")
         if kernel:
             with contextlib.suppress(ValueError):
-                yield float(moment), text
+                yield float(moment), message
 
 
 def _stamp(moment: float) -> str:
@@ -229,3 +190,12 @@ def _gap(why: str) -> Gap:
         remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
         "the output of dmesg -T",
     )
+
+
+PROBE = Probe(
+    name="the kernel's log of this host",
+    takes="/dev/kmsg, else journalctl -k",
+    limit=LIMIT + 0.5,
+    writes=("kernel.log", "gaps.json"),
+    collect=collect,
+)

@@ -2,19 +2,21 @@
 
 /proc/PID/maps names the files; of those that matter the build id is read from the note in the
 ELF header (``NT_GNU_BUILD_ID``, elf(5)), once for each file. Nothing is hashed, run or imported.
-Versions come from what lies beside the library: torch/version.py, the name of the package.
+Versions come from what lies beside the library: torch/version.py, the name of the package. Those
+of the job are told by the files that its frames come from, also before a library is loaded.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.model import Claim, Record, Source, Who
+from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 PREFIX = "fingerprint:"
 """How the claims begin that are compared over ranks; see ``whyhang.analyzer.fingerprints``."""
@@ -28,10 +30,23 @@ _TELLING = re.compile(
 _FILE_VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 _PACKAGE = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
 _TORCH = re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
+_TORCH_FRAME = re.compile(rb'"filename": "([^"\n]+)/torch/')
 _VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
 _CUDA = re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
 _GONE = " (deleted)"
 _NOTE, _BUILD_ID = 4, 3
+
+
+def collect(site: Site) -> Collected:
+    """Tell the versions of the job, and of each rank what it has loaded."""
+    fingerprints = Fingerprints(site.host, site.hostname)
+    nccl = any(
+        thread.name.startswith("pt_nccl") for rank in site.ranks_seen for thread in rank.threads
+    )
+    dumps = ((dump.pid, dump.data) for dump in site.snapshots[0].dumps)
+    return Collected(
+        facts=(*fingerprints.of_job(dumps, nccl=nccl), *fingerprints.claims(site.ranks))
+    )
 
 
 class Mapped(Record):
@@ -70,29 +85,21 @@ def libraries(maps: bytes) -> tuple[Mapped, ...]:
     return tuple(found)
 
 
-def build_id(path: str) -> str | None:
+def build_id(files: Files, path: str) -> str | None:
     """Read the build id out of an ELF file of 64 bits; None where there is none."""
-    try:
-        with open(path, "rb") as stream:  # noqa: PTH123 - called for every library
-            head = stream.read(64)
-            if len(head) < 64 or head[:5] != b"\x7fELF\x02":
-                return None
-            order = "<" if head[5] == 1 else ">"
-            offset, size, count = (
-                *struct.unpack_from(f"{order}Q", head, 32),
-                *struct.unpack_from(f"{order}HH", head, 54),
-            )
-            stream.seek(offset)
-            table = stream.read(min(size * count, 1 << 16))
-            for at in range(0, len(table) - 55, size or 56):
-                kind, _, start, _, _, length = struct.unpack_from(f"{order}IIQQQQ", table, at)
-                if kind == _NOTE and length < 1 << 16:
-                    stream.seek(start)
-                    found = _build_id_in(stream.read(length), order)
-                    if found is not None:
-                        return found
-    except (OSError, ValueError, struct.error):
+    head = files.read(path, most=64).data
+    if len(head) < 64 or head[:5] != b"\x7fELF\x02":
         return None
+    order = "<" if head[5] == 1 else ">"
+    (offset,) = struct.unpack_from(f"{order}Q", head, 32)
+    size, count = struct.unpack_from(f"{order}HH", head, 54)
+    table = files.read(path, start=offset, most=min(size * count, 1 << 16)).data
+    for at in range(0, len(table) - 55, size or 56):
+        kind, _, start, _, _, length = struct.unpack_from(f"{order}IIQQQQ", table, at)
+        if kind == _NOTE and length < 1 << 16:
+            found = _build_id_in(files.read(path, start=start, most=length).data, order)
+            if found is not None:
+                return found
     return None
 
 
@@ -115,15 +122,31 @@ class Fingerprints:
         self._hostname = hostname
         self._builds: dict[tuple[str, str, bool], str | None] = {}
         self._texts: dict[str, str] = {}
-        self._names: dict[str, list[str]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def of_job(self, dumps: Iterable[tuple[int, bytes]], *, nccl: bool) -> Iterator[Claim]:
+        """Say which torch, and with ``nccl`` which NCCL, the job runs, by its frames.
+
+        NCCL is that of the Python package; a library put in front of it is not seen.
+        """
+        for pid, data in dumps:
+            frame = _TORCH_FRAME.search(data)
+            root = frame[1].decode(errors="replace") if frame is not None else ""
+            torch = self._torch_versions(pid, root).get("torch") if root else None
+            if torch is not None:
+                said = {"torch_version": torch, "nccl_version": self._package_version(pid, root)}
+                about = Who(host=self._hostname)
+                for name, value in said.items():
+                    if value and (nccl or name != "nccl_version"):
+                        source = Source(file="claims.json")
+                        yield Claim(about=name, value=value, who=about, source=source)
+                return
 
     def claims(self, ranks: Iterable[Member]) -> Iterator[Claim]:
         """Say of each rank what it has loaded, and of the host which driver it runs."""
-        ranks = list(ranks)
-        maps = self._host.proc.memory_files([f"{member.pid}/maps" for member in ranks])
         driver = _DRIVER.search(self._host.proc.bytes_of(DRIVER) or b"")
         for member in ranks:
-            data = maps.get(f"{member.pid}/maps")
+            data = self._host.memory(member.pid, "maps")
             if not data:
                 continue
             told = self._of(member.pid, libraries(data))
@@ -140,7 +163,7 @@ class Fingerprints:
             path = self._host.proc.path_for(pid, library.path)
             key = (library.device, library.inode, library.deleted)
             if key not in self._builds:
-                self._builds[key] = None if library.deleted else build_id(path)
+                self._builds[key] = None if library.deleted else build_id(self._host.files, path)
             build = self._builds[key]
             gone = _GONE if library.deleted else ""
             identity = f"build {build}" if build else f"inode {library.device}/{library.inode}"
@@ -151,34 +174,34 @@ class Fingerprints:
     def _versions(self, pid: int, library: Mapped) -> dict[str, str]:
         if library.name in {"libnccl.so", "librccl.so"}:
             version = _FILE_VERSION.search(library.path)
-            told = version[1] if version else self._package_version(pid, library.path)
+            root, _, _ = library.path.rpartition("/nvidia/nccl/lib/")
+            told = version[1] if version else self._package_version(pid, root)
             return {"nccl": told} if told else {}
-        root = _TORCH.match(library.path)
-        if root is None:
-            return {}
-        text = self._text(self._host.proc.path_for(pid, f"{root['root']}/torch/version.py"))
-        version, cuda = _VERSION.search(text), _CUDA.search(text)
+        match = _TORCH.match(library.path)
+        return self._torch_versions(pid, match["root"]) if match is not None else {}
+
+    def _torch_versions(self, pid: int, root: str) -> dict[str, str]:
+        path = self._host.proc.path_for(pid, f"{root}/torch/version.py")
+        if path not in self._texts:
+            content = self._host.files.read(path, most=10_000)
+            self._texts[path] = content.data.decode("utf-8", "replace")
+        version, cuda = _VERSION.search(self._texts[path]), _CUDA.search(self._texts[path])
         found = {"torch": version[1]} if version else {}
         return found | ({"cuda": cuda[1]} if cuda else {})
 
-    def _package_version(self, pid: int, path: str) -> str | None:
+    def _package_version(self, pid: int, root: str) -> str | None:
         """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""
-        root, slash, _ = path.rpartition("/nvidia/nccl/lib/")
-        if not slash:
-            return None
         folder = self._host.proc.path_for(pid, root)
-        if folder not in self._names:
-            try:
-                self._names[folder] = os.listdir(folder)  # noqa: PTH208
-            except OSError:
-                self._names[folder] = []
-        return next((m[1] for name in self._names[folder] if (m := _PACKAGE.match(name))), None)
+        if root and folder not in self._names:
+            self._names[folder] = self._host.files.names(folder).names
+        names = self._names.get(folder, ())
+        return next((match[1] for name in names if (match := _PACKAGE.match(name))), None)
 
-    def _text(self, path: str) -> str:
-        if path not in self._texts:
-            try:
-                with open(path, encoding="utf-8") as stream:  # noqa: PTH123
-                    self._texts[path] = stream.read(10_000)
-            except (OSError, ValueError):
-                self._texts[path] = ""
-        return self._texts[path]
+
+PROBE = Probe(
+    name="the libraries of the ranks",
+    takes="memory maps, build ids in ELF headers, version files beside the libraries",
+    limit=2.0,
+    writes=("claims.json",),
+    collect=collect,
+)

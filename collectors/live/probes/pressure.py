@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from whyhang.analyzer.model import Claim, Role, Source, Who
+from whyhang.analyzer.model import Claim, Source, Who
 from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
 
 THROTTLED = 0.25  # share of the periods between two readings
@@ -20,25 +21,31 @@ CROWDED = 2.0  # runnable threads per processor
 MAX_RANKS = 4096
 
 
+def collect(site: Site) -> Collected:
+    """Read what changes now and when the last look is over."""
+    pressure = Pressure(site.host.proc, site.ranks)
+    site.wait_for_last()
+    return Collected(facts=tuple(pressure.claims(site.hostname)))
+
+
 class Pressure:
     """Reads the limits of a job's ranks when made, and again when asked for claims."""
 
-    def __init__(self, proc: Proc, members: Iterable[Member], root: str = "/sys/fs/cgroup") -> None:
+    def __init__(self, proc: Proc, ranks: Iterable[Member], root: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
         self._root = Path(root)
         self._groups: dict[int, tuple[Path, ...]] = {}
         self._places: dict[bytes, tuple[Path, ...]] = {}  # ranks mostly share their groups
-        for member in members:
-            if member.role is Role.RANK and len(self._groups) < MAX_RANKS:
-                told = self._proc.bytes_of(f"{member.pid}/cgroup") or b""
-                if told not in self._places:
-                    self._places[told] = tuple(dict.fromkeys(self._folders(told)))
-                self._groups[member.pid] = self._places[told]
+        for pid in [member.pid for member in ranks][:MAX_RANKS]:
+            table = self._proc.bytes_of(f"{pid}/cgroup") or b""
+            if table not in self._places:
+                self._places[table] = tuple(dict.fromkeys(self._folders(table)))
+            self._groups[pid] = self._places[table]
         self._before = {f: self._stopped(f) for folders in self._places.values() for f in folders}
 
-    def _folders(self, told: bytes) -> Iterator[Path]:
+    def _folders(self, table: bytes) -> Iterator[Path]:
         """Give the folders of the control groups above a process, its own first."""
-        for line in told.decode(errors="replace").split():
+        for line in table.decode(errors="replace").split():
             _, kinds, path = (*line.split(":", 2), "", "")[:3]
             mounts = ("", "unified") if not kinds else (kinds, *kinds.split(","))
             if kinds and not {"cpu", "memory"} & set(kinds.split(",")):
@@ -54,8 +61,8 @@ class Pressure:
 
     def _stopped(self, folder: Path) -> tuple[int, int]:
         """Count the CPU periods of a group, and those in which it had used up its quota."""
-        told = dict(line.split()[:2] for line in _lines(folder / "cpu.stat") if " " in line)
-        return _whole(told.get("nr_periods")), _whole(told.get("nr_throttled"))
+        counts = _table(folder / "cpu.stat")
+        return counts.get("nr_periods", 0), counts.get("nr_throttled", 0)
 
     def claims(self, hostname: str) -> Iterator[Claim]:
         """Say of each rank, and of the host, what is near its limit."""
@@ -82,8 +89,7 @@ class Pressure:
         if used and most and most < 1 << 60 and used / most >= FULL:
             yield f"its control group uses {used / most:.0%} of its {most / (1 << 30):.1f} GiB"
         for name in ("memory.events", "memory.oom_control"):
-            told = dict(line.split()[:2] for line in _lines(folder / name) if " " in line)
-            if kills := _whole(told.get("oom_kill")):
+            if kills := _table(folder / name).get("oom_kill"):
                 yield f"the kernel has killed {kills} processes of its control group for memory"
                 return
 
@@ -95,11 +101,7 @@ class Pressure:
                 f"the load of the host is {float(load[0]):.0f} on {count} processors",
                 "/proc/loadavg",
             )
-        memory = {
-            line.split()[0]: _whole(line.split()[1])
-            for line in (self._proc.bytes_of("meminfo") or b"").decode().splitlines()
-            if len(line.split()) > 1
-        }
+        memory = _table(Path(self._proc.root, "meminfo"))
         total, free = memory.get("MemTotal:", 0), memory.get("MemAvailable:", 0)
         if total and free / total <= 1 - FULL:
             yield f"{free / total:.0%} of the memory of the host is available", "/proc/meminfo"
@@ -109,16 +111,29 @@ def _claim(words: str, place: Path, who: Who) -> Claim:
     return Claim(about="pressure", value=words, who=who, source=Source(file=str(place)))
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[list[str]]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [line.split() for line in path.read_text("utf-8", "replace").splitlines()]
     except OSError:
         return []
 
 
+def _table(path: Path) -> dict[str, int]:
+    """Read lines of a name and a number."""
+    rows = (line for line in _lines(path) if len(line) > 1)
+    return {name: int(number) for name, number, *_ in rows if number.isdecimal()}
+
+
 def _first(folder: Path, *names: str) -> int:
-    return next((n for name in names for line in _lines(folder / name) if (n := _whole(line))), 0)
+    """Read the number in the first of these files that holds one; "max" is none."""
+    texts = (word for name in names for line in _lines(folder / name) for word in line[:1])
+    return next((int(word) for word in texts if word.isdecimal()), 0)
 
 
-def _whole(text: str | None) -> int:
-    return int(text) if text is not None and text.strip().isdecimal() else 0
+PROBE = Probe(
+    name="what holds the ranks back",
+    takes="control groups, load and memory, at the first look and after the last",
+    limit=1.0,
+    writes=("claims.json",),
+    collect=collect,
+)

@@ -8,20 +8,20 @@ debug server (2.10+). Both are for those who say so.
 
 from __future__ import annotations
 
-import errno
-import os
+import html
+import http.client
 import re
-import stat
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
+from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
+from whyhang.collectors.live.files import MAX_BYTES, Files
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import Job, rank_width
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
-MAX_BYTES = 64 * 1024 * 1024
 PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
 
@@ -63,37 +63,61 @@ class Records(Record):
     touched: tuple[str, ...] = ()
 
 
+def collect(site: Site) -> Collected:
+    """Take the recorders' dumps that the ranks have written, and new ones if told to."""
+    site.wait_for_last()
+    files, ranks, options = site.host.files, rank_processes(site.host, site.job), site.options
+    records = [written(files, ranks)]
+    if options.ask:
+        records.append(asked(files, ranks))
+    if options.debug_server:
+        records.append(from_debug_server(options.debug_server, options.limit))
+    newest = {dump.rank: dump for taken in records for dump in taken.dumps}
+    return Collected(
+        facts=tuple(gap for taken in records for gap in taken.gaps),
+        files=tuple(
+            _file(newest[rank], rank_width(site.job), site.hostname) for rank in sorted(newest)
+        ),
+        touched=tuple(text for taken in records for text in taken.touched),
+    )
+
+
+def _file(dump: Recorded, width: int, hostname: str) -> File:
+    entry = Entry(
+        path=f"rank{dump.rank:0{width}}.flight_recorder",
+        kind="flight-recorder",
+        host=hostname if dump.pid is not None else None,
+        pid=dump.pid,
+        rank=dump.rank,
+        trust=Trust.ENVIRONMENT if dump.pid is not None else Trust.CONTENT,
+        role=Role.RANK.value,
+        taken_at=dump.modified_at,
+    )
+    return File(entry=entry, data=dump.data)
+
+
 def rank_processes(host: Host, job: Job) -> list[RankProcess]:
     """Say of each rank of a job what is needed to find its recorder's dump."""
-    found = []
-    for member in job.members:
-        stat_ = host.stats.get(member.pid)
-        if member.role is Role.RANK and member.rank is not None and stat_ is not None:
-            found.append(
-                RankProcess(
-                    pid=member.pid,
-                    rank=member.rank,
-                    environ=host.environ(member.pid),
-                    started_at=host.proc.started_at(stat_),
-                    root=f"{host.proc.root}/{member.pid}/root",
-                    cwd=f"{host.proc.root}/{member.pid}/cwd",
-                    world_size=job.world_size,
-                )
-            )
-    return found
+    return [
+        RankProcess(
+            pid=member.pid,
+            rank=member.rank,
+            environ=host.environ(member.pid),
+            started_at=host.proc.started_at(host.stats[member.pid]),
+            root=f"{host.proc.root}/{member.pid}/root",
+            cwd=f"{host.proc.root}/{member.pid}/cwd",
+            world_size=job.world_size,
+        )
+        for member in job.members
+        if member.role is Role.RANK and member.rank is not None and member.pid in host.stats
+    ]
 
 
-def newest(records: Iterable[Records]) -> tuple[Recorded, ...]:
-    """Of several dumps of one rank, keep the one that was had last."""
-    by_rank = {dump.rank: dump for taken in records for dump in taken.dumps}
-    return tuple(by_rank[rank] for rank in sorted(by_rank))
-
-
-def written(ranks: Iterable[RankProcess]) -> Records:
+def written(files: Files, ranks: Iterable[RankProcess]) -> Records:
     """Take the newest dump of each rank that its present process has written."""
     dumps, gaps = [], []
     for own in ranks:
-        found, unfit = _newest(own)
+        found, unfit = _newest(files, own)
         if found is not None:
             dumps.append(found)
         elif unfit:
@@ -101,7 +125,7 @@ def written(ranks: Iterable[RankProcess]) -> Records:
     return Records(dumps=tuple(dumps), gaps=tuple(gaps))
 
 
-def asked(ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
+def asked(files: Files, ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
     waiting: dict[int, RankProcess] = {}
@@ -112,13 +136,13 @@ def asked(ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
             gaps.append(_unasked(own, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
             continue
-        trouble = _knock(_reach(own, f"{stem}{own.rank}.pipe"))
-        if trouble is None:
+        trouble = files.knock(_reach(own, f"{stem}{own.rank}.pipe")).trouble
+        if trouble:
+            gaps.append(_unasked(own, trouble))
+        else:
             waiting[own.rank] = own
             touched.append(f"asked rank {own.rank} for a recorder dump through its pipe")
-        else:
-            gaps.append(_unasked(own, trouble))
-    dumps = list(_arrivals(waiting, since, patience))
+    dumps = list(_arrivals(files, waiting, since, patience))
     got = {dump.rank for dump in dumps}
     gaps += [
         _unasked(own, f"it wrote none within {patience:g} s of being asked")
@@ -130,9 +154,6 @@ def asked(ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
 
 def from_debug_server(address: str, limit: float) -> Records:
     """Ask torch's debug server ("host:port") for the recorders of all ranks."""
-    import html  # noqa: PLC0415 - a live look must not wait for them
-    import http.client  # noqa: PLC0415
-
     host, _, port = address.rpartition(":")
     touched = (f"asked the debug server at {address} for the recorders of all ranks",)
     if not port.isdecimal():
@@ -158,19 +179,20 @@ def from_debug_server(address: str, limit: float) -> Records:
     )
 
 
-def _newest(own: RankProcess) -> tuple[Recorded | None, str]:
+def _newest(files: Files, own: RankProcess) -> tuple[Recorded | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
     best: Recorded | None = None
     unfit = ""
     for prefix in prefixes(own.environ):
         path = f"{prefix}{own.rank}"
-        modified = _modified(_reach(own, path))
+        there = files.read(_reach(own, path), most=0)
+        modified = there.modified_at if there.is_file else None
         if modified is None or (best is not None and modified <= (best.modified_at or 0)):
             continue
         if own.started_at is not None and modified < own.started_at - _SLACK:
             unfit = unfit or f"{path} is older than the process, so it is of an earlier run"
             continue
-        data = _read(_reach(own, path))
+        data = files.read(_reach(own, path)).data
         size = _world_size(data) if data else None
         if size is not None and own.world_size not in {None, size}:
             unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
@@ -180,12 +202,14 @@ def _newest(own: RankProcess) -> tuple[Recorded | None, str]:
 
 
 def _world_size(data: bytes) -> int | None:
-    from whyhang.collectors.flight_recorder import reader  # noqa: PLC0415 - a live look must not wait
+    from whyhang.collectors.flight_recorder import reader  # noqa: PLC0415 - a heavy format
 
     return reader.world_size_of(data)
 
 
-def _arrivals(waiting: dict[int, RankProcess], since: float, patience: float) -> Iterable[Recorded]:
+def _arrivals(
+    files: Files, waiting: dict[int, RankProcess], since: float, patience: float
+) -> Iterable[Recorded]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
     sizes: dict[int, int] = {}
@@ -193,7 +217,7 @@ def _arrivals(waiting: dict[int, RankProcess], since: float, patience: float) ->
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
         for rank, own in list(left.items()):
-            found, _ = _newest(own)
+            found, _ = _newest(files, own)
             if found is None or (found.modified_at or 0) < since - _SLACK:
                 continue
             if sizes.get(rank) == len(found.data):
@@ -205,48 +229,6 @@ def _arrivals(waiting: dict[int, RankProcess], since: float, patience: float) ->
 def _reach(own: RankProcess, path: str) -> str:
     """Give the path by which a file of that process is reached from here."""
     return f"{own.root}{path}" if path.startswith("/") else f"{own.cwd}/{path}"
-
-
-def _modified(path: str) -> float | None:
-    try:
-        found = Path(path).stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
-
-
-def _read(path: str) -> bytes | None:
-    """Read a plain file; never wait for one that turned into a pipe."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        try:
-            return stream.read(MAX_BYTES)
-        except OSError:
-            return None
-
-
-def _knock(path: str) -> str | None:
-    """Write a word into a pipe that is being read; say why that cannot be done."""
-    try:
-        if not stat.S_ISFIFO(Path(path).stat().st_mode):
-            return f"{path} is no pipe"
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        if getattr(error, "errno", None) == errno.ENXIO:
-            return "nobody reads its pipe"
-        return f"its pipe cannot be written to ({getattr(error, 'strerror', None) or error})"
-    try:
-        os.write(descriptor, b"whyhang\n")
-    except OSError as error:
-        return f"its pipe cannot be written to ({error.strerror})"
-    finally:
-        os.close(descriptor)
-    return None
 
 
 def _who(own: RankProcess) -> Who:
@@ -282,3 +264,12 @@ def _no_server(address: str, why: str) -> Gap:
         remedy="Its port is the one given to start_debug_server (25999 unless chosen), "
         "on the host of rank 0",
     )
+
+
+PROBE = Probe(
+    name="the recorders of the ranks",
+    takes="dumps that torch has written; with --ask-recorders or --debug-server new ones",
+    limit=60.0,
+    writes=("rank*.flight_recorder", "gaps.json"),
+    collect=collect,
+)

@@ -5,14 +5,15 @@ Only files of the user's own are read, not those of libraries, and only as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
-from whyhang.analyzer.model import Excerpt
+from whyhang.analyzer.model import Excerpt, Gap, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.waits.usercode import Origin, origin_of_file
-from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.files import Content
+from whyhang.collectors.live.frame_variables import read_threads
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 AROUND = 4
 """Lines shown before and after each line that a frame stands at."""
@@ -24,22 +25,19 @@ MAX_COLUMNS = 400
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
 
-class _Frame(msgspec.Struct):
-    filename: str
-    line: int
-
-
-class _Thread(msgspec.Struct):
-    frames: list[_Frame]
+def collect(site: Site) -> Collected:
+    """Read around every place at which the snapshots have seen user code."""
+    site.wait_for_last()
+    found: dict[tuple[str, int], int] = {}
+    for dump in (dump for snapshot in site.snapshots for dump in snapshot.dumps):
+        for place in places(dump.data):
+            found.setdefault(place, dump.pid)
+    return Collected(facts=tuple(excerpts(site.host, found)))
 
 
 def places(data: bytes) -> set[tuple[str, int]]:
     """List the files and lines of user code in what ``py-spy dump --json`` printed."""
-    try:
-        threads = msgspec.json.decode(data, type=list[_Thread])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return set()
-    frames = {(frame.filename, frame.line) for thread in threads for frame in thread.frames}
+    frames = {(f.filename, f.line) for thread in read_threads(data) for f in thread.frames}
     return {(file, line) for file, line in frames if line > 0 and _is_own(file)}
 
 
@@ -49,24 +47,23 @@ def _is_own(file: str) -> bool:
     return origin_of_file(file) is not Origin.LIBRARY
 
 
-def excerpts(
-    proc: Proc, found: Mapping[tuple[str, int], int], cwds: Mapping[int, str | None]
-) -> list[Excerpt]:
-    """Read the lines around each place; ``found`` tells a pid for each, to know whose files."""
+def excerpts(host: Host, found: Mapping[tuple[str, int], int]) -> Iterator[Excerpt | Gap]:
+    """Read the lines around each place; ``found`` gives a pid for each, to know whose files."""
     wanted: dict[str, set[int]] = {}
     readers: dict[str, int] = {}
     for (file, line), pid in sorted(found.items()):
         wanted.setdefault(file, set()).add(line)
         readers.setdefault(file, pid)
-    result: list[Excerpt] = []
     for file, lines in list(wanted.items())[:MAX_FILES]:
-        text = _read(proc, file, readers[file], cwds.get(readers[file]))
+        content = _read(host, file, readers[file])
+        if not (content.is_file or content.trouble):
+            yield _no_file(file, readers[file])
+        text = _lines(content.data)
         for first, last in _ranges(lines, _heads(text, lines)):
             cut = [line[:MAX_COLUMNS] for line in text[first - 1 : last]]
             if cut:
                 clean = redact("\n".join(cut)).split("\n")
-                result.append(Excerpt(file=file, first_line=first, lines=tuple(clean)))
-    return result
+                yield Excerpt(file=file, first_line=first, lines=tuple(clean))
 
 
 def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
@@ -105,13 +102,30 @@ def _ranges(lines: Iterable[int], alone: Iterable[int]) -> list[tuple[int, int]]
     return joined
 
 
-def _read(proc: Proc, file: str, pid: int, cwd: str | None) -> list[str]:
-    path = file if file.startswith("/") or cwd is None else f"{cwd}/{file}"
-    try:
-        with open(proc.path_for(pid, path), "rb") as stream:  # noqa: PTH123 - a Path would normalise the name
-            data = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError):
-        return []
+def _read(host: Host, file: str, pid: int) -> Content:
+    path = file if file.startswith("/") else f"{host.proc.link_of(f'{pid}/cwd') or ''}/{file}"
+    return host.files.read(host.proc.path_for(pid, path), most=MAX_BYTES + 1)
+
+
+def _lines(data: bytes) -> list[str]:
     if len(data) > MAX_BYTES or b"\0" in data:
         return []
     return data.decode(errors="replace").splitlines()
+
+
+def _no_file(file: str, pid: int) -> Gap:
+    return Gap(
+        what=f"the source lines of {redact(file)}",
+        why="it is no plain file any more, and whoever opens it may wait for ever",
+        cost="the report cannot show them",
+        who=Who(pid=pid),
+    )
+
+
+PROBE = Probe(
+    name="the source lines of the stacks",
+    takes="the user's own source files, after the last look",
+    limit=5.0,
+    writes=("excerpts.json", "gaps.json"),
+    collect=collect,
+)

@@ -1,9 +1,8 @@
 """Reads the keys of a TCPStore as one more client that only asks, in a process of its own.
 
-Run by path (standard library only, no import of whyhang, nor of torch), it is told on standard
-input what to do, so that it can be started before that is known::
+Run by path (standard library only, no import of whyhang, nor of torch)::
 
-    echo '{"host": "10.0.0.1", "port": 29500, "limit": 3.0, ...}' | python -I -S store_client.py
+    python -I -S store_client.py '{"host": "10.0.0.1", "port": 29500, "limit": 3.0, ...}'
 
 It prints one JSON object a line as it goes, each holding what is new, so that a process that had
 to be given up has still told how far it came.
@@ -285,11 +284,8 @@ def _list(value: object) -> list[object]:
 
 
 def main() -> None:
-    """Do what the line on standard input says; nothing where there is none."""
-    told = sys.stdin.readline()
-    if not told:
-        return
-    task = json.loads(told)
+    """Do what the argument says."""
+    task = json.loads(sys.argv[1])
     spare = 1 + (4 if task.get("probe") else 0)
     # resolving a name has no limit of its own
     signal.alarm(math.ceil(float(task["limit"])) + spare)

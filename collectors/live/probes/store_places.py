@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.model import Process, Record, Role
+from whyhang.collectors.live.frame_variables import Spot
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
-from whyhang.collectors.live.spots import Spot
 
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)

@@ -1,0 +1,31 @@
+"""A job on a host as the probes see it, for probes that are tested by themselves."""
+
+from __future__ import annotations
+
+from whyhang.collectors.live.frame_variables import Spot
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.probes.probe import Options, Site
+from whyhang.collectors.live.snapshot import Snapshot
+
+
+def snapshot(host: Host, number: int = 0) -> Snapshot:
+    """Make a snapshot in which nothing has been taken yet."""
+    return Snapshot(host, "n", number, {}, limit=5.0)
+
+
+def site_of(
+    host: Host,
+    job: Job | None = None,
+    *,
+    hostname: str = "n",
+    options: Options | None = None,
+    spots: tuple[Spot, ...] = (),
+) -> Site:
+    """Make a site after one snapshot, which was the last."""
+    options = options or Options(looks=1)
+    found = Site(
+        host, job or Job(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
+    )
+    found.tell(over=True)
+    return found

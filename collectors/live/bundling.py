@@ -22,7 +22,7 @@ from whyhang.analyzer.model import (
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
-from whyhang.collectors.live.job.members import Job, Member, rank_width
+from whyhang.collectors.live.job.members import Job, Member
 from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump
 
@@ -92,7 +92,7 @@ def _process_files(taken: Taken) -> Iterator[File]:
 def _dump_files(taken: Taken) -> Iterator[File]:
     members = {member.pid: member for member in taken.job.members}
     ranks = {member.pid: member.rank for member in taken.job.members}
-    width = rank_width(taken.job)
+    width = taken.job.rank_width()
     order = {pid: position for position, pid in enumerate(members)}
     for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
         entry = _dump_entry(dump, members[dump.pid], ranks, taken.hostname, width)

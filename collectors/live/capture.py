@@ -16,7 +16,6 @@ from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.frame_variables import (
     MOST,
-    Numbers,
     Spot,
     claim_of,
     claims_of,
@@ -25,14 +24,13 @@ from whyhang.collectors.live.frame_variables import (
     read_spot,
     starting,
 )
-from whyhang.collectors.live.job import alike, spawned
+from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.process import who
 from whyhang.collectors.live.programs import Outcome
 from whyhang.collectors.live.snapshot import Dump, Snapshot, worth_reading
 from whyhang.collectors.stacks.peers import peers_only
@@ -132,7 +130,7 @@ class Capture:
         self._tell(f"the steps of {len(wanted)} ranks")
         kept = "whole numbers with the name of a step or counter were"
         self._counters += [
-            claim_of(counter, who(members[counter.pid], self.hostname))
+            claim_of(counter, members[counter.pid].who(self.hostname))
             for outcome in self._ask_for_variables(wanted[:MOST], kept)
             for counter in read_counters(outcome.command.pid, outcome.output)
         ]
@@ -141,7 +139,7 @@ class Capture:
         """Return everything taken so far as a bundle in memory."""
         every = [*self._snapshots, *self._native]
         members = {member.pid: member for member in self.job.members}
-        whom = {pid: who(member, self.hostname) for pid, member in members.items()}
+        whom = {pid: member.who(self.hostname) for pid, member in members.items()}
         return bundle_of(
             Taken(
                 job=self.job,
@@ -202,27 +200,18 @@ class Capture:
     def _settle(self) -> None:
         """Tell from the first stacks which processes are ranks, and number them."""
         dumps = {dump.pid: dump.data for dump in self._snapshots[0].dumps}
-        if self.job.alike is not None:
-            self.job = alike.settle(self.job, self.host, dumps)
-        if self.job.family is not None:
-            self.job = spawned.settle(self.job, self.host, dumps)
-        ranks = [m.pid for m in self.job.members if m.role is Role.RANK]
-        if self.job.alike is not None:
-            self._tell("asking the programs for the number of their rank")
-            numbers = self._ask_for_numbers([pid for pid in ranks if pid in dumps])
-            self.job = alike.number(self.job, self.host, numbers)
-        elif self.job.family is not None and self.job.family not in ranks:
-            self._tell("asking spawned processes for the number of their rank")
-            asked = [pid for pid in [*ranks, self.job.family] if pid in dumps]
-            self.job = spawned.number(self.job, self.host, self._ask_for_numbers(asked))
-
-    def _ask_for_numbers(self, pids: list[int]) -> dict[int, Numbers]:
-        outcomes = self._ask_for_variables(pids, "the number of the rank was")
-        return {o.command.pid: read_numbers(o.output) for o in outcomes}
+        self.job = settle(self.job, self.host, dumps)
+        nameless = whom_to_ask(self.job)
+        if nameless:
+            self._tell("asking processes for the number of their rank")
+            asked = [pid for pid in nameless if pid in dumps]
+            outcomes = self._ask_for_variables(asked, "the number of the rank was")
+            numbers = {o.command.pid: read_numbers(o.output) for o in outcomes}
+            self.job = number(self.job, self.host, numbers)
 
     def _ask_for_spots(self) -> None:
         """Learn from ranks that are starting where they were told to meet."""
-        ranks = {m.pid for m in self.job.members if m.role is Role.RANK}
+        ranks = {member.pid for member in self.job.ranks}
         pids = starting({d.pid: d.data for d in self._snapshots[0].dumps if d.pid in ranks})
         if pids:
             self._tell("asking where the ranks are to meet")

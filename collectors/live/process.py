@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from whyhang.analyzer.model import Process, Source, Who, replace
+from whyhang.analyzer.model import Process, Source, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.descriptors import descriptors, name_of
 from whyhang.collectors.live.job.host import Host
@@ -51,7 +51,7 @@ def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Pro
     cwd = proc.link_of(f"{pid}/cwd")
     files = "\n".join(descriptors(proc, pid, sockets))
     return Process(
-        who=who(member, hostname),
+        who=member.who(hostname),
         source=Source(file=f"{proc.root}/{pid}"),
         ppid=member.ppid,
         role=member.role,
@@ -61,17 +61,6 @@ def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Pro
         environ=redact_environment(host.environ(pid)),
         started_at=proc.started_at(stat),
         descriptors=tuple(redact(files).split("\n")) if files else (),
-    )
-
-
-def who(member: Member, hostname: str) -> Who:
-    """Say whom a member is: only a rank process carries a rank, a helper has its pid."""
-    return Who(
-        rank=member.rank,
-        trust=member.trust,
-        host=hostname,
-        pid=member.pid,
-        local_rank=member.local_rank,
     )
 
 

@@ -23,7 +23,7 @@ from whyhang.collectors.live.descriptors import positions
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.pausing import Obstacle
-from whyhang.collectors.live.process import describe, observe, who
+from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Command, Outcome, run_all
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.stacks import pyspy
@@ -244,13 +244,13 @@ class Snapshot:
                 why=why,
                 cost=cost,
                 remedy=remedy,
-                who=who(member, self._hostname),
+                who=member.who(self._hostname),
             )
         )
 
     def _claim_no_interpreter(self, member: Member) -> None:
         said = "py-spy finds no Python interpreter in the process"
-        about = who(member, self._hostname)
+        about = member.who(self._hostname)
         source = Source(file="claims.json")
         self.claims.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
 

@@ -7,7 +7,8 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from whyhang.analyzer.model import Record
 
@@ -34,63 +35,35 @@ class Place(Record):
     world_size: int | None = None
 
 
-class _Scheme(Record):
-    """How one launcher calls the rank, the rank within the host and the number of ranks."""
+class _Names(NamedTuple):
+    """What one launcher calls the rank, the rank within the host and the number of ranks."""
 
     by: str
     rank: str
-    local_rank: tuple[str, ...]
-    world_size: tuple[str, ...]
+    local_rank: str
+    world_size: str
 
 
-_TORCH = _Scheme(by="env", rank="RANK", local_rank=("LOCAL_RANK",), world_size=("WORLD_SIZE",))
-
+_TORCH = _Names("env", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+_TASKS = "SLURM_STEP_NUM_TASKS SLURM_NTASKS"
 _OTHERS = (
-    _Scheme(
-        by="openmpi",
-        rank="OMPI_COMM_WORLD_RANK",
-        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
-        world_size=("OMPI_COMM_WORLD_SIZE",),
+    _Names("openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    _Names("mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
+    _Names("pals", "PALS_RANKID", "PALS_LOCAL_RANKID", "PMI_SIZE"),
+    _Names(
+        "mpich", "PMI_RANK", "MPI_LOCALRANKID PMI_LOCAL_RANK SLURM_LOCALID", "PMI_SIZE SLURM_NTASKS"
     ),
-    _Scheme(
-        by="mvapich",
-        rank="MV2_COMM_WORLD_RANK",
-        local_rank=("MV2_COMM_WORLD_LOCAL_RANK",),
-        world_size=("MV2_COMM_WORLD_SIZE",),
-    ),
-    _Scheme(
-        by="pals",
-        rank="PALS_RANKID",
-        local_rank=("PALS_LOCAL_RANKID",),
-        world_size=("PMI_SIZE",),
-    ),
-    _Scheme(
-        by="mpich",
-        rank="PMI_RANK",
-        local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"),
-        world_size=("PMI_SIZE", "SLURM_NTASKS"),
-    ),
-    _Scheme(
-        by="pmix",
-        rank="PMIX_RANK",
-        local_rank=("SLURM_LOCALID",),
-        world_size=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
-    ),
-    _Scheme(
-        by="slurm",
-        rank="SLURM_PROCID",
-        local_rank=("SLURM_LOCALID",),
-        world_size=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"),
-    ),
+    _Names("pmix", "PMIX_RANK", "SLURM_LOCALID", _TASKS),
+    _Names("slurm", "SLURM_PROCID", "SLURM_LOCALID", f"{_TASKS} SLURM_NPROCS"),
 )
-
+"""Of several names the first that is set counts."""
 
 RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")
 """One of these is in every environment that names a rank."""
 
 
 def rank_of(environ: Mapping[str, str]) -> Place | None:
-    """Say which rank an environment belongs to, or None if it names none.
+    """Return which rank an environment belongs to, or None if it names none.
 
     RANK, by which torch.distributed goes (torchrun, DeepSpeed, Accelerate, Kubernetes
     operators, a shell loop), is asked first: a program under torchrun inside a Slurm step has
@@ -98,21 +71,19 @@ def rank_of(environ: Mapping[str, str]) -> Place | None:
     and Slurm. Ray sets RANK at run time, so that it shows in no environment.
     """
     place = _named(environ, _TORCH) or _lightning(environ)
-    if place is not None:
-        return place
-    return next((place for scheme in _OTHERS if (place := _named(environ, scheme))), None)
+    return place or next((found for each in _OTHERS if (found := _named(environ, each))), None)
 
 
-def _named(environ: Mapping[str, str], scheme: _Scheme) -> Place | None:
-    rank = _whole(environ.get(scheme.rank))
+def _named(environ: Mapping[str, str], names: _Names) -> Place | None:
+    rank = _number(environ, names.rank)
     if rank is None:
         return None
-    elastic = scheme is _TORCH and "TORCHELASTIC_RUN_ID" in environ
+    elastic = names is _TORCH and "TORCHELASTIC_RUN_ID" in environ
     return Place(
-        by="torchrun" if elastic else scheme.by,
+        by="torchrun" if elastic else names.by,
         rank=rank,
-        local_rank=_first(environ, scheme.local_rank),
-        world_size=_first(environ, scheme.world_size),
+        local_rank=_number(environ, names.local_rank),
+        world_size=_number(environ, names.world_size),
     )
 
 
@@ -122,25 +93,21 @@ def _lightning(environ: Mapping[str, str]) -> Place | None:
     It sets NODE_RANK, LOCAL_RANK and WORLD_SIZE (lightning.fabric, subprocess_script.py). On
     a later node the global rank cannot be known from that.
     """
-    local, node = _whole(environ.get("LOCAL_RANK")), _whole(environ.get("NODE_RANK"))
+    local, node = _number(environ, "LOCAL_RANK"), _number(environ, "NODE_RANK")
     if local is None or node is None:
         return None
-    size = _whole(environ.get("WORLD_SIZE"))
-    rank = local if node == 0 else None
+    rank, size = local if node == 0 else None, _number(environ, "WORLD_SIZE")
     return Place(by="lightning", rank=rank, local_rank=local, world_size=size)
 
 
-def _first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
-    found = (_whole(environ.get(name)) for name in names)
-    return next((number for number in found if number is not None), None)
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.strip().isdecimal() else None
+def _number(environ: Mapping[str, str], names: str) -> int | None:
+    """Read the first of these variables that holds a whole number."""
+    texts = (environ.get(name, "") for name in names.split())
+    return next((int(text) for text in texts if text.strip().isdecimal()), None)
 
 
 def job_key(environ: Mapping[str, str], place: Place) -> tuple[str, ...] | None:
-    """Give what all ranks of one job have in common and no rank of another, or None.
+    """Return what all ranks of one job have in common and no rank of another, or None.
 
     The run id of torchrun alone tells nothing: without ``--rdzv-id`` it is "none" everywhere.
     An address and port serve one job at a time, within one network namespace. A Slurm job

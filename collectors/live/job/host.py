@@ -5,6 +5,7 @@ The answers are cached: a job is searched in one moment, not in many.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -22,38 +23,22 @@ from whyhang.collectors.live.proc import Proc
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared, not bound
 
-# By the name of the program, or of the script or module that Python runs.
-_LAUNCHERS = {
-    "torchrun": "torchrun",
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torch.distributed.launch",
-    "torch/distributed/run.py": "torchrun",
-    "torch/distributed/launch.py": "torch.distributed.launch",
-    "accelerate": "accelerate",
-    "accelerate-launch": "accelerate",
-    "accelerate.commands.launch": "accelerate",
-    "deepspeed": "deepspeed",
-    "deepspeed.launcher.runner": "deepspeed",
-    "deepspeed.launcher.launch": "deepspeed",
+_NAMES_OF_LAUNCHERS = {
+    "torchrun": "torchrun torch.distributed.run torch/distributed/run.py",
+    "torch.distributed.launch": "torch.distributed.launch torch/distributed/launch.py",
+    "accelerate": "accelerate accelerate-launch accelerate.commands.launch",
+    "deepspeed": "deepspeed deepspeed.launcher.runner deepspeed.launcher.launch",
     "composer": "composer",
     "colossalai": "colossalai",
     "horovodrun": "horovodrun",
-    "mpirun": "mpirun",
-    "mpiexec": "mpirun",
-    "mpiexec.hydra": "mpirun",
-    "mpiexec.mpich": "mpirun",
-    "mpirun.openmpi": "mpirun",
-    "mpiexec.openmpi": "mpirun",
-    "orterun": "mpirun",
-    "orted": "mpirun",
-    "prterun": "mpirun",
-    "prted": "mpirun",
-    "hydra_pmi_proxy": "mpirun",
-    "palsd": "mpirun",
-    "srun": "slurm",
-    "slurmstepd": "slurm",
-    "raylet": "ray",
+    "mpirun": "mpirun mpiexec mpiexec.hydra mpiexec.mpich mpirun.openmpi mpiexec.openmpi orterun"
+    " orted prterun prted hydra_pmi_proxy palsd",
+    "slurm": "srun slurmstepd",
+    "ray": "raylet",
 }
+"""By kind, names of the program, or of the script or module that Python runs."""
+
+_LAUNCHERS = {name: kind for kind, names in _NAMES_OF_LAUNCHERS.items() for name in names.split()}
 
 SCHEDULERS = {"mpirun", "slurm", "ray"}
 """Launchers that start anything; the others start ranks of torch.distributed only."""
@@ -98,6 +83,10 @@ class Host:
         contents = self.files.read_all(list(paths.values()))
         for name, path in paths.items():
             self._memory[name] = None if contents[path].trouble else contents[path].data
+
+    def has_ended(self, pid: int) -> bool:
+        """Return whether a process waits to be collected by its parent."""
+        return self.stats[pid].state in {"Z", "X", "x"}
 
     def readable(self, pid: int) -> bool:
         """Tell whether this user may read the environment of the process."""
@@ -173,14 +162,15 @@ class Host:
 
     def is_mp_child(self, pid: int) -> bool:
         """Tell whether ``multiprocessing`` started the process: forked, spawned or retitled."""
-        parent = self.stats[pid].ppid
-        if parent not in self.stats or not self.is_python(parent):
-            return False
-        arguments = self.arguments(pid)
+        parent, arguments = self.stats[pid].ppid, self.arguments(pid)
         return (
-            any(main in part for part in arguments for main in _MP_MAINS)
-            or arguments == self.arguments(parent)
-            or self.retitled(pid)
+            parent in self.stats
+            and self.is_python(parent)
+            and (
+                any(main in part for part in arguments for main in _MP_MAINS)
+                or arguments == self.arguments(parent)
+                or self.retitled(pid)
+            )
         )
 
     def ancestors(self, pid: int) -> Iterator[int]:
@@ -193,6 +183,15 @@ class Host:
                 return
             yield pid
 
+    def between(self, pid: int, top: int) -> list[int]:
+        """List the processes above ``pid`` and below ``top``, nearest first."""
+        return list(itertools.takewhile(lambda parent: parent != top, self.ancestors(pid)))
+
+    def topmost(self, pids: Sequence[int]) -> list[int]:
+        """Keep those that stand below none of the others."""
+        every = set(pids)
+        return [pid for pid in pids if every.isdisjoint(self.ancestors(pid))]
+
     def descendants(self, pid: int) -> Iterator[int]:
         """Yield children first, then their children, in the order in which they started."""
         queue = list(self.children.get(pid, ()))
@@ -200,6 +199,10 @@ class Host:
             child = queue.pop(0)
             yield child
             queue.extend(self.children.get(child, ()))
+
+    def python_below(self, pid: int) -> list[int]:
+        """List the Python programs below a process."""
+        return [one for one in self.descendants(pid) if self.is_python(one)]
 
     def own_role(self, pid: int) -> Role | None:
         """Say what a process is for where it alone tells: its command line or its name."""
@@ -227,11 +230,8 @@ class Host:
         own = self.own_role(pid)
         if own is not None:
             return own
-        for parent in self.ancestors(pid):
-            if parent == rank:
-                break
-            if self.own_role(parent) is Role.COMPILE_WORKER:
-                return Role.COMPILE_WORKER
+        if any(self.own_role(one) is Role.COMPILE_WORKER for one in self.between(pid, rank)):
+            return Role.COMPILE_WORKER
         python = self.is_python(pid) and self.is_mp_child(pid)
         return Role.DATALOADER_WORKER if python else Role.OTHER
 
@@ -239,7 +239,7 @@ class Host:
         """Tell whether a Python process cannot tell its rank: retitled, ended, someone else's."""
         if self.launcher(pid) is not None or self.place(pid) is not None:
             return False
-        silent = self.retitled(pid) or not self.readable(pid) or self.stats[pid].state == "Z"
+        silent = self.retitled(pid) or not self.readable(pid) or self.has_ended(pid)
         return silent and self.is_python(pid)
 
     def script(self, pid: int) -> str:

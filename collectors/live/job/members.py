@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Gap, Record, Role, Trust
+from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.ranks import helpers_of
 
 
 class Member(Record):
@@ -21,6 +20,16 @@ class Member(Record):
     local_rank: int | None = None
     owner: int | None = None
     python: bool = True
+
+    def who(self, hostname: str) -> Who:
+        """Say whom a fact of the process is about: a helper has no rank."""
+        return Who(
+            rank=self.rank,
+            trust=self.trust,
+            host=hostname,
+            pid=self.pid,
+            local_rank=self.local_rank,
+        )
 
 
 class Alike(Record):
@@ -47,10 +56,14 @@ class Job(Record):
     alike: Alike | None = None
     left_out: tuple[Gap, ...] = ()
 
+    @property
+    def ranks(self) -> list[Member]:
+        """The rank processes."""
+        return [member for member in self.members if member.role is Role.RANK]
 
-def rank_width(job: Job) -> int:
-    """Return how many digits the ranks of a job have, so that their files sort."""
-    return len(str(max((member.rank or 0 for member in job.members), default=0)))
+    def rank_width(self) -> int:
+        """Return how many digits the ranks have, so that their files sort."""
+        return len(str(max((member.rank or 0 for member in self.members), default=0)))
 
 
 def by_rank(member: Member) -> tuple[bool, int, int]:
@@ -58,7 +71,7 @@ def by_rank(member: Member) -> tuple[bool, int, int]:
     return (member.rank is None, member.rank or 0, member.pid)
 
 
-def named(host: Host, pid: int) -> Member:
+def rank_by_environment(host: Host, pid: int) -> Member:
     """Describe a rank process by what its environment says."""
     place = host.place(pid)
     rank = place.rank if place else None
@@ -73,7 +86,20 @@ def named(host: Host, pid: int) -> Member:
     )
 
 
-def helper(host: Host, pid: int, role: Role | None, owner: int | None) -> Member:
+def inferred_rank(host: Host, pid: int, rank: int | None, local_rank: int | None) -> Member:
+    """Describe a rank process whose number was concluded."""
+    trust = Trust.NONE if rank is None else Trust.INFERRED
+    return Member(
+        pid=pid,
+        ppid=host.stats[pid].ppid,
+        role=Role.RANK,
+        rank=rank,
+        trust=trust,
+        local_rank=local_rank,
+    )
+
+
+def helper(host: Host, pid: int, role: Role | None, owner: int | None = None) -> Member:
     """Describe a process that is no rank."""
     return Member(
         pid=pid,
@@ -86,10 +112,21 @@ def helper(host: Host, pid: int, role: Role | None, owner: int | None) -> Member
 
 def helpers(host: Host, ranks: Iterable[int]) -> list[Member]:
     """Describe everything that runs below these ranks and for them."""
-    own = set(ranks)
+    every = set(ranks)
     return [
-        helper(host, pid, role, rank) for rank in own for pid, role in helpers_of(host, rank, own)
+        helper(host, pid, host.helper_role(pid, rank), rank)
+        for rank in every
+        for pid in host.descendants(rank)
+        if _works_for(host, pid, rank, every)
     ]
+
+
+def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:
+    """Return whether a process below a rank belongs to it: not to another, nor to another job."""
+    if not ranks.isdisjoint({pid, *host.between(pid, rank)}) or host.has_ended(pid):
+        return False
+    its, own = host.identity(pid), host.identity(rank)
+    return None in {its, own} or its == own
 
 
 def ambiguous(pid: int, choices: Iterable[int], what: str) -> TargetError:

@@ -41,7 +41,7 @@ def file_views(site: Site) -> list[FileView]:
         if spot.address is not None and spot.address.startswith(SCHEME)
     }
     found: dict[tuple[str, str], list[int]] = {}
-    for pid in (member.pid for member in site.ranks):
+    for pid in (member.pid for member in site.job.ranks):
         match = _IN_COMMAND.search("\n".join(host.arguments(pid)))
         path = told.get(pid) or (match[1] if match is not None else None)
         if path is not None:

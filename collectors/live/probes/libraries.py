@@ -45,7 +45,7 @@ def collect(site: Site) -> Collected:
     )
     dumps = ((dump.pid, dump.data) for dump in site.snapshots[0].dumps)
     return Collected(
-        facts=(*fingerprints.of_job(dumps, nccl=nccl), *fingerprints.claims(site.ranks))
+        facts=(*fingerprints.of_job(dumps, nccl=nccl), *fingerprints.claims(site.job.ranks))
     )
 
 

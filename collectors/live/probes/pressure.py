@@ -23,7 +23,7 @@ MAX_RANKS = 4096
 
 def collect(site: Site) -> Collected:
     """Read what changes now and when the last look is over."""
-    pressure = Pressure(site.host.proc, site.ranks)
+    pressure = Pressure(site.host.proc, site.job.ranks)
     site.wait_for_last()
     return Collected(facts=tuple(pressure.claims(site.hostname)))
 

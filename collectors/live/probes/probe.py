@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from whyhang.analyzer.model import Fact, Gap, Process, Record, Role, Who
+from whyhang.analyzer.model import Fact, Gap, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.frame_variables import Spot
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.snapshot import Snapshot
 
 
@@ -77,14 +77,9 @@ class Site:
         self._changed = threading.Condition()
 
     @property
-    def ranks(self) -> list[Member]:
-        """The rank processes of the job."""
-        return [member for member in self.job.members if member.role is Role.RANK]
-
-    @property
     def ranks_seen(self) -> list[Process]:
         """What the first snapshot saw of the ranks."""
-        return [self.processes[rank.pid] for rank in self.ranks if rank.pid in self.processes]
+        return [self.processes[rank.pid] for rank in self.job.ranks if rank.pid in self.processes]
 
     @property
     def processes(self) -> Mapping[int, Process]:

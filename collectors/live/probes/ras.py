@@ -52,10 +52,10 @@ class Endpoint(Record):
 
 def collect(site: Site) -> Collected:
     """Ask at the first and at the last look."""
-    place = _listening(site.host, site.ranks, site.snapshots[0].sockets)
+    place = _listening(site.host, site.job.ranks, site.snapshots[0].sockets)
     if place is None:
         return Collected()
-    pids = [member.pid for member in site.ranks]
+    pids = [member.pid for member in site.job.ranks]
     files: list[File] = []
     for number in range(min(2, site.options.looks)):
         if number:

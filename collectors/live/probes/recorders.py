@@ -19,7 +19,7 @@ from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.files import MAX_BYTES, Files
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, rank_width
+from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
 PATIENCE = 5.0
@@ -76,7 +76,7 @@ def collect(site: Site) -> Collected:
     return Collected(
         facts=tuple(gap for taken in records for gap in taken.gaps),
         files=tuple(
-            _file(newest[rank], rank_width(site.job), site.hostname) for rank in sorted(newest)
+            _file(newest[rank], site.job.rank_width(), site.hostname) for rank in sorted(newest)
         ),
         touched=tuple(text for taken in records for text in taken.touched),
     )
@@ -108,8 +108,8 @@ def rank_processes(host: Host, job: Job) -> list[RankProcess]:
             cwd=f"{host.proc.root}/{member.pid}/cwd",
             world_size=job.world_size,
         )
-        for member in job.members
-        if member.role is Role.RANK and member.rank is not None and member.pid in host.stats
+        for member in job.ranks
+        if member.rank is not None and member.pid in host.stats
     ]
 
 

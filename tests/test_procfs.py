@@ -13,10 +13,10 @@ import pytest
 from fake_proc import FakeProc
 
 from whyhang.analyzer.model import Process, Role, Source, Who
-from whyhang.collectors.live.descriptors import fold
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.open_files import fold
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe, parse_syscall
 from whyhang.collectors.live.sockets import Sockets, socket_line

@@ -16,10 +16,10 @@ import pytest
 from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.model import replace
+from whyhang.analyzer.model import Gap, replace
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.files import Files
-from whyhang.collectors.live.probes import recorders
+from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.recorders import (
     RankProcess,
     asked,
@@ -95,9 +95,9 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = written(FILES, [process(tmp_path)]).dumps
+    (found,) = written(FILES, [process(tmp_path)]).files
 
-    assert (found.rank, found.path) == (1, "/home/u/.cache/torch/comm_lib_trace_rank_1")
+    assert (found.entry.rank, found.entry.pid) == (1, 7)
     assert found.data == dump()
 
 
@@ -105,7 +105,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     """Jobs write beside themselves."""
     put(tmp_path / "cwd", "traces/rank_1", dump())
 
-    assert written(FILES, [process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).dumps
+    assert written(FILES, [process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).files
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_what_does_not_fit_the_job_is_left_and_said(
 
     found = written(FILES, [process(tmp_path)])
 
-    assert found.dumps == ()
-    assert why in found.gaps[0].why
+    assert found.files == ()
+    assert why in str(found.facts[0])
 
 
 def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
-    assert written(FILES, [process(tmp_path)]) == recorders.Records()
+    assert written(FILES, [process(tmp_path)]) == Collected()
 
 
 def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> No
     path.parent.mkdir()
     os.mkfifo(path)
 
-    assert written(FILES, [process(tmp_path)]).dumps == ()
+    assert written(FILES, [process(tmp_path)]).files == ()
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
 
     found = asked(FILES, [own])
 
-    assert [made.data for made in found.dumps] == [dump()]
+    assert [made.data for made in found.files] == [dump()]
     assert found.touched == ("asked rank 1 for a recorder dump through its pipe",)
     assert listening.exists()
 
@@ -181,7 +181,7 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
 
     found = asked(FILES, [own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
 
-    assert [gap.why.replace(str(tmp_path), "") for gap in found.gaps] == [
+    assert [gap.why.replace(str(tmp_path), "") for gap in found.facts if isinstance(gap, Gap)] == [
         "nobody reads its pipe",
         "/pipes/hang_2.pipe is no pipe",
         "its pipe cannot be written to (No such file or directory)",
@@ -201,7 +201,7 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     found = asked(FILES, [own], patience=0.3)
 
     os.close(reading)
-    assert found.gaps[0].why == "it wrote none within 0.3 s of being asked"
+    assert "it wrote none within 0.3 s of being asked" in str(found.facts[0])
 
 
 @pytest.fixture
@@ -234,8 +234,8 @@ def test_the_debug_server_gives_all_ranks(server: str) -> None:
     """Its page holds a JSON dump for each."""
     found = from_debug_server(server, limit=5)
 
-    assert [made.rank for made in found.dumps] == [0, 2]
-    assert json.loads(found.dumps[1].data)["version"] == "2.10"
+    assert [made.entry.rank for made in found.files] == [0, 2]
+    assert json.loads(found.files[1].data)["version"] == "2.10"
     assert found.touched == (f"asked the debug server at {server} for the recorders of all ranks",)
 
 
@@ -244,8 +244,8 @@ def test_no_debug_server_is_a_gap(address: str) -> None:
     """Nobody listens there."""
     found = from_debug_server(address, limit=2)
 
-    assert found.dumps == ()
-    assert found.gaps
+    assert found.files == ()
+    assert found.facts
 
 
 JOB = """

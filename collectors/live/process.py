@@ -6,9 +6,9 @@ import os
 
 from whyhang.analyzer.model import Process, Source, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
-from whyhang.collectors.live.descriptors import descriptors, name_of
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
 
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h

@@ -130,30 +130,30 @@ class _Interrupts:
 class _Running:
     """One program under way."""
 
-    def __init__(self, command: Command, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, command: Command) -> None:
         self.command = command
-        self.process = process
         self.began = time.time()
-        self.clock = time.monotonic()
-        self.streams = [stream for stream in (process.stdout, process.stderr) if stream]
-        self.parts: dict[int, list[bytes]] = {stream.fileno(): [] for stream in self.streams}
-        self.sizes = dict.fromkeys(self.parts, 0)
+        self._clock = time.monotonic()
+        self.process = subprocess.Popen(
+            command.arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.streams = [s for s in (self.process.stdout, self.process.stderr) if s is not None]
+        self.parts = {stream.fileno(): bytearray() for stream in self.streams}
         self.open = len(self.streams)
 
     def age(self) -> float:
-        return time.monotonic() - self.clock
-
-    def take(self, stream: int, data: bytes) -> None:
-        self.sizes[stream] += len(data)
-        if self.sizes[stream] <= MAX_OUTPUT:
-            self.parts[stream].append(data)
+        return time.monotonic() - self._clock
 
     def outcome(self, *, timed_out: bool, asleep: str | None) -> Outcome:
-        output, errors = (b"".join(parts) for parts in self.parts.values())
+        output, errors = self.parts.values()
         return Outcome(
             command=self.command,
             code=None if timed_out else self.process.returncode,
-            output=output,
+            output=bytes(output),
             errors=errors.decode(errors="replace"),
             began=self.began,
             seconds=self.age(),
@@ -173,7 +173,7 @@ class _Pool:
         interrupts: _Interrupts,
     ) -> None:
         self._waiting: Iterator[Command] | None = commands
-        self._width = width
+        self._most_busy = width + SPARE
         self._ended = ended
         self._interrupts = interrupts
         self._running: set[_Running] = set()
@@ -182,14 +182,14 @@ class _Pool:
 
     def run(self) -> None:
         while True:
-            while self._waiting and self._busy() < self._width + SPARE:
+            while self._waiting and sum(r.age() < SLOW for r in self._running) < self._most_busy:
                 self._start_next(self._waiting)
             if not self._running:
                 return
             self._read(self._pause())
             for running in list(self._running):
                 if running.age() >= running.command.limit:
-                    self._kill(running)
+                    self._end(running)
 
     def wind_up(self) -> None:
         """Let what runs come to its end for a moment; starts nothing more."""
@@ -201,11 +201,8 @@ class _Pool:
 
     def close(self) -> None:
         for running in list(self._running):
-            self._kill(running)
+            self._end(running)
         self._selector.close()
-
-    def _busy(self) -> int:
-        return sum(running.age() < SLOW for running in self._running)
 
     def _pause(self) -> float:
         """Give the seconds until the next program is late or no longer counts as busy."""
@@ -221,18 +218,11 @@ class _Pool:
             self._waiting = None
             return
         try:
-            process = subprocess.Popen(
-                command.arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            running = _Running(command)
         except OSError as error:
             words = f"{command.arguments[0]}: {error.strerror}"
             self._note(Outcome(command=command, code=None, errors=words, began=time.time()))
             return
-        running = _Running(command, process)
         self._running.add(running)
         for stream in running.streams:
             self._selector.register(stream, selectors.EVENT_READ, running)
@@ -244,44 +234,35 @@ class _Pool:
             stream: IO[bytes] = key.fileobj  # type: ignore[assignment]
             data = os.read(stream.fileno(), 1 << 16)
             if data:
-                running.take(stream.fileno(), data)
+                kept = running.parts[stream.fileno()]
+                kept += data[: max(0, MAX_OUTPUT - len(kept))]
                 continue
             self._selector.unregister(stream)
             running.open -= 1
             if not running.open:
-                self._collect(running)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.process.wait(max(0.0, running.command.limit - running.age()))
+                self._end(running)
 
-    def _collect(self, running: _Running) -> None:
-        """Take the exit status of a program that has closed its output."""
-        try:
-            running.process.wait(max(0.0, running.command.limit - running.age()))
-        except subprocess.TimeoutExpired:
-            self._kill(running)
-        else:
-            self._finish(running)
+    def _end(self, running: _Running) -> None:
+        """Note how a program ended; where it has not, kill it: a killed tracer lets its target go.
 
-    def _kill(self, running: _Running) -> None:
-        """Kill a program and wait for its end: a killed tracer lets go of its target."""
-        for stream in running.streams:
-            with contextlib.suppress(KeyError, ValueError):
-                self._selector.unregister(stream)
+        What sleeps in the kernel past the signal is left behind.
+        """
         late = running.process.poll() is None
-        thread = Proc().asleep_in_kernel(running.process.pid)
-        with contextlib.suppress(OSError):
-            os.killpg(running.process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            running.process.wait(GRACE)
-        asleep = None if thread is None else thread.wchan or ""
-        self._finish(running, timed_out=late, asleep=asleep)
-
-    def _finish(
-        self, running: _Running, *, timed_out: bool = False, asleep: str | None = None
-    ) -> None:
-        self._running.discard(running)
-        outcome = running.outcome(timed_out=timed_out, asleep=asleep)
+        thread = Proc().asleep_in_kernel(running.process.pid) if late else None
+        if late:
+            with contextlib.suppress(OSError):
+                os.killpg(running.process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.process.wait(GRACE)
         for stream in running.streams:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(stream)
             stream.close()
-        self._note(outcome)
+        self._running.discard(running)
+        asleep = None if thread is None else thread.wchan or ""
+        self._note(running.outcome(timed_out=late, asleep=asleep))
 
     def _note(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)

@@ -18,10 +18,15 @@ from whyhang.analyzer.model import (
     Source,
     replace,
 )
-from whyhang.collectors.live import locks, pausing
-from whyhang.collectors.live.descriptors import positions
+from whyhang.collectors.live import pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.open_files import (
+    lock_holders,
+    lock_wait,
+    locked_files,
+    positions,
+)
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Command, Outcome, run_all
@@ -198,16 +203,16 @@ class Snapshot:
 
     def _add_files(self) -> None:
         """Add locks on files, and how far ranks are in the files that they have open."""
-        table = locks.table(self._proc)
-        waits = locks.waits(self._host, table)
-        held = locks.held(self._host, table, self.processes)
+        table = self._proc.bytes_of("locks") or b""
+        holders = lock_holders(table)
+        holds = locked_files(self._proc, table, self.processes)
         for pid, process in self.processes.items():
             rank = self._members[pid].role is Role.RANK
             call = process.threads[0].syscall if process.threads else None
             self.processes[pid] = replace(
                 process,
-                lock=locks.with_path(waits.get(pid), call),
-                holds=held.get(pid, ()),
+                lock=lock_wait(self._host, holders[pid], call) if pid in holders else None,
+                holds=holds.get(pid, ()),
                 positions=positions(self._proc, pid) if rank else {},
             )
 

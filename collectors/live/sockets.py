@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from whyhang.analyzer.model import replace
 from whyhang.analyzer.model_meeting import Listener
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.job.host import Host
@@ -21,22 +22,11 @@ _LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 
 _Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
 
+_STATES = (  # include/net/tcp_states.h
+    *("", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait"),
+    *("closed", "close-wait", "last-ack", "listen", "closing"),
+)
 _LISTEN = b"0A"
-
-# include/net/tcp_states.h
-_TCP_STATES = {
-    "01": "established",
-    "02": "syn-sent",
-    "03": "syn-received",
-    "04": "fin-wait-1",
-    "05": "fin-wait-2",
-    "06": "time-wait",
-    "07": "closed",
-    "08": "close-wait",
-    "09": "last-ack",
-    "0A": "listen",
-    "0B": "closing",
-}
 _MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
 
 
@@ -99,7 +89,8 @@ class Sockets:
 def socket_line(kind: str, local: str, remote: str, state: str) -> str:
     """Put one line of the kernel's socket table into words."""
     here, there = _address(local), _address(remote)
-    word = _TCP_STATES.get(state.upper(), "") if kind == "tcp" else ""
+    number = int(state, 16) if kind == "tcp" else 0
+    word = _STATES[number] if number < len(_STATES) else ""
     if word == "listen" or there.endswith(":0"):
         return f"{kind} {here} {word}".rstrip()
     return f"{kind} {here} -> {there} {word}".rstrip()
@@ -129,48 +120,41 @@ def listeners(
     if not inodes:
         return ()
     ours = set(members)
-    found = _owners(host, set(inodes), ours)
-    missing = set(inodes) - found.keys()
+    owners = _owners(host, set(inodes), ours)
+    missing = inodes.keys() - owners.keys()
     if missing:
         space = host.proc.namespace(view, "net")
         others = (p for p in host.stats if p not in ours and host.proc.namespace(p, "net") == space)
-        found |= _owners(host, missing, others)
-    owners = [(address, found.get(inode)) for inode, address in inodes.items()]
-    return tuple(_listener(host, address, owner, view, owner in ours) for address, owner in owners)
+        owners |= _owners(host, missing, others)
+    found = []
+    for inode, address in inodes.items():
+        listener, owner = Listener(address=address), owners.get(inode)
+        if owner is not None:
+            listener = replace(listener, pid=owner, ours=owner in ours)
+        if owner in host.stats:
+            listener = _described(listener, host, owner, view)
+        found.append(listener)
+    return tuple(found)
 
 
 def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, int] = {}
     for pid in pids:
-        for link in host.proc.open_files(pid).values():
-            if link in wanted:
-                found.setdefault(wanted[link], pid)
+        for link in wanted.keys() & set(host.proc.open_files(pid).values()):
+            found.setdefault(wanted[link], pid)
         if len(found) == len(wanted):
             break
     return found
 
 
-def _listener(
-    host: Host,
-    address: str,
-    owner: int | None,
-    view: int,
-    ours: bool,  # noqa: FBT001
-) -> Listener:
-    if owner is None:
-        return Listener(address=address)
-    stat = host.stats.get(owner)
-    if stat is None:
-        return Listener(address=address, pid=owner, ours=ours)
-    place = host.place(owner)
-    return Listener(
-        address=address,
-        pid=owner,
+def _described(listener: Listener, host: Host, owner: int, view: int) -> Listener:
+    stat, place = host.stats[owner], host.place(owner)
+    return replace(
+        listener,
         command=redact_command(host.arguments(owner)) or f"[{stat.comm}]",
         started_at=host.proc.started_at(stat),
         rank=place.rank if place is not None else None,
-        ours=ours,
         same_script=host.is_python(owner) and host.script(owner) == host.script(view),
     )
 

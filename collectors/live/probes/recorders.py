@@ -12,14 +12,12 @@ import html
 import http.client
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
+from whyhang.analyzer.model import Gap, Record, Role, Trust, Who, replace
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.files import MAX_BYTES, Files
-from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
 PATIENCE = 5.0
@@ -44,60 +42,35 @@ class RankProcess(Record):
     cwd: str
     world_size: int | None = None
 
+    def reach(self, path: str) -> str:
+        """Return the path by which a file of the process is reached from here."""
+        return f"{self.root}{path}" if path.startswith("/") else f"{self.cwd}/{path}"
 
-class Recorded(Record):
-    """One dump. ``path`` is where the job sees it."""
-
-    rank: int
-    pid: int | None
-    path: str
-    data: bytes
-    modified_at: float | None = None
-
-
-class Records(Record):
-    """Dumps that were found, what was in the way, and what was done to the job for them."""
-
-    dumps: tuple[Recorded, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    touched: tuple[str, ...] = ()
+    def who(self) -> Who:
+        """Say whom a fact of the process is about."""
+        return Who(rank=self.rank, trust=Trust.ENVIRONMENT, pid=self.pid)
 
 
 def collect(site: Site) -> Collected:
-    """Take the recorders' dumps that the ranks have written, and new ones if told to."""
+    """Take the dumps that the ranks have written, and new ones if told to; the last one counts."""
     site.wait_for_last()
-    files, ranks, options = site.host.files, rank_processes(site.host, site.job), site.options
-    records = [written(files, ranks)]
+    files, ranks, options = site.host.files, _rank_processes(site), site.options
+    parts = [written(files, ranks)]
     if options.ask:
-        records.append(asked(files, ranks))
+        parts.append(asked(files, ranks))
     if options.debug_server:
-        records.append(from_debug_server(options.debug_server, options.limit))
-    newest = {dump.rank: dump for taken in records for dump in taken.dumps}
+        parts.append(from_debug_server(options.debug_server, options.limit))
+    dumps = {file.entry.rank or 0: file for part in parts for file in part.files}
+    width = site.job.rank_width()
     return Collected(
-        facts=tuple(gap for taken in records for gap in taken.gaps),
-        files=tuple(
-            _file(newest[rank], site.job.rank_width(), site.hostname) for rank in sorted(newest)
-        ),
-        touched=tuple(text for taken in records for text in taken.touched),
+        facts=tuple(gap for part in parts for gap in part.facts),
+        files=tuple(_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)),
+        touched=tuple(text for part in parts for text in part.touched),
     )
 
 
-def _file(dump: Recorded, width: int, hostname: str) -> File:
-    entry = Entry(
-        path=f"rank{dump.rank:0{width}}.flight_recorder",
-        kind="flight-recorder",
-        host=hostname if dump.pid is not None else None,
-        pid=dump.pid,
-        rank=dump.rank,
-        trust=Trust.ENVIRONMENT if dump.pid is not None else Trust.CONTENT,
-        role=Role.RANK.value,
-        taken_at=dump.modified_at,
-    )
-    return File(entry=entry, data=dump.data)
-
-
-def rank_processes(host: Host, job: Job) -> list[RankProcess]:
-    """Say of each rank of a job what is needed to find its recorder's dump."""
+def _rank_processes(site: Site) -> list[RankProcess]:
+    host = site.host
     return [
         RankProcess(
             pid=member.pid,
@@ -106,14 +79,23 @@ def rank_processes(host: Host, job: Job) -> list[RankProcess]:
             started_at=host.proc.started_at(host.stats[member.pid]),
             root=f"{host.proc.root}/{member.pid}/root",
             cwd=f"{host.proc.root}/{member.pid}/cwd",
-            world_size=job.world_size,
+            world_size=site.job.world_size,
         )
-        for member in job.ranks
+        for member in site.job.ranks
         if member.rank is not None and member.pid in host.stats
     ]
 
 
-def written(files: Files, ranks: Iterable[RankProcess]) -> Records:
+def _named(rank: int, file: File, width: int, hostname: str) -> File:
+    entry = replace(
+        file.entry,
+        path=f"rank{rank:0{width}}.flight_recorder",
+        host=hostname if file.entry.pid is not None else None,
+    )
+    return replace(file, entry=entry)
+
+
+def written(files: Files, ranks: Iterable[RankProcess]) -> Collected:
     """Take the newest dump of each rank that its present process has written."""
     dumps, gaps = [], []
     for own in ranks:
@@ -122,10 +104,10 @@ def written(files: Files, ranks: Iterable[RankProcess]) -> Records:
             dumps.append(found)
         elif unfit:
             gaps.append(_unfit(own, unfit))
-    return Records(dumps=tuple(dumps), gaps=tuple(gaps))
+    return Collected(facts=tuple(gaps), files=tuple(dumps))
 
 
-def asked(files: Files, ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Records:
+def asked(files: Files, ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Collected:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
     waiting: dict[int, RankProcess] = {}
@@ -135,69 +117,74 @@ def asked(files: Files, ranks: Iterable[RankProcess], patience: float = PATIENCE
         if not stem:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
             gaps.append(_unasked(own, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
-            continue
-        trouble = files.knock(_reach(own, f"{stem}{own.rank}.pipe")).trouble
-        if trouble:
+        elif trouble := files.knock(own.reach(f"{stem}{own.rank}.pipe")).trouble:
             gaps.append(_unasked(own, trouble))
         else:
             waiting[own.rank] = own
             touched.append(f"asked rank {own.rank} for a recorder dump through its pipe")
-    dumps = list(_arrivals(files, waiting, since, patience))
-    got = {dump.rank for dump in dumps}
-    gaps += [
-        _unasked(own, f"it wrote none within {patience:g} s of being asked")
-        for own in waiting.values()
-        if own.rank not in got
-    ]
-    return Records(dumps=tuple(dumps), gaps=tuple(gaps), touched=tuple(touched))
+    dumps = tuple(_arrivals(files, waiting, since, patience))
+    for rank in sorted(waiting.keys() - {dump.entry.rank for dump in dumps}):
+        why = f"it wrote none within {patience:g} s of being asked"
+        gaps.append(_unasked(waiting[rank], why))
+    return Collected(facts=tuple(gaps), files=dumps, touched=tuple(touched))
 
 
-def from_debug_server(address: str, limit: float) -> Records:
+def from_debug_server(address: str, limit: float) -> Collected:
     """Ask torch's debug server ("host:port") for the recorders of all ranks."""
     host, _, port = address.rpartition(":")
-    touched = (f"asked the debug server at {address} for the recorders of all ranks",)
     if not port.isdecimal():
-        return Records(gaps=(_no_server(address, "that is no HOST:PORT"),))
+        return Collected(facts=(_no_server(address, "that is no HOST:PORT"),))
+    touched = (f"asked the debug server at {address} for the recorders of all ranks",)
     connection = http.client.HTTPConnection(host or "localhost", int(port), timeout=limit)
     try:
         connection.request("GET", "/fr_trace_json")
         answer = connection.getresponse()
         page = answer.read(MAX_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException) as error:
-        return Records(gaps=(_no_server(address, f"it did not answer ({error})"),), touched=touched)
+        gap = _no_server(address, f"it did not answer ({error})")
+        return Collected(facts=(gap,), touched=touched)
     finally:
         connection.close()
     dumps = tuple(
-        Recorded(rank=int(rank), pid=None, path=address, data=html.unescape(text).encode())
-        for rank, text in _PAGE.findall(page)
+        _dump(int(rank), html.unescape(text).encode()) for rank, text in _PAGE.findall(page)
     )
-    if dumps:
-        return Records(dumps=dumps, touched=touched)
-    return Records(
-        gaps=(_no_server(address, f"it answered {answer.status} {answer.reason[:160]}, no dumps"),),
-        touched=touched,
-    )
+    why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
+    facts = () if dumps else (_no_server(address, why),)
+    return Collected(facts=facts, files=dumps, touched=touched)
 
 
-def _newest(files: Files, own: RankProcess) -> tuple[Recorded | None, str]:
+def _dump(rank: int, data: bytes, pid: int | None = None, modified_at: float | None = None) -> File:
+    entry = Entry(
+        path="",
+        kind="flight-recorder",
+        pid=pid,
+        rank=rank,
+        trust=Trust.CONTENT if pid is None else Trust.ENVIRONMENT,
+        role=Role.RANK.value,
+        taken_at=modified_at,
+    )
+    return File(entry=entry, data=data)
+
+
+def _newest(files: Files, own: RankProcess) -> tuple[File | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
-    best: Recorded | None = None
+    best: File | None = None
     unfit = ""
     for prefix in prefixes(own.environ):
         path = f"{prefix}{own.rank}"
-        there = files.read(_reach(own, path), most=0)
+        there = files.read(own.reach(path), most=0)
         modified = there.modified_at if there.is_file else None
-        if modified is None or (best is not None and modified <= (best.modified_at or 0)):
+        if modified is None or (best is not None and modified <= (best.entry.taken_at or 0)):
             continue
         if own.started_at is not None and modified < own.started_at - _SLACK:
             unfit = unfit or f"{path} is older than the process, so it is of an earlier run"
             continue
-        data = files.read(_reach(own, path)).data
+        data = files.read(own.reach(path)).data
         size = _world_size(data) if data else None
         if size is not None and own.world_size not in {None, size}:
             unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
         elif data:
-            best = Recorded(rank=own.rank, pid=own.pid, path=path, data=data, modified_at=modified)
+            best = _dump(own.rank, data, own.pid, modified)
     return best, unfit
 
 
@@ -209,7 +196,7 @@ def _world_size(data: bytes) -> int | None:
 
 def _arrivals(
     files: Files, waiting: dict[int, RankProcess], since: float, patience: float
-) -> Iterable[Recorded]:
+) -> Iterator[File]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
     sizes: dict[int, int] = {}
@@ -218,21 +205,12 @@ def _arrivals(
         time.sleep(0.1)
         for rank, own in list(left.items()):
             found, _ = _newest(files, own)
-            if found is None or (found.modified_at or 0) < since - _SLACK:
+            if found is None or (found.entry.taken_at or 0) < since - _SLACK:
                 continue
             if sizes.get(rank) == len(found.data):
                 del left[rank]
                 yield found
             sizes[rank] = len(found.data)
-
-
-def _reach(own: RankProcess, path: str) -> str:
-    """Give the path by which a file of that process is reached from here."""
-    return f"{own.root}{path}" if path.startswith("/") else f"{own.cwd}/{path}"
-
-
-def _who(own: RankProcess) -> Who:
-    return Who(rank=own.rank, trust=Trust.ENVIRONMENT, pid=own.pid)
 
 
 def _unfit(own: RankProcess, why: str) -> Gap:
@@ -242,7 +220,7 @@ def _unfit(own: RankProcess, why: str) -> Gap:
         cost="the rank has written no dump of this run yet",
         remedy="whyhang --ask-recorders PID asks for one, if the job has set "
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
-        who=_who(own),
+        who=own.who(),
     )
 
 
@@ -252,7 +230,7 @@ def _unasked(own: RankProcess, why: str, remedy: str = "") -> Gap:
         why=why,
         cost="how far it came is not known from its recorder",
         remedy=remedy,
-        who=_who(own),
+        who=own.who(),
     )
 
 

@@ -245,7 +245,7 @@ def test_stop_that_is_still_pending_is_taken_back() -> None:
         def status(self, pid: int, tid: int | None = None):  # type: ignore[no-untyped-def]
             found = super().status(pid, tid)
             return found and type(found)(
-                uid=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
+                process=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
             )
 
     with program(SLEEP) as child:

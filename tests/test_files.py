@@ -124,13 +124,17 @@ def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_child_that_ended_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever ends it costs one file."""
-    (tmp_path / "child.py").write_text("")
+    """Whatever ends it costs one file; where none can be started, nothing is read."""
     reader = Files(Proc())
+    (tmp_path / "child.py").write_text("""print('{"size": 0}', flush=True)""")
     with monkeypatch.context() as patch:
         patch.setattr(files, "_CHILD", tmp_path / "child.py")
         assert reader.read("/x").trouble == "it cannot be read"
     assert reader.read("/proc/self/stat").data
+
+    (tmp_path / "child.py").write_text("")
+    monkeypatch.setattr(files, "_CHILD", tmp_path / "child.py")
+    assert "no process could be started" in Files(Proc()).read("/x").trouble
 
 
 @needs_fuse

@@ -43,10 +43,10 @@ def test_damaged_stat_line_is_no_process(data: bytes) -> None:
 def test_status_of_a_traced_process_with_a_stop_on_its_way() -> None:
     """Debugger, owner, voluntary switches and the pending SIGSTOP (bit 18) are read."""
     status = parse_status(
-        b"TracerPid:\t77\nUid:\t5\t5\t5\t5\nSigPnd:\t0000000000040000\nShdPnd:\t0000000000000001\n"
+        b"TracerPid:\t77\nTgid:\t5\nSigPnd:\t0000000000040000\nShdPnd:\t0000000000000001\n"
         b"voluntary_ctxt_switches:\t8\nnonvoluntary_ctxt_switches:\t4\n"
     )
-    assert (status.tracer, status.uid, status.switches) == (77, 5, 8)
+    assert (status.tracer, status.process, status.switches) == (77, 5, 8)
     assert status.pending == 0x40001
     assert parse_status(b"\xff\nUid\n") == parse_status(b"")
 

@@ -2,8 +2,8 @@
 
 Run by path (standard library only, no import of whyhang). Each line of standard input is a
 JSON object that says what to do with which paths; for each path, standard output gets a JSON
-object on one line, and behind it as many bytes as its ``size`` says. The process ends with its
-standard input.
+object on one line, and behind it as many bytes as its ``size`` says. The first one is empty: the
+process has started. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -71,8 +71,16 @@ def knock(path: str, _task: dict[str, int]) -> tuple[dict[str, object], bytes]:
     return {}, b""
 
 
+def answer(found: dict[str, object], data: bytes) -> None:
+    """Print what was found and what was read."""
+    head = json.dumps({**found, "size": len(data)}).encode()
+    sys.stdout.buffer.write(head + b"\n" + data)
+    sys.stdout.buffer.flush()
+
+
 def main() -> None:
     """Do what each line says, until there are no more."""
+    answer({}, b"")
     for line in sys.stdin.buffer:
         task = json.loads(line)
         do = {"read": read, "names": names, "knock": knock}[task["do"]]
@@ -83,10 +91,7 @@ def main() -> None:
                 found, data = {"trouble": error.strerror or str(error), "errno": error.errno}, b""
             except (ValueError, OverflowError) as error:  # a NUL byte in the path, an odd start
                 found, data = {"trouble": str(error)}, b""
-            sys.stdout.buffer.write(
-                json.dumps({**found, "size": len(data)}).encode() + b"\n" + data
-            )
-            sys.stdout.buffer.flush()
+            answer(found, data)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ from whyhang.collectors.live.proc import Proc
 PATIENCE = 1.0
 """Seconds after which a file counts as hanging."""
 
+START = 20.0
+"""Seconds that the child has to start."""
+
 MOST_HANGING = 3
 """Mounts and folders that may cost ``PATIENCE`` in one capture; then no file is touched."""
 
@@ -68,6 +71,7 @@ class Files:
         self._proc = proc
         self._patience = patience
         self._idle: list[_Child] = []
+        self._broken = ""
 
     def read(self, path: str, *, most: int = MAX_BYTES, start: int = 0) -> Content:
         """Read up to ``most`` bytes of a plain file, from ``start`` on."""
@@ -88,7 +92,7 @@ class Files:
     def _ask(self, do: str, paths: Sequence[str], **task: int) -> dict[str, Content]:
         contents: dict[str, Content] = {}
         while True:
-            for path in paths if self.hanging else ():
+            for path in paths:
                 if path not in contents and (why := self._kept_off(path)):
                     contents[path] = Content(trouble=why)
             rest = [path for path in paths if path not in contents]
@@ -96,8 +100,9 @@ class Files:
                 return contents
             try:
                 child = self._idle.pop() if self._idle else _Child()
-            except OSError as error:
-                return contents | {path: Content(trouble=str(error.strerror)) for path in rest}
+            except (OSError, EOFError):
+                self._broken = "no process could be started that reads files"
+                continue
             child.send({"do": do, "paths": rest, **task})
             if self._all_answered(child, rest, contents):
                 self._idle.append(child)
@@ -136,11 +141,15 @@ class Files:
 
     def _kept_off(self, path: str) -> str:
         """Return why a path is not touched, "" where it may be."""
-        place, _ = self._place(path)
+        if not self.hanging:
+            return self._broken
+        place, pid = self._place(path)
         if place in self.hanging:
             return f"{place} did not answer before"
         others = sum(gap.who.pid is None for gap in self.hanging.values())
-        return f"{others} other places did not answer" if others >= MOST_HANGING else ""
+        if pid is None and others >= MOST_HANGING:
+            return f"{others} other places did not answer"
+        return self._broken
 
     def _place(self, path: str) -> tuple[str, int | None]:
         """Name what shares the fate of a path; with a pid, the memory of this process."""
@@ -162,7 +171,7 @@ class Files:
 
 
 class _Child:
-    """A process that reads files."""
+    """A process that reads files. Raises ``OSError`` or ``EOFError`` where none can be started."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -176,6 +185,7 @@ class _Child:
         self._poll = select.poll()
         self._output = self.process.stdout.fileno() if self.process.stdout else -1
         self._poll.register(self._output, select.POLLIN)
+        self.answer(START)
 
     def send(self, task: dict[str, Any]) -> None:
         """Tell what to do; the child takes all of it before it begins."""

@@ -23,7 +23,6 @@ MAX_THREADS = 512
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_READ_BYTES = 1 << 20
 
 
 class Stat(Record):
@@ -41,9 +40,9 @@ class Stat(Record):
 
 
 class Status(Record):
-    """What /proc/PID/status tells beyond that: owner, debugger, signals that wait."""
+    """What /proc/PID/status tells beyond that; ``process`` is that of a thread."""
 
-    uid: int
+    process: int
     tracer: int
     switches: int  # voluntary ones
     pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
@@ -72,12 +71,10 @@ def parse_stat(data: bytes) -> Stat | None:
 
 def parse_status(data: bytes) -> Status:
     """Take apart a status file; what is not there counts as zero."""
-    found: dict[bytes, bytes] = {}
-    for line in data.splitlines():
-        key, _, value = line.partition(b":")
-        found[key] = value
+    pairs = (line.partition(b":") for line in data.splitlines())
+    found = {name: value for name, _, value in pairs}
     return Status(
-        uid=_number(found.get(b"Uid")),
+        process=_number(found.get(b"Tgid")),
         tracer=_number(found.get(b"TracerPid")),
         switches=_number(found.get(b"voluntary_ctxt_switches")),
         pending=_number(found.get(b"SigPnd"), 16) | _number(found.get(b"ShdPnd"), 16),
@@ -102,15 +99,10 @@ class Proc:
     def bytes_of(self, path: str) -> bytes | None:
         """Read ``path`` below /proc at once, or None. For files that never block."""
         try:
-            handle = os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
+            with open(f"{self.root}/{path}", "rb", buffering=0) as file:  # noqa: PTH123
+                return file.readall()
         except OSError:
             return None
-        try:
-            return _read_all(handle)
-        except OSError:
-            return None
-        finally:
-            os.close(handle)
 
     def link_of(self, path: str) -> str | None:
         """Read a link below /proc (``PID/cwd``, ``PID/fd/3``), or None."""
@@ -121,42 +113,40 @@ class Proc:
 
     def open_files(self, pid: int) -> dict[int, str]:
         """Return what each open file of a process points at; empty where that may not be seen."""
-        try:
-            names = os.listdir(f"{self.root}/{pid}/fd")  # noqa: PTH208 - there may be thousands
-        except OSError:
-            return {}
-        numbers = sorted(int(name) for name in names)[:MAX_DESCRIPTORS]
+        numbers = sorted(self._numbers(f"{pid}/fd"))[:MAX_DESCRIPTORS]
         links = ((number, self.link_of(f"{pid}/fd/{number}")) for number in numbers)
         return {number: link for number, link in links if link is not None}
 
+    def _numbers(self, folder: str) -> list[int]:
+        """List the numbers that are names in a folder below /proc; none where it is closed."""
+        try:
+            names = os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - there may be thousands
+        except OSError:
+            return []
+        return [int(name) for name in names if name.isdigit()]
+
     def stat(self, pid: int, tid: int | None = None) -> Stat | None:
         """Read the stat line of a process, or of one of its threads."""
-        data = self.bytes_of(f"{pid}/stat" if tid is None else f"{pid}/task/{tid}/stat")
+        data = self.bytes_of(f"{_task(pid, tid)}/stat")
         return parse_stat(data) if data else None
 
     def status(self, pid: int, tid: int | None = None) -> Status | None:
         """Read the status of a process, or of one of its threads."""
-        data = self.bytes_of(f"{pid}/status" if tid is None else f"{pid}/task/{tid}/status")
+        data = self.bytes_of(f"{_task(pid, tid)}/status")
         return parse_status(data) if data else None
 
     def process_of(self, tid: int) -> int | None:
-        """Give the process that a thread belongs to; /proc/TID exists, though it is not listed."""
-        for line in (self.bytes_of(f"{tid}/status") or b"").splitlines():
-            if line.startswith(b"Tgid:"):
-                return _number(line.partition(b":")[2])
-        return None
+        """Return the process of a thread; /proc/TID exists, though it is not listed."""
+        status = self.status(tid)
+        return status.process or None if status is not None else None
 
     def table(self) -> dict[int, Stat]:
         """Read the stat line of every process of this host that is no kernel thread."""
-        try:
-            names = os.listdir(self.root)  # noqa: PTH208 - Path objects double the time
-        except OSError:
-            return {}
-        stats = (self.stat(int(name)) for name in names if name.isdigit())
+        stats = (self.stat(pid) for pid in self._numbers(""))
         return {stat.pid: stat for stat in stats if stat is not None and not stat.kernel}
 
     def owner(self, pid: int) -> int | None:
-        """Give the user id that owns /proc/PID (0 for processes that hide their memory)."""
+        """Return the user id that owns /proc/PID (0 for processes that hide their memory)."""
         try:
             return os.stat(f"{self.root}/{pid}").st_uid  # noqa: PTH116 - called for every process
         except OSError:
@@ -177,7 +167,7 @@ class Proc:
         return own is not None and own != _FIRST_PID_NAMESPACE
 
     def path_for(self, pid: int, path: str) -> str:
-        """Give the name under which this process finds a file that another one sees.
+        """Return the name under which this process finds a file that another one sees.
 
         A process in a container has other files; its own are found below /proc/PID/root.
         """
@@ -195,8 +185,7 @@ class Proc:
 
     def wchan(self, pid: int, tid: int | None = None) -> str | None:
         """Name the kernel function that a thread sleeps in; None where the kernel hides it."""
-        data = self.bytes_of(f"{pid}/wchan" if tid is None else f"{pid}/task/{tid}/wchan")
-        name = (data or b"").decode(errors="replace").strip()
+        name = (self.bytes_of(f"{_task(pid, tid)}/wchan") or b"").decode(errors="replace").strip()
         return None if name in {"", "0"} else name
 
     def counters(self, pid: int) -> Counters | None:
@@ -207,7 +196,7 @@ class Proc:
         return Counters(cpu_ticks=stat.cpu_ticks, switches=status.switches)
 
     def asleep_in_kernel(self, pid: int, readings: int = 3) -> ThreadState | None:
-        """Give a thread in uninterruptible sleep (D), if there is one at each of several readings.
+        """Return a thread in uninterruptible sleep (D) if there is one at each of the readings.
 
         A thread that reads from a disk is in that state for moments, too.
         """
@@ -221,11 +210,7 @@ class Proc:
 
     def thread_ids(self, pid: int) -> list[int]:
         """List the threads of a process, main thread first."""
-        try:
-            names = os.listdir(f"{self.root}/{pid}/task")  # noqa: PTH208
-        except OSError:
-            return []
-        return sorted((int(name) for name in names), key=lambda tid: (tid != pid, tid))
+        return sorted(self._numbers(f"{pid}/task"), key=lambda tid: (tid != pid, tid))
 
     def threads(self, pid: int) -> tuple[ThreadState, ...]:
         """Read name, state and place in the kernel of each thread, main thread first."""
@@ -246,16 +231,12 @@ class Proc:
         return tuple(found)
 
     def started_at(self, stat: Stat) -> float | None:
-        """Give the time at which a process started, in seconds since the epoch."""
+        """Return the time at which a process started, in seconds since the epoch."""
         if self._boot is None:
             lines = (self.bytes_of("stat") or b"").splitlines()
             self._boot = next((float(x.split()[1]) for x in lines if x.startswith(b"btime ")), 0.0)
         return round(self._boot + stat.started / _TICKS, 2) if self._boot else None
 
 
-def _read_all(handle: int) -> bytes:
-    """Read a /proc file to its end; many are handed out a page at a time."""
-    parts: list[bytes] = []
-    while data := os.read(handle, _READ_BYTES):
-        parts.append(data)
-    return b"".join(parts)
+def _task(pid: int, tid: int | None) -> str:
+    return f"{pid}" if tid is None else f"{pid}/task/{tid}"

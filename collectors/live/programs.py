@@ -205,7 +205,7 @@ class _Pool:
         self._selector.close()
 
     def _pause(self) -> float:
-        """Give the seconds until the next program is late or no longer counts as busy."""
+        """Return the seconds until the next program is late or no longer counts as busy."""
         ages = [(running.age(), running.command.limit) for running in self._running]
         until = [limit - age for age, limit in ages]
         if self._waiting:

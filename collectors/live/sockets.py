@@ -50,7 +50,7 @@ class Sockets:
         return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
 
     def listening(self, pid: int, port: int) -> dict[str, str]:
-        """Give the address of each socket that listens on a TCP port, by its inode.
+        """Return the address of each socket that listens on a TCP port, by its inode.
 
         They are those of the network that the process lives in.
         """
@@ -160,7 +160,7 @@ def _described(listener: Listener, host: Host, owner: int, view: int) -> Listene
 
 
 def own_addresses(proc: Proc, pid: int) -> frozenset[str]:
-    """Give the addresses of the network that a process lives in; empty where not told."""
+    """Return the addresses of the network that a process lives in; empty where not told."""
     table = proc.bytes_of(f"{pid}/net/fib_trie") or b""
     found = {match.decode() for match in _LOCAL4.findall(table)}
     for line in (proc.bytes_of(f"{pid}/net/if_inet6") or b"").splitlines():
@@ -169,7 +169,7 @@ def own_addresses(proc: Proc, pid: int) -> frozenset[str]:
 
 
 def is_own(own: frozenset[str], address: str) -> bool | None:
-    """Tell whether an address is one of these; None where they are not known."""
+    """Return whether an address is one of these; None where they are not known."""
     if not own:
         return None
     return address in own or address.startswith("127.") or address == "::1"

@@ -89,7 +89,7 @@ def whom_to_ask(job: Job) -> list[int]:
 
 
 def number(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
-    """Give the ranks their numbers, by what their variables say."""
+    """Return the ranks their numbers, by what their variables say."""
     sizes = [each.size for each in numbers.values() if each.size]
     if job.alike is not None:
         return _number_alike(job, host, numbers, sizes)
@@ -157,7 +157,7 @@ def _recast(
 
 
 def _number_family(job: Job, host: Host, numbers: Mapping[int, Numbers], size: int | None) -> Job:
-    """Give spawned ranks their numbers: by their variables, else in the order of their start."""
+    """Return spawned ranks their numbers: by their variables, else in the order of their start."""
     ranks = sorted(job.ranks, key=lambda m: (host.stats[m.pid].started, m.pid))
     known = {m.pid: numbers.get(m.pid, Numbers()).local_rank for m in ranks}
     told = [value for value in known.values() if value is not None]
@@ -199,7 +199,7 @@ def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> l
 def _number_alike(
     job: Job, host: Host, numbers: Mapping[int, Numbers], sizes: Sequence[int]
 ) -> Job:
-    """Give programs the number they join as, else of an argument, else of a variable."""
+    """Return programs the number they join as, else of an argument, else of a variable."""
     ranks = [member.pid for member in job.ranks]
     options = (_option(host.arguments(pid), name) for pid in ranks for name in _SIZES)
     size = max((*sizes, *(option for option in options if option is not None)), default=None)

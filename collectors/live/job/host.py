@@ -89,21 +89,21 @@ class Host:
         return self.stats[pid].state in {"Z", "X", "x"}
 
     def readable(self, pid: int) -> bool:
-        """Tell whether this user may read the environment of the process."""
+        """Return whether this user may read the environment of the process."""
         return self.memory(pid, "environ") is not None
 
     def arguments(self, pid: int) -> tuple[str, ...]:
-        """Give the command line."""
+        """Return the command line."""
         return split_zeros(self.memory(pid, "cmdline"))
 
     def environ(self, pid: int) -> dict[str, str]:
-        """Give the whole environment at exec; not to be kept beyond the search."""
+        """Return the whole environment at exec; not to be kept beyond the search."""
         if pid not in self._environs:
             self._environs[pid] = environment(self.memory(pid, "environ"))
         return self._environs[pid]
 
     def retitled(self, pid: int) -> bool:
-        """Tell whether the program overwrote its environment with a title."""
+        """Return whether the program overwrote its environment with a title."""
         data = self.memory(pid, "environ")
         return bool(data) and b"=" not in (data or b"").lstrip(b"\0")[:4096]
 
@@ -116,7 +116,7 @@ class Host:
         return self._places[pid]
 
     def key(self, pid: int) -> tuple[str, ...] | None:
-        """Give what the ranks of the same job share; see ``job_key``."""
+        """Return what the ranks of the same job share; see ``job_key``."""
         place = self.place(pid)
         key = job_key(self.environ(pid), place) if place is not None else None
         if key is not None and key[0] == "rendezvous" and key[1] in _LOOPBACK:
@@ -124,7 +124,7 @@ class Host:
         return key
 
     def identity(self, pid: int) -> tuple[object, ...] | None:
-        """Give rank and job as one value: what a rank shares with the processes it starts."""
+        """Return rank and job as one value: what a rank shares with the processes it starts."""
         place = self.place(pid)
         if place is None:
             return None
@@ -144,7 +144,7 @@ class Host:
         return None
 
     def is_python(self, pid: int) -> bool:
-        """Tell whether the process runs a Python interpreter, by its executable."""
+        """Return whether the process runs a Python interpreter, by its executable."""
         path = self.proc.link_of(f"{pid}/exe")
         if path is None:
             arguments = self.arguments(pid)
@@ -152,16 +152,16 @@ class Host:
         return os.path.basename(path).startswith(("python", "pypy", "pt_"))  # noqa: PTH119
 
     def uses_torch(self, pid: int) -> bool:
-        """Tell whether torch, MPI or NCCL is loaded into the process."""
+        """Return whether torch, MPI or NCCL is loaded into the process."""
         maps = self.memory(pid, "maps") or b""
         return any(name in maps for name in (b"libtorch", b"libmpi", b"libnccl"))
 
     def is_spawned(self, pid: int) -> bool:
-        """Tell whether the process began as a spawned child of ``multiprocessing``."""
+        """Return whether the process began as a spawned child of ``multiprocessing``."""
         return any(_MP_MAINS[0] in part for part in self.arguments(pid))
 
     def is_mp_child(self, pid: int) -> bool:
-        """Tell whether ``multiprocessing`` started the process: forked, spawned or retitled."""
+        """Return whether ``multiprocessing`` started the process: forked, spawned or retitled."""
         parent, arguments = self.stats[pid].ppid, self.arguments(pid)
         return (
             parent in self.stats
@@ -219,7 +219,7 @@ class Host:
         return any(_FORKSERVER in part for part in own) and own != parent
 
     def mp_parent(self, pid: int) -> int:
-        """Give the process whose ``multiprocessing`` started this one, past a fork server."""
+        """Return the process whose ``multiprocessing`` started this one, past a fork server."""
         parent = self.stats[pid].ppid
         if parent in self.stats and self._is_forkserver(parent):
             return self.stats[parent].ppid
@@ -236,7 +236,7 @@ class Host:
         return Role.DATALOADER_WORKER if python else Role.OTHER
 
     def nameless(self, pid: int) -> bool:
-        """Tell whether a Python process cannot tell its rank: retitled, ended, someone else's."""
+        """Return whether a Python process cannot tell its rank: retitled, ended, someone else's."""
         if self.launcher(pid) is not None or self.place(pid) is not None:
             return False
         silent = self.retitled(pid) or not self.readable(pid) or self.has_ended(pid)

@@ -46,7 +46,7 @@ def launchers(host: Host, agents: Sequence[int]) -> list[Member]:
 
 
 def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member]:
-    """Give numbers by elimination to children of a launcher whose environment is gone.
+    """Return numbers by elimination to children of a launcher whose environment is gone.
 
     A program that rewrote its title has no environment left, a dead one neither. Launchers
     start their ranks in order, so what is left over goes to the numbers that are missing.

@@ -44,7 +44,7 @@ class Pressure:
         self._before = {f: self._stopped(f) for folders in self._places.values() for f in folders}
 
     def _folders(self, table: bytes) -> Iterator[Path]:
-        """Give the folders of the control groups above a process, its own first."""
+        """Return the folders of the control groups above a process, its own first."""
         for line in table.decode(errors="replace").split():
             _, kinds, path = (*line.split(":", 2), "", "")[:3]
             mounts = ("", "unified") if not kinds else (kinds, *kinds.split(","))

@@ -171,7 +171,7 @@ def _with_network(site: Site, view: StoreView) -> StoreView:
 
 
 def _harmless(key: str, value: str) -> str:
-    """Give a value for a person to read: a rendezvous's state is a pickle otherwise."""
+    """Return a value for a person to read: a rendezvous's state is a pickle otherwise."""
     state = store_rendezvous.readable(value) if "torch.rendezvous." in key else None
     return state or redact(value)
 

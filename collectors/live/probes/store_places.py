@@ -83,7 +83,7 @@ def _spaces(host: Host, pid: int) -> tuple[str, str]:
 
 
 def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Give the addresses that torchrun was given, as options or by PET_ variables."""
+    """Return the addresses that torchrun was given, as options or by PET_ variables."""
     said = {
         f"{kind}_{what}": environ[f"PET_{kind.upper()}_{what.upper()}"]
         for kind, what in (("rdzv", "endpoint"), ("master", "addr"), ("master", "port"))
@@ -105,7 +105,7 @@ def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tupl
 
 
 def _own_port(process: Process) -> int | None:
-    """Give the port of the store that runs inside a process, where it can be told."""
+    """Return the port of the store that runs inside a process, where it can be told."""
     threads = {thread.name for thread in process.threads}
     if not any(name.startswith("pt_tcpstore") for name in threads):
         return None

@@ -31,7 +31,7 @@ class _Pairs(list[Any]):
 
 
 def readable(value: str) -> str | None:
-    """Give the state as JSON: round, complete, closed, and the nodes "host pid" by standing.
+    """Return the state as JSON: round, complete, closed, and the nodes "host pid" by standing.
 
     None where the value is no such state.
     """

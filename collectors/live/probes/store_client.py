@@ -22,6 +22,7 @@ one client at a time.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import json
 import math
@@ -31,6 +32,7 @@ import socket
 import struct
 import sys
 import time
+from typing import Any
 
 VALIDATE, GET, CHECK, GETNUMKEYS, PING, LIST_KEYS = 0, 3, 5, 7, 13, 17
 MAGIC = 0x3C85F7CE
@@ -75,8 +77,6 @@ def tell(**found: object) -> None:
 
 def enter(pid: int, kind: str, flag: int) -> None:
     """Go into a namespace of another process. Raises ``OSError`` where that is not allowed."""
-    import ctypes  # noqa: PLC0415 - seldom needed
-
     descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -99,7 +99,7 @@ class Client:
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
-        self._held = b""
+        self._held = bytearray()
 
     def ask(self, query: bytes) -> None:
         """Send queries, all in one piece."""
@@ -114,18 +114,18 @@ class Client:
 
     def take(self, count: int) -> bytes:
         """Read so many bytes. Raises ``EOFError`` where the server closes before."""
-        parts = [self._held]
-        size = len(self._held)
-        while size < count:
-            self._connection.settimeout(self._left())
-            part = self._connection.recv(1 << 16)
-            if not part:
-                raise EOFError
-            parts.append(part)
-            size += len(part)
-        data = b"".join(parts)
-        self._held = data[count:]
-        return data[:count]
+        while len(self._held) < count:
+            self._held += self._receive(1 << 16)
+        data = bytes(self._held[:count])
+        del self._held[:count]
+        return data
+
+    def _receive(self, most: int) -> bytes:
+        self._connection.settimeout(self._left())
+        data = self._connection.recv(most)
+        if not data:
+            raise EOFError
+        return data
 
     def number(self) -> int:
         """Read a count."""
@@ -134,12 +134,9 @@ class Client:
     def shake_hands(self) -> None:
         """Say that this is a client. Raises ``NoStoreError`` where no store answers."""
         self.ask(struct.pack("=BIB", VALIDATE, MAGIC, PING) + NONCE)
-        self._connection.settimeout(self._left())
-        said = self._connection.recv(256)
-        if said and said != NONCE:
+        said = self._receive(256)
+        if said != NONCE:
             raise NoStoreError(said[:80].decode("ascii", "backslashreplace"))
-        if not said:
-            raise EOFError
 
     def count_keys(self) -> int:
         """Ask how many keys there are."""
@@ -199,30 +196,27 @@ def connect(host: str, port: int, deadline: float) -> socket.socket:
     raise trouble or TimeoutError()
 
 
-def open_client(task: dict[str, object], deadline: float) -> Client:
+def open_client(task: dict[str, Any], deadline: float) -> Client:
     """Connect and shake hands."""
-    host, port = str(task["host"]), int(str(task["port"]))
-    connection = connect(host, port, deadline)
+    connection = connect(task["host"], task["port"], deadline)
     tell(connected_to=connection.getpeername()[0], stage="greeting")
     client = Client(connection, deadline)
     client.shake_hands()
     return client
 
 
-def read(task: dict[str, object], deadline: float) -> None:
+def read(task: dict[str, Any], deadline: float) -> None:
     """Read keys and the values that were asked for, as far as the server can tell them."""
     client = open_client(task, deadline)
     tell(outcome="answered", num_keys=client.count_keys(), stage="listing")
-    guesses = [str(key) for key in _list(task["guesses"])]
     try:
         keys = client.list_keys()
         tell(keys=keys, complete=True, stage="values")
     except (EOFError, ConnectionError):  # an older server: ask for those one knows
         client = open_client(task, deadline)
-        keys = client.check(guesses)
+        keys = client.check(task["guesses"])
         tell(outcome="answered", keys=keys, complete=False, stage="values")
-    wanted = tuple(str(end) for end in _list(task["values"]))
-    for key in [key for key in keys if any(part in key for part in wanted)][:256]:
+    for key in [key for key in keys if any(part in key for part in task["values"])][:256]:
         if client.check([key]):
             value = client.get(key)
             tell(values={key: value.decode("utf-8", "backslashreplace")})
@@ -279,24 +273,20 @@ def probe(address: str) -> None:
         tell(probe_trouble=error.strerror or str(error))
 
 
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list) else []
-
-
 def main() -> None:
     """Do what the argument says."""
     task = json.loads(sys.argv[1])
     spare = 1 + (4 if task.get("probe") else 0)
     # resolving a name has no limit of its own
-    signal.alarm(math.ceil(float(task["limit"])) + spare)
+    signal.alarm(math.ceil(task["limit"]) + spare)
     if task.get("mnt"):
         "".encode("idna")  # loads what naming needs, before other files stand below its path
-    deadline = time.monotonic() + float(task["limit"])
+    deadline = time.monotonic() + task["limit"]
     tell(stage="entering")
     try:
         for kind, flag in (("net", _CLONE_NEWNET), ("mnt", _CLONE_NEWNS)):
             if task.get(kind):
-                enter(int(task[kind]), kind, flag)
+                enter(task[kind], kind, flag)
     except OSError as error:
         tell(outcome="elsewhere", why=error.strerror or str(error))
         return
@@ -304,16 +294,16 @@ def main() -> None:
     ask_store(task, deadline)
     if task.get("probe"):
         with contextlib.suppress(OSError):
-            probe(socket.gethostbyname(str(task["host"])))
+            probe(socket.gethostbyname(task["host"]))
 
 
-def ask_store(task: dict[str, object], deadline: float) -> None:
+def ask_store(task: dict[str, Any], deadline: float) -> None:
     """Read the store, or only connect to it, and tell what came of it where that failed."""
     try:
         if task.get("store", True):
             read(task, deadline)
         else:
-            connect(str(task["host"]), int(str(task["port"])), deadline).close()
+            connect(task["host"], task["port"], deadline).close()
             tell(outcome="not asked")
     except (OSError, EOFError, NoStoreError) as error:
         outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))

@@ -5,8 +5,10 @@ Told by what ranks were called with, their environment, torchrun's options, and 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from whyhang.analyzer.model import Process, Record, Role
 from whyhang.collectors.live.frame_variables import Spot
@@ -18,6 +20,10 @@ DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.
 
 _WILDCARD = re.compile(r"tcp (?:0\.0\.0\.0|\[::\]):(\d+) listen")
 _OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
+
+
+_Key: TypeAlias = tuple[str, int, str, str]
+"""Name and port of a place, and the namespaces of network and files in which they are meant."""
 
 
 class Place(Record):
@@ -34,16 +40,15 @@ def meeting_places(
 ) -> list[Place]:
     """List where the job's processes meet: by arguments, environment, options, open ports.
 
-    ``processes`` are the records of a look; ``spots`` what ranks in ``init_process_group`` were
+    ``processes`` are the records of a snapshot; ``spots`` what ranks in ``init_process_group`` were
     told, which goes before their environment. A port counts as a store's only where its owner has
     the thread of torch's store and listens on one port of all interfaces: other listeners (gloo,
     NCCL) must not be spoken to.
     """
-    found: dict[tuple[object, ...], list[int]] = {}
+    found: dict[_Key, list[int]] = {}
     told = {spot.pid: spot.host_port() for spot in spots if spot.address is not None}
     for member in job.members:
-        pid = member.pid
-        environ = host.environ(pid)
+        pid, environ = member.pid, host.environ(member.pid)
         named: list[tuple[str, str]] = []
         if pid in told:
             spot = told[pid]
@@ -54,21 +59,22 @@ def meeting_places(
             named = _named_by(host.arguments(pid), environ)
         for name, port in named:
             if name and port.isdecimal() and 0 < int(port) < 65536:
-                found.setdefault((name, int(port), *_spaces(host, pid)), []).append(pid)
-    known = {int(str(key[1])) for key in found}
+                found.setdefault(_key(host, pid, name, int(port)), []).append(pid)
+    known = {port for _, port, _, _ in found}
     for pid, process in processes.items():
         own = _own_port(process)
         if own is not None and own not in known:
-            found.setdefault(("localhost", own, *_spaces(host, pid)), []).append(pid)
+            found.setdefault(_key(host, pid, "localhost", own), []).append(pid)
     return [
-        Place(
-            host=str(key[0]),
-            port=int(str(key[1])),
-            pids=tuple(pids),
-            world_size=_size(host, job, pids),
-        )
-        for key, pids in list(found.items())[:MAX_PLACES]
+        Place(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
+        for (name, port, _, _), pids in list(found.items())[:MAX_PLACES]
     ]
+
+
+def _key(host: Host, pid: int, name: str, port: int) -> _Key:
+    """Add the namespaces that decide what an address and a name of a host mean to a process."""
+    proc = host.proc
+    return name, port, proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
 
 
 def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
@@ -76,25 +82,17 @@ def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
     return max([*sizes, job.world_size or 0])
 
 
-def _spaces(host: Host, pid: int) -> tuple[str, str]:
-    """Name the namespaces that decide what an address and a name of a host mean to a process."""
-    proc = host.proc
-    return proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
-
-
 def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the addresses that torchrun was given, as options or by PET_ variables."""
     said = {
-        f"{kind}_{what}": environ[f"PET_{kind.upper()}_{what.upper()}"]
-        for kind, what in (("rdzv", "endpoint"), ("master", "addr"), ("master", "port"))
-        if f"PET_{kind.upper()}_{what.upper()}" in environ
+        name: environ[f"PET_{name.upper()}"]
+        for name in ("rdzv_endpoint", "master_addr", "master_port")
+        if f"PET_{name.upper()}" in environ
     }
-    words = list(arguments)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*arguments, ""]):
         option = _OPTION.match(word)
         if option is not None:
-            value = option.group(3) if option.group(3) is not None else following
-            said[f"{option.group(1)}_{option.group(2)}"] = value
+            said[f"{option[1]}_{option[2]}"] = following if option[3] is None else option[3]
     name, colon, port = said.get("rdzv_endpoint", "").rpartition(":")
     if not colon:
         name, port = port, str(DEFAULT_PORT)

@@ -13,33 +13,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_proc import FakeProc
 from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.model import Gap, replace
+from whyhang.analyzer.model import Gap
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
-from whyhang.collectors.live.files import Files
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, rank_by_environment
 from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.recorders import (
-    RankProcess,
     asked,
     from_debug_server,
     written,
 )
-from whyhang.collectors.live.proc import Proc
-
-FILES = Files(Proc())
 
 
 def dump(ranks: int = 2) -> bytes:
     return pickled(header(("0", "default_pg", range(ranks))), [entry(0)])
 
 
-def process(root: Path, rank: int = 1, **environ: str) -> RankProcess:
-    return RankProcess(
-        pid=7, rank=rank, environ={"HOME": "/home/u", **environ}, started_at=time.time() - 60,
-        root=str(root), cwd=str(root / "cwd"), world_size=2,
-    )  # fmt: skip
+def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, Job]:
+    """Make ranks of a job of two that began a minute ago and have a file system of their own."""
+    (root / "proc").mkdir()
+    fake = FakeProc(root / "proc")
+    (root / "proc" / "stat").write_text(f"btime {int(time.time()) - 60}\n")
+    for rank in ranks or (1,):
+        values = {"HOME": "/home/u", "RANK": rank, "WORLD_SIZE": 2, **environ}
+        fake.add(70 + rank, 1, "python train.py", values, started=0)
+        (root / "proc" / f"{70 + rank}" / "root").symlink_to(root)
+        (root / "proc" / f"{70 + rank}" / "cwd").symlink_to(root / "cwd")
+    host = fake.host()
+    members = tuple(rank_by_environment(host, pid) for pid in host.stats)
+    return host, Job(members=members, world_size=2)
 
 
 def put(root: Path, path: str, data: bytes, age: float = 0) -> None:
@@ -95,9 +101,9 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = written(FILES, [process(tmp_path)]).files
+    (found,) = written(*job(tmp_path)).files
 
-    assert (found.entry.rank, found.entry.pid) == (1, 7)
+    assert (found.entry.rank, found.entry.pid) == (1, 71)
     assert found.data == dump()
 
 
@@ -105,7 +111,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     """Jobs write beside themselves."""
     put(tmp_path / "cwd", "traces/rank_1", dump())
 
-    assert written(FILES, [process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).files
+    assert written(*job(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")).files
 
 
 @pytest.mark.parametrize(
@@ -118,7 +124,7 @@ def test_what_does_not_fit_the_job_is_left_and_said(
     """Dumps of an earlier run or of another job lie in the same place."""
     put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
 
-    found = written(FILES, [process(tmp_path)])
+    found = written(*job(tmp_path))
 
     assert found.files == ()
     assert why in str(found.facts[0])
@@ -126,7 +132,7 @@ def test_what_does_not_fit_the_job_is_left_and_said(
 
 def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
-    assert written(FILES, [process(tmp_path)]) == Collected()
+    assert written(*job(tmp_path)) == Collected()
 
 
 def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> No
     path.parent.mkdir()
     os.mkfifo(path)
 
-    assert written(FILES, [process(tmp_path)]).files == ()
+    assert written(*job(tmp_path)).files == ()
 
 
 @pytest.fixture
@@ -163,9 +169,7 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
     """What was done is told, and the dump that comes is taken."""
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
-
-    found = asked(FILES, [own])
+    found = asked(*job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
 
     assert [made.data for made in found.files] == [dump()]
     assert found.touched == ("asked rank 1 for a recorder dump through its pipe",)
@@ -177,17 +181,19 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipes/hang_1.pipe")
     (tmp_path / "pipes/hang_2.pipe").write_bytes(b"mine")
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    host, ranks = job(tmp_path, 1, 2, 3, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    (tmp_path / "none").mkdir()
 
-    found = asked(FILES, [own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
+    found = asked(host, ranks)
 
-    assert [gap.why.replace(str(tmp_path), "") for gap in found.facts if isinstance(gap, Gap)] == [
+    seen_as = f"{tmp_path}/proc/72/root"
+    assert [gap.why.replace(seen_as, "") for gap in found.facts if isinstance(gap, Gap)] == [
         "nobody reads its pipe",
         "/pipes/hang_2.pipe is no pipe",
         "its pipe cannot be written to (No such file or directory)",
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start",
     ]
     assert found.touched == ()
+    assert "was not set at its start" in str(asked(*job(tmp_path / "none")).facts[0])
     assert (tmp_path / "pipes/hang_2.pipe").read_bytes() == b"mine"
 
 
@@ -196,9 +202,9 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipes/hang_1.pipe")
     reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    own = job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = asked(FILES, [own], patience=0.3)
+    found = asked(*own, patience=0.3)
 
     os.close(reading)
     assert "it wrote none within 0.3 s of being asked" in str(found.facts[0])

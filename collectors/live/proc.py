@@ -167,11 +167,15 @@ class Proc:
         return own is not None and own != _FIRST_PID_NAMESPACE
 
     def path_for(self, pid: int, path: str) -> str:
-        """Return the name under which this process finds a file that another one sees.
+        """Return the name under which this process finds a file as another one names it.
 
-        A process in a container has other files; its own are found below /proc/PID/root.
+        A process in a container or with a root of its own has other files, which are found below
+        /proc/PID/root. A relative name is below its working directory.
         """
-        return f"{self.root}/{pid}/root{path}" if self.foreign(pid, "mnt") else path
+        if not path.startswith("/"):
+            return f"{self.root}/{pid}/cwd/{path}"
+        own_root = self.link_of(f"{pid}/root") not in {None, "/"}
+        return f"{self.root}/{pid}/root{path}" if own_root or self.foreign(pid, "mnt") else path
 
     def mounts(self, pid: int | str) -> dict[str, str]:
         """Return what a process sees mounted where: "nfs4 from server:/data" by its folder."""

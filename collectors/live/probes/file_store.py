@@ -54,8 +54,7 @@ def file_views(site: Site) -> list[FileView]:
 
 
 def _view(host: Host, path: str, pids: list[int], hostname: str) -> FileView:
-    base = "root" if path.startswith("/") else "cwd/"
-    reached = f"{host.proc.root}/{pids[0]}/{base}{path}"
+    reached = host.proc.path_for(pids[0], path)
     folder = host.files.read(reached.rpartition("/")[0], most=0)
     content = host.files.read(reached, most=MAX_BYTES)
     view = FileView(

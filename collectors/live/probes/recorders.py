@@ -12,12 +12,14 @@ import html
 import http.client
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from whyhang.analyzer.model import Gap, Record, Role, Trust, Who, replace
+from whyhang.analyzer.model import Gap, Role, Trust, Who, replace
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
-from whyhang.collectors.live.files import MAX_BYTES, Files
+from whyhang.collectors.live.files import MAX_BYTES
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
 PATIENCE = 5.0
@@ -27,39 +29,14 @@ _SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
 _PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 
 
-class RankProcess(Record):
-    """What is needed of one rank: where it runs and since when.
-
-    ``root`` and ``cwd`` are how its file system and working directory are reached from here
-    (``/proc/PID/root``, ``/proc/PID/cwd``). ``world_size`` is that of its job, where known.
-    """
-
-    pid: int
-    rank: int
-    environ: dict[str, str]
-    started_at: float | None
-    root: str
-    cwd: str
-    world_size: int | None = None
-
-    def reach(self, path: str) -> str:
-        """Return the path by which a file of the process is reached from here."""
-        return f"{self.root}{path}" if path.startswith("/") else f"{self.cwd}/{path}"
-
-    def who(self) -> Who:
-        """Say whom a fact of the process is about."""
-        return Who(rank=self.rank, trust=Trust.ENVIRONMENT, pid=self.pid)
-
-
 def collect(site: Site) -> Collected:
     """Take the dumps that the ranks have written, and new ones if told to; the last one counts."""
     site.wait_for_last()
-    files, ranks, options = site.host.files, _rank_processes(site), site.options
-    parts = [written(files, ranks)]
-    if options.ask:
-        parts.append(asked(files, ranks))
-    if options.debug_server:
-        parts.append(from_debug_server(options.debug_server, options.limit))
+    parts = [written(site.host, site.job)]
+    if site.options.ask:
+        parts.append(asked(site.host, site.job))
+    if site.options.debug_server:
+        parts.append(from_debug_server(site.options.debug_server, site.options.limit))
     dumps = {file.entry.rank or 0: file for part in parts for file in part.files}
     width = site.job.rank_width()
     return Collected(
@@ -67,23 +44,6 @@ def collect(site: Site) -> Collected:
         files=tuple(_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)),
         touched=tuple(text for part in parts for text in part.touched),
     )
-
-
-def _rank_processes(site: Site) -> list[RankProcess]:
-    host = site.host
-    return [
-        RankProcess(
-            pid=member.pid,
-            rank=member.rank,
-            environ=host.environ(member.pid),
-            started_at=host.proc.started_at(host.stats[member.pid]),
-            root=f"{host.proc.root}/{member.pid}/root",
-            cwd=f"{host.proc.root}/{member.pid}/cwd",
-            world_size=site.job.world_size,
-        )
-        for member in site.job.ranks
-        if member.rank is not None and member.pid in host.stats
-    ]
 
 
 def _named(rank: int, file: File, width: int, hostname: str) -> File:
@@ -95,37 +55,43 @@ def _named(rank: int, file: File, width: int, hostname: str) -> File:
     return replace(file, entry=entry)
 
 
-def written(files: Files, ranks: Iterable[RankProcess]) -> Collected:
+def _numbered(host: Host, job: Job) -> list[Member]:
+    return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
+
+
+def written(host: Host, job: Job) -> Collected:
     """Take the newest dump of each rank that its present process has written."""
     dumps, gaps = [], []
-    for own in ranks:
-        found, unfit = _newest(files, own)
+    for rank in _numbered(host, job):
+        found, unfit = _newest(host, rank, job.world_size)
         if found is not None:
             dumps.append(found)
         elif unfit:
-            gaps.append(_unfit(own, unfit))
+            gaps.append(_unfit(rank, unfit))
     return Collected(facts=tuple(gaps), files=tuple(dumps))
 
 
-def asked(files: Files, ranks: Iterable[RankProcess], patience: float = PATIENCE) -> Collected:
+def asked(host: Host, job: Job, patience: float = PATIENCE) -> Collected:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
-    waiting: dict[int, RankProcess] = {}
+    waiting: list[Member] = []
     gaps, touched = [], []
-    for own in ranks:
-        stem = own.environ.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+    for rank in _numbered(host, job):
+        stem = host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
-            gaps.append(_unasked(own, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
-        elif trouble := files.knock(own.reach(f"{stem}{own.rank}.pipe")).trouble:
-            gaps.append(_unasked(own, trouble))
+            gaps.append(_unasked(rank, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
+            continue
+        pipe = host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
+        if trouble := host.files.knock(pipe).trouble:
+            gaps.append(_unasked(rank, trouble))
         else:
-            waiting[own.rank] = own
-            touched.append(f"asked rank {own.rank} for a recorder dump through its pipe")
-    dumps = tuple(_arrivals(files, waiting, since, patience))
-    for rank in sorted(waiting.keys() - {dump.entry.rank for dump in dumps}):
-        why = f"it wrote none within {patience:g} s of being asked"
-        gaps.append(_unasked(waiting[rank], why))
+            waiting.append(rank)
+            touched.append(f"asked rank {rank.rank} for a recorder dump through its pipe")
+    dumps = tuple(_arrivals(host, waiting, job.world_size, since, patience))
+    come = {dump.entry.pid for dump in dumps}
+    why = f"it wrote none within {patience:g} s of being asked"
+    gaps += [_unasked(rank, why) for rank in waiting if rank.pid not in come]
     return Collected(facts=tuple(gaps), files=dumps, touched=tuple(touched))
 
 
@@ -153,7 +119,9 @@ def from_debug_server(address: str, limit: float) -> Collected:
     return Collected(facts=facts, files=dumps, touched=touched)
 
 
-def _dump(rank: int, data: bytes, pid: int | None = None, modified_at: float | None = None) -> File:
+def _dump(
+    rank: int | None, data: bytes, pid: int | None = None, modified_at: float | None = None
+) -> File:
     entry = Entry(
         path="",
         kind="flight-recorder",
@@ -166,25 +134,27 @@ def _dump(rank: int, data: bytes, pid: int | None = None, modified_at: float | N
     return File(entry=entry, data=data)
 
 
-def _newest(files: Files, own: RankProcess) -> tuple[File | None, str]:
+def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
     best: File | None = None
     unfit = ""
-    for prefix in prefixes(own.environ):
-        path = f"{prefix}{own.rank}"
-        there = files.read(own.reach(path), most=0)
+    started_at = host.proc.started_at(host.stats[rank.pid]) or 0.0
+    for prefix in prefixes(host.environ(rank.pid)):
+        path = f"{prefix}{rank.rank}"
+        reached = host.proc.path_for(rank.pid, path)
+        there = host.files.read(reached, most=0)
         modified = there.modified_at if there.is_file else None
         if modified is None or (best is not None and modified <= (best.entry.taken_at or 0)):
             continue
-        if own.started_at is not None and modified < own.started_at - _SLACK:
+        if modified < started_at - _SLACK:
             unfit = unfit or f"{path} is older than the process, so it is of an earlier run"
             continue
-        data = files.read(own.reach(path)).data
+        data = host.files.read(reached).data
         size = _world_size(data) if data else None
-        if size is not None and own.world_size not in {None, size}:
+        if size is not None and world_size not in {None, size}:
             unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
         elif data:
-            best = _dump(own.rank, data, own.pid, modified)
+            best = _dump(rank.rank, data, rank.pid, modified)
     return best, unfit
 
 
@@ -195,42 +165,42 @@ def _world_size(data: bytes) -> int | None:
 
 
 def _arrivals(
-    files: Files, waiting: dict[int, RankProcess], since: float, patience: float
+    host: Host, waiting: list[Member], world_size: int | None, since: float, patience: float
 ) -> Iterator[File]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
     sizes: dict[int, int] = {}
-    left = dict(waiting)
+    left = list(waiting)
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
-        for rank, own in list(left.items()):
-            found, _ = _newest(files, own)
+        for rank in list(left):
+            found, _ = _newest(host, rank, world_size)
             if found is None or (found.entry.taken_at or 0) < since - _SLACK:
                 continue
-            if sizes.get(rank) == len(found.data):
-                del left[rank]
+            if sizes.get(rank.pid) == len(found.data):
+                left.remove(rank)
                 yield found
-            sizes[rank] = len(found.data)
+            sizes[rank.pid] = len(found.data)
 
 
-def _unfit(own: RankProcess, why: str) -> Gap:
+def _unfit(rank: Member, why: str) -> Gap:
     return Gap(
-        what=f"the recorder of rank {own.rank}",
+        what=f"the recorder of rank {rank.rank}",
         why=why,
         cost="the rank has written no dump of this run yet",
         remedy="whyhang --ask-recorders PID asks for one, if the job has set "
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
-        who=own.who(),
+        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
     )
 
 
-def _unasked(own: RankProcess, why: str, remedy: str = "") -> Gap:
+def _unasked(rank: Member, why: str, remedy: str = "") -> Gap:
     return Gap(
-        what=f"a recorder dump of rank {own.rank}",
+        what=f"a recorder dump of rank {rank.rank}",
         why=why,
         cost="how far it came is not known from its recorder",
         remedy=remedy,
-        who=own.who(),
+        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.model import Excerpt, Gap, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.waits.usercode import Origin, origin_of_file
-from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.frame_variables import read_threads
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
@@ -55,7 +54,7 @@ def excerpts(host: Host, found: Mapping[tuple[str, int], int]) -> Iterator[Excer
         wanted.setdefault(file, set()).add(line)
         readers.setdefault(file, pid)
     for file, lines in list(wanted.items())[:MAX_FILES]:
-        content = _read(host, file, readers[file])
+        content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
         if not (content.is_file or content.trouble):
             yield _no_file(file, readers[file])
         text = _lines(content.data)
@@ -100,11 +99,6 @@ def _ranges(lines: Iterable[int], alone: Iterable[int]) -> list[tuple[int, int]]
         else:
             joined.append((first, last))
     return joined
-
-
-def _read(host: Host, file: str, pid: int) -> Content:
-    path = file if file.startswith("/") else f"{host.proc.link_of(f'{pid}/cwd') or ''}/{file}"
-    return host.files.read(host.proc.path_for(pid, path), most=MAX_BYTES + 1)
 
 
 def _lines(data: bytes) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from whyhang import __version__
 from whyhang.analyzer.model import (
@@ -22,7 +22,7 @@ from whyhang.analyzer.model import (
 from whyhang.analyzer.model_meeting import FileView, StoreView
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump
 
@@ -60,18 +60,22 @@ class Taken(Record):
 def bundle_of(taken: Taken) -> Bundle:
     """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
     folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
-    entries: list[Entry] = []
-    files: dict[str, bytes] = {}
-    for file in (
-        *_process_files(taken),
-        *_dump_files(taken),
-        *taken.files,
-        *_fact_files(taken),
-    ):
-        entry = replace(file.entry, path=f"{folder}/{file.entry.path}")
-        entries.append(entry)
-        files[entry.path] = file.data
-    return Bundle(manifest=_manifest(taken, entries), files=files)
+    files = [*_process_files(taken), *_dump_files(taken), *taken.files, *_fact_files(taken)]
+    entries = [replace(file.entry, path=f"{folder}/{file.entry.path}") for file in files]
+    manifest = Manifest(
+        version=__version__,
+        created_at=taken.created_at,
+        created=time_text(taken.created_at),
+        host=taken.hostname,
+        target=taken.target,
+        looks=taken.looks,
+        interval=taken.interval,
+        touched=taken.touched,
+        files=tuple(entries),
+    )
+    data = (file.data for file in files)
+    paths = (entry.path for entry in entries)
+    return Bundle(manifest=manifest, files=dict(zip(paths, data, strict=True)))
 
 
 def _process_files(taken: Taken) -> Iterator[File]:
@@ -91,11 +95,27 @@ def _process_files(taken: Taken) -> Iterator[File]:
 
 def _dump_files(taken: Taken) -> Iterator[File]:
     members = {member.pid: member for member in taken.job.members}
-    ranks = {member.pid: member.rank for member in taken.job.members}
-    width = taken.job.rank_width()
     order = {pid: position for position, pid in enumerate(members)}
     for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
-        entry = _dump_entry(dump, members[dump.pid], ranks, taken.hostname, width)
+        member = members[dump.pid]
+        owner = members.get(member.owner or 0)
+        ranks = [each.rank for each in (member, owner) if each and each.rank is not None]
+        rank = f"rank{ranks[0]:0{taken.job.rank_width()}}." if ranks else ""
+        role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
+        tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
+        entry = Entry(
+            path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
+            kind=tool.replace("pyspy", "py-spy"),
+            host=taken.hostname,
+            pid=member.pid,
+            rank=member.rank,
+            trust=member.trust,
+            local_rank=member.local_rank,
+            owner_rank=owner.rank if owner is not None else None,
+            role=member.role.value,
+            look=dump.look,
+            taken_at=dump.taken_at,
+        )
         yield File(entry=entry, data=redact_bytes(dump.data))
 
 
@@ -116,59 +136,17 @@ def _fact_files(taken: Taken) -> Iterator[File]:
             yield File(entry=entry, data=facts_file(kind, rows))
 
 
-def _manifest(taken: Taken, entries: Sequence[Entry]) -> Manifest:
-    return Manifest(
-        version=__version__,
-        created_at=taken.created_at,
-        created=time_text(taken.created_at),
-        host=taken.hostname,
-        target=taken.target,
-        looks=taken.looks,
-        interval=taken.interval,
-        touched=taken.touched,
-        files=tuple(entries),
-    )
-
-
-def _dump_entry(
-    dump: Dump,
-    member: Member,
-    ranks: Mapping[int, int | None],
-    hostname: str,
-    width: int,
-) -> Entry:
-    owner = ranks.get(member.owner) if member.owner is not None else None
-    number = member.rank if member.rank is not None else owner
-    rank = "" if number is None else f"rank{number:0{width}}."
-    role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
-    tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
-    return Entry(
-        path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
-        kind=tool.replace("pyspy", "py-spy"),
-        host=hostname,
-        pid=member.pid,
-        rank=member.rank,
-        trust=member.trust,
-        local_rank=member.local_rank,
-        owner_rank=owner,
-        role=member.role.value,
-        look=dump.look,
-        taken_at=dump.taken_at,
-    )
-
-
 def _claims(taken: Taken) -> Iterable[Claim]:
-    said: dict[str, str] = {}
-    if taken.job.launcher is not None:
-        said["launcher"] = taken.job.launcher
-    if taken.job.world_size is not None:
-        said["world_size"] = str(taken.job.world_size)
-    backend = _backend(taken.processes)
-    if backend is not None:
-        said["backend"] = backend
+    said = {
+        "backend": _backend(taken.processes),
+        "launcher": taken.job.launcher,
+        "world_size": taken.job.world_size,
+    }
     about = Who(host=taken.hostname)
-    for name, value in sorted(said.items()):
-        yield Claim(about=name, value=value, who=about, source=Source(file="claims.json"))
+    for name, value in said.items():
+        if value is not None:
+            source = Source(file="claims.json")
+            yield Claim(about=name, value=str(value), who=about, source=source)
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 
-from whyhang.analyzer.model import Claim, Process, Role, replace
+from whyhang.analyzer.model import Fact, Process, Role
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.frame_variables import (
@@ -66,23 +66,19 @@ class Capture:
         self._snapshots: list[Snapshot] = []
         self._native: list[Snapshot] = []
         self._peers: list[Dump] = []
-        self._spots: list[Spot] = []
-        self._counters: list[Claim] = []
-        self._touched: list[str] = []
         self._collected: list[Collected] = []
+        self._facts: list[Fact] = list(self.job.left_out)
+        self._touched: list[str] = []
 
     def take(self) -> None:
         """Take all snapshots; the first tells which processes are ranks, and starts the probes."""
-        options = self.options
         self._take_snapshot()
         self._settle()
-        self._ask_for_spots()
-        site = Site(
-            self.host, self.job, self.hostname, options, self._snapshots, tuple(self._spots)
-        )
+        spots = self._ask_for_spots()
+        site = Site(self.host, self.job, self.hostname, self.options, self._snapshots, spots)
         running = [Running(probe, site) for probe in PROBES]
         try:
-            for _ in range(1, options.looks):
+            for _ in range(1, self.options.looks):
                 self._wait()
                 self._take_snapshot(site)
         finally:
@@ -129,7 +125,7 @@ class Capture:
         wanted = [pid for pid in pids if pid in members]
         self._tell(f"the steps of {len(wanted)} ranks")
         kept = "whole numbers with the name of a step or counter were"
-        self._counters += [
+        self._facts += [
             claim_of(counter, members[counter.pid].who(self.hostname))
             for outcome in self._ask_for_variables(wanted[:MOST], kept)
             for counter in read_counters(outcome.command.pid, outcome.output)
@@ -137,9 +133,14 @@ class Capture:
 
     def bundle(self) -> Bundle:
         """Return everything taken so far as a bundle in memory."""
-        every = [*self._snapshots, *self._native]
+        parts: list[Snapshot | Collected] = [
+            *self._snapshots,
+            *self._native,
+            *self._collected,
+        ]
+        # the first stacks may have shown that a process is none of the job's, or a rank
         members = {member.pid: member for member in self.job.members}
-        whom = {pid: member.who(self.hostname) for pid, member in members.items()}
+        dumps = [d for each in (*self._snapshots, *self._native) for d in each.dumps]
         return bundle_of(
             Taken(
                 job=self.job,
@@ -148,34 +149,20 @@ class Capture:
                 created_at=self.created_at,
                 looks=len(self._snapshots),
                 interval=self.options.interval,
-                # the first stacks may have shown that a process is none of the job's, or a rank
                 processes=tuple(
-                    replace(p, who=whom[pid], role=members[pid].role, owner_pid=members[pid].owner)
+                    members[pid].describes(process, self.hostname)
                     for each in self._snapshots
-                    for pid, p in each.processes.items()
+                    for pid, process in each.processes.items()
                     if pid in members
                 ),
-                dumps=tuple(
-                    dump
-                    for dumps in (*(each.dumps for each in every), self._peers)
-                    for dump in dumps
-                    if dump.pid in members
-                ),
+                dumps=tuple(dump for dump in (*dumps, *self._peers) if dump.pid in members),
                 facts=(
-                    *claims_of(self._spots, whom),
-                    *self._counters,
-                    *(claim for each in every for claim in each.claims),
-                    *self.job.left_out,
-                    *(gap for each in every for gap in each.gaps),
-                    *(fact for each in self._collected for fact in each.facts),
+                    *self._facts,
+                    *(fact for part in parts for fact in part.facts),
                     *self.host.files.hanging.values(),
                 ),
                 files=tuple(file for each in self._collected for file in each.files),
-                touched=(
-                    *self._touched,
-                    *(text for each in every for text in each.touched),
-                    *(text for each in self._collected for text in each.touched),
-                ),
+                touched=(*self._touched, *(text for part in parts for text in part.touched)),
             )
         )
 
@@ -209,16 +196,19 @@ class Capture:
             numbers = {o.command.pid: read_numbers(o.output) for o in outcomes}
             self.job = number(self.job, self.host, numbers)
 
-    def _ask_for_spots(self) -> None:
+    def _ask_for_spots(self) -> tuple[Spot, ...]:
         """Learn from ranks that are starting where they were told to meet."""
-        ranks = {member.pid for member in self.job.ranks}
+        ranks = {member.pid: member.who(self.hostname) for member in self.job.ranks}
         pids = starting({d.pid: d.data for d in self._snapshots[0].dumps if d.pid in ranks})
-        if pids:
-            self._tell("asking where the ranks are to meet")
-            kept = "address, rank and world size of init_process_group were"
-            for outcome in self._ask_for_variables(pids, kept):
-                spot = read_spot(outcome.command.pid, outcome.output)
-                self._spots += [spot] if spot is not None else []
+        if not pids:
+            return ()
+        self._tell("asking where the ranks are to meet")
+        kept = "address, rank and world size of init_process_group were"
+        answers = self._ask_for_variables(pids, kept)
+        read = (read_spot(outcome.command.pid, outcome.output) for outcome in answers)
+        spots = tuple(spot for spot in read if spot is not None)
+        self._facts += claims_of(spots, ranks)
+        return spots
 
     def _ask_for_variables(self, pids: Iterable[int], kept: str) -> list[Outcome]:
         """Have py-spy print all variables of processes; no more may be kept than is told."""

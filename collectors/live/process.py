@@ -50,18 +50,16 @@ def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Pro
     stat = host.stats[pid]
     cwd = proc.link_of(f"{pid}/cwd")
     files = "\n".join(descriptors(proc, pid, sockets))
-    return Process(
+    process = Process(
         who=member.who(hostname),
         source=Source(file=f"{proc.root}/{pid}"),
-        ppid=member.ppid,
-        role=member.role,
-        owner_pid=member.owner,
         command=redact_command(host.arguments(pid)) or f"[{stat.comm}]",
         cwd=None if cwd is None else redact(cwd),
         environ=redact_environment(host.environ(pid)),
         started_at=proc.started_at(stat),
         descriptors=tuple(redact(files).split("\n")) if files else (),
     )
+    return member.describes(process, hostname)
 
 
 def observe(

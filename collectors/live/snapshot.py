@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.model import (
     NO_INTERPRETER,
     Claim,
+    Fact,
     Gap,
     Process,
     Record,
@@ -76,9 +77,8 @@ class Snapshot:
         self.native = native
         self.dumps: list[Dump] = []
         self.processes: dict[int, Process] = {}
-        self.gaps: list[Gap] = []
+        self.facts: list[Fact] = []
         self.touched: list[str] = []
-        self.claims: list[Claim] = []
         self.sockets = Sockets(host.proc)
         self._host = host
         self._proc = host.proc
@@ -243,7 +243,7 @@ class Snapshot:
 
     def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""
-        self.gaps.append(
+        self.facts.append(
             Gap(
                 what=f"stacks of {rank}process {member.pid}",
                 why=why,
@@ -257,7 +257,7 @@ class Snapshot:
         said = "py-spy finds no Python interpreter in the process"
         about = member.who(self._hostname)
         source = Source(file="claims.json")
-        self.claims.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
+        self.facts.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
 
     def _note_pauses(self, outcomes: Iterable[Outcome]) -> None:
         paused = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.model import Gap, Record, Role, Trust, Who
+from whyhang.analyzer.model import Gap, Process, Record, Role, Trust, Who, replace
 from whyhang.collectors.live.job.host import Host
 
 
@@ -29,6 +29,12 @@ class Member(Record):
             host=hostname,
             pid=self.pid,
             local_rank=self.local_rank,
+        )
+
+    def describes(self, process: Process, hostname: str) -> Process:
+        """Say of what was seen of the process which rank or helper it is."""
+        return replace(
+            process, who=self.who(hostname), role=self.role, owner_pid=self.owner, ppid=self.ppid
         )
 
 

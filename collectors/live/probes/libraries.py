@@ -23,9 +23,12 @@ PREFIX = "fingerprint:"
 
 DRIVER = "driver/nvidia/version"
 _DRIVER = re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
-_TELLING = re.compile(
-    r"/(?P<name>libnccl(?:-net|-tuner|-profiler)?[\w.-]*\.so|librccl\.so|libtorch_cuda\.so"
-    r"|libtorch_cpu\.so|libcuda\.so|libcudart\.so|libmpi\.so|libgloo[\w-]*\.so)[\d.]*$"
+_MAPPED = re.compile(
+    r"^\S+ \S+ \S+ (?P<device>\S+) (?P<inode>\d+) +(?P<path>/.*/"
+    r"(?P<name>libnccl(?:-net|-tuner|-profiler)?[\w.-]*\.so|librccl\.so|libtorch_cuda\.so"
+    r"|libtorch_cpu\.so|libcuda\.so|libcudart\.so|libmpi\.so|libgloo[\w-]*\.so)[\d.]*)"
+    r"(?P<deleted> \(deleted\))?$",
+    re.MULTILINE,
 )
 _FILE_VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 _PACKAGE = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
@@ -61,28 +64,12 @@ class Mapped(Record):
 
 def libraries(maps: bytes) -> tuple[Mapped, ...]:
     """List the libraries in a maps file whose identity matters, each once."""
-    found: list[Mapped] = []
-    seen: set[bytes] = set()
-    for line in maps.splitlines():
-        start = line.find(b"/")  # the path is the last field, and the only one with a slash
-        named = line[start:]
-        if start < 0 or named in seen:
-            continue
-        seen.add(named)
-        path = named.decode("utf-8", "replace").removesuffix(_GONE)
-        told = _TELLING.search(path)
-        field = line[:start].decode("utf-8", "replace").split()
-        if told is not None and len(field) == 5:
-            found.append(
-                Mapped(
-                    name=told["name"],
-                    path=path,
-                    device=field[3],
-                    inode=field[4],
-                    deleted=named.endswith(_GONE.encode()),
-                )
-            )
-    return tuple(found)
+    found: dict[str, Mapped] = {}
+    for match in _MAPPED.finditer(maps.decode("utf-8", "replace")):
+        fields = match.groupdict()
+        mapped = Mapped(**(fields | {"deleted": match["deleted"] is not None}))
+        found.setdefault(f"{mapped.path}{match['deleted']}", mapped)
+    return tuple(found.values())
 
 
 def build_id(files: Files, path: str) -> str | None:

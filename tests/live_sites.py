@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from whyhang.collectors.live.frame_variables import Spot
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
-from whyhang.collectors.live.probes.probe import Options, Site
+from whyhang.collectors.live.probes.probe import Collected, Options, Site
 from whyhang.collectors.live.snapshot import Snapshot
 
 
@@ -28,4 +30,11 @@ def site_of(
         host, job or Job(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
     )
     found.tell(over=True)
+    return found
+
+
+def collected(collect: Callable[[Site, Collected], None], site: Site) -> Collected:
+    """Return what a probe brings."""
+    found = Collected()
+    collect(site, found)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc
-from live_sites import site_of
+from live_sites import collected, site_of
 from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 
 from whyhang.analyzer.model import Fact, Source, Who, replace
@@ -16,7 +16,7 @@ from whyhang.analyzer.model_meeting import FileView
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.frame_variables import Spot
 from whyhang.collectors.live.job.find import find_job
-from whyhang.collectors.live.probes.file_store import entries_of, file_views
+from whyhang.collectors.live.probes.file_store import collect, entries_of
 
 
 def entry(key: str, value: str) -> bytes:
@@ -44,7 +44,7 @@ def views(tmp_path: Path, told: str, command: str = "python train.py") -> list[F
     (tmp_path / "proc" / "20" / "cwd").symlink_to(tmp_path)
     host = fake.host()
     spots = (Spot(pid=20, address=told),) if told else ()
-    return file_views(site_of(host, find_job(host, 20), spots=spots))
+    return collected(collect, site_of(host, find_job(host, 20), spots=spots)).facts
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from gpu_docs import LINKS, TOPOLOGY, node, table
-from live_sites import site_of, snapshot
+from live_sites import collected, site_of, snapshot
 
 from whyhang.analyzer.commands import live
 from whyhang.analyzer.model import Claim, Fact, Gap, Process, Role, Source, ThreadState, Who
@@ -174,10 +174,10 @@ def test_without_any_tool_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     job = Job(members=(Member(pid=1, ppid=0, role=Role.RANK),))
     site = site_of(Host(Proc()), job, hostname="h")
     site.snapshots[0].processes[1] = rank_with("pipe")
-    assert gpus.collect(site) == Collected()
+    assert collected(gpus.collect, site) == Collected()
 
     site.snapshots[0].processes[1] = rank_with("/dev/nvidia0")
-    assert [gap.what for gap in gpus.collect(site).facts] == ["the GPUs of h"]
+    assert [gap.what for gap in collected(gpus.collect, site).facts] == ["the GPUs of h"]
 
 
 def rank_with(opened: str) -> Process:

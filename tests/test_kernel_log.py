@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc, elastic
-from live_sites import site_of
+from live_sites import collected, site_of
 from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
@@ -63,7 +63,7 @@ def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, st
     """Give what is kept of these records."""
     monkeypatch.setattr(kernel, "_records", lambda device, since: (list(rows), ""))
     host = proc.host()
-    found = kernel.collect(site_of(host, find_job(host, 100), hostname="node7"))
+    found = collected(kernel.collect, site_of(host, find_job(host, 100), hostname="node7"))
     return b"".join(file.data for file in found.files).decode()
 
 
@@ -187,9 +187,9 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
     monkeypatch.setattr(kernel, "DEVICE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    found = kernel.collect(site_of(host, find_job(host, 100)))
+    found = collected(kernel.collect, site_of(host, find_job(host, 100)))
 
-    assert found.files == ()
+    assert found.files == []
     assert len(found.facts) == 1
     assert "CAP_SYSLOG" in str(found.facts[0])
     assert os.environ["PATH"] == str(tmp_path)

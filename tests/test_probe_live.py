@@ -15,7 +15,7 @@ from live_sites import site_of
 from whyhang.analyzer import keeper, nethosts
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.probes.probe import Options
+from whyhang.collectors.live.probes.probe import Collected, Options
 from whyhang.collectors.live.probes.store import ask
 from whyhang.collectors.live.probes.store_places import Place
 from whyhang.collectors.live.proc import Proc
@@ -44,7 +44,8 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
             first, second = sorted(keeper.descendants(hosts.pid))[:2]
             place = Place(host="node0", port=29500, pids=(second,))
             options = Options(store=False, probe=True)
-            found = ask(site_of(Host(Proc()), options=options), [place], 2.0)
+            found = Collected()
+            ask(site_of(Host(Proc()), options=options), [place], found, 2.0)
             (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
         finally:
             for pid in (*keeper.descendants(hosts.pid), hosts.pid):

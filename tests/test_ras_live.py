@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_sites import site_of
+from live_sites import collected, site_of
 from test_ras import BEHIND, answer
 
 from whyhang.analyzer.model import Role
@@ -77,11 +77,11 @@ def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:
 def test_a_report_is_taken_as_it_came(tmp_path: Path) -> None:
     """The bundle gets RAS's own bytes, once for the first look and once for the last."""
     with served(tmp_path, "answer") as pids:
-        found = collect(site(*pids, looks=2))
+        found = collected(collect, site(*pids, looks=2))
 
     assert [file.data for file in found.files] == [REPORT.encode()] * 2
     assert [file.entry.path for file in found.files] == ["ras.look0.json", "ras.look1.json"]
-    assert found.facts == ()
+    assert found.facts == []
     assert "asked NCCL RAS" in found.touched[0]
 
 
@@ -196,13 +196,13 @@ def test_a_job_in_a_network_of_its_own_is_asked_there(tmp_path: Path) -> None:
 
 def test_nothing_is_asked_where_nothing_listens() -> None:
     """A job without NCCL, or with RAS switched off, is left alone and costs no process."""
-    assert collect(site(os.getpid())) == Collected()
+    assert collected(collect, site(os.getpid())) == Collected()
 
 
 def test_ras_that_is_switched_off_is_not_asked(tmp_path: Path) -> None:
     """Another program may use the port of a job that has no RAS."""
     with served(tmp_path, "answer", NCCL_RAS_ENABLE="0") as pids:
-        assert collect(site(*pids)) == Collected()
+        assert collected(collect, site(*pids)) == Collected()
 
 
 @pytest.mark.parametrize(

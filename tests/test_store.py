@@ -22,6 +22,7 @@ from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_o
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.store import ask
 from whyhang.collectors.live.probes.store_places import Place, meeting_places
 from whyhang.collectors.live.proc import Proc
@@ -40,9 +41,10 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    facts = ask(site_of(Host(Proc())), [place], limit).facts
-    (view,) = (fact for fact in facts if isinstance(fact, StoreView))
-    return view, [fact for fact in facts if isinstance(fact, Gap)]
+    found = Collected()
+    ask(site_of(Host(Proc())), [place], found, limit)
+    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
+    return view, [fact for fact in found.facts if isinstance(fact, Gap)]
 
 
 def test_the_keys_of_a_store_are_listed_and_only_harmless_values_read() -> None:

@@ -19,6 +19,7 @@ from test_capture_live import free_port
 from whyhang.analyzer import store_keys
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.store import ask
 from whyhang.collectors.live.probes.store_places import Place
 from whyhang.collectors.live.proc import Proc
@@ -48,8 +49,9 @@ print("joined", flush=True)
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
     place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
-    facts = ask(site_of(Host(Proc())), [place], limit).facts
-    (view,) = (fact for fact in facts if isinstance(fact, StoreView))
+    found = Collected()
+    ask(site_of(Host(Proc())), [place], found, limit)
+    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
     return view, time.monotonic() - began
 
 

@@ -27,12 +27,7 @@ _IN_COMMAND = re.compile(r"file://(/[^\s'\"?]+)")
 _COUNTS = {"refcount/", "cleanup/"}
 
 
-def collect(site: Site) -> Collected:
-    """Look at every file that ranks meet through."""
-    return Collected(facts=tuple(file_views(site)))
-
-
-def file_views(site: Site) -> list[FileView]:
+def collect(site: Site, collected: Collected) -> None:
     """Look at every file that ranks meet through, once for each set of mounts they have."""
     host = site.host
     told = {
@@ -47,10 +42,8 @@ def file_views(site: Site) -> list[FileView]:
         if path is not None:
             mounts = host.proc.namespace(pid, "mnt") or ""
             found.setdefault((path, mounts), []).append(pid)
-    return [
-        _view(host, path, pids, site.hostname)
-        for (path, _), pids in list(found.items())[:MAX_FILES]
-    ]
+    for (path, _), pids in list(found.items())[:MAX_FILES]:
+        collected.facts.append(_view(host, path, pids, site.hostname))
 
 
 def _view(host: Host, path: str, pids: list[int], hostname: str) -> FileView:

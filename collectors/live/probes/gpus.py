@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.model import Claim, Fact, Gap, Source, Who
+from whyhang.analyzer.model import Claim, Gap, Source, Who
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.gpu.probe import NO_NVML
@@ -36,28 +36,23 @@ _COST = (
 )
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Ask at each look, as long as there are answers."""
-    asked = _Asked(site.hostname)
+    asked = _Asked(site.hostname, collected)
     for number in range(site.options.looks):
         # where one look has come, nobody waits for another to begin
-        if not site.wait_for(number) or (asked.files and site.over) or not asked.at(number):
+        if not site.wait_for(number) or (collected.files and site.over) or not asked.at(number):
             break
-    if not asked.files and not asked.facts and _uses_gpus(site):
-        asked.facts.append(_nothing_to_ask(site.hostname))
-    return Collected(
-        facts=tuple(asked.facts), files=tuple(asked.files), touched=tuple(asked.touched)
-    )
+    if collected == Collected() and _uses_gpus(site):
+        collected.facts.append(_nothing_to_ask(site.hostname))
 
 
 class _Asked:
-    """What was asked so far, and what came back."""
+    """Asks, and keeps what comes back."""
 
-    def __init__(self, hostname: str) -> None:
-        self.files: list[File] = []
-        self.facts: list[Fact] = []
-        self.touched: list[str] = []
+    def __init__(self, hostname: str, collected: Collected) -> None:
         self._hostname = hostname
+        self._collected = collected
         self._smi = shutil.which(_SMI)
         self._has_nvml = self._smi is not None or any(Path(sign).exists() for sign in _SIGNS)
 
@@ -109,7 +104,7 @@ class _Asked:
         words = _words(outcome.command)
         if outcome.asleep is not None:
             held = f" in {outcome.asleep}" if outcome.asleep else ""
-            self.facts.append(
+            self._collected.facts.append(
                 Claim(
                     about="gpu-driver-hangs",
                     value=f"{words} did not come back in {outcome.seconds:.1f} s and sleeps in the "
@@ -118,8 +113,10 @@ class _Asked:
                     source=Source(file="claims.json"),
                 )
             )
-            self.touched.append(f"left {words} behind: it sleeps in the kernel, past any signal")
-        elif not any(file.entry.path.endswith((".xml", ".json")) for file in self.files):
+            self._collected.touched.append(
+                f"left {words} behind: it sleeps in the kernel, past any signal"
+            )
+        elif not any(file.entry.path.endswith((".xml", ".json")) for file in self._collected.files):
             self._gap(outcome, f"it did not come back within {outcome.seconds:.1f} s and was ended")
 
     def _keep(self, name: str, outcome: Outcome, look: int) -> None:
@@ -131,10 +128,10 @@ class _Asked:
             taken_at=outcome.began,
         )
         # it names other programs, with their arguments
-        self.files.append(File(entry=entry, data=redact_bytes(_printed(outcome))))
+        self._collected.files.append(File(entry=entry, data=redact_bytes(_printed(outcome))))
 
     def _gap(self, outcome: Outcome, why: str) -> None:
-        self.facts.append(
+        self._collected.facts.append(
             Gap(
                 what=f"asking for the GPUs of {self._hostname} ({_words(outcome.command)})",
                 why=why,

@@ -55,7 +55,7 @@ _CLOSED = re.compile(
 Rows = list[tuple[float, str]]
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Read the log and keep what may be about this job."""
     stats = [site.host.stats.get(member.pid) for member in site.job.members]
     starts = [at for stat in stats if stat and (at := site.host.proc.started_at(stat))]
@@ -64,7 +64,8 @@ def collect(site: Site) -> Collected:
     if rows is None:
         rows, trouble = _journal(since)
     if rows is None:
-        return Collected(facts=(_gap(trouble),))
+        collected.facts.append(_gap(trouble))
+        return
     about = _About(site)
     kept = [
         f"{_stamp(moment)} {about.host} kernel: {text}"
@@ -73,11 +74,10 @@ def collect(site: Site) -> Collected:
         and TELLING.search(text)
         and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
-    if not kept:
-        return Collected()
-    data = redact_bytes("".join(f"{line}\n" for line in kept).encode())
-    entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
-    return Collected(files=(File(entry=entry, data=data),))
+    if kept:
+        entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
+        data = redact_bytes("".join(f"{line}\n" for line in kept).encode())
+        collected.files.append(File(entry=entry, data=data))
 
 
 class _About:

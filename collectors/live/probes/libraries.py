@@ -40,16 +40,15 @@ _GONE = " (deleted)"
 _NOTE, _BUILD_ID = 4, 3
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Tell the versions of the job, and of each rank what it has loaded."""
     fingerprints = Fingerprints(site.host, site.hostname)
     nccl = any(
         thread.name.startswith("pt_nccl") for rank in site.ranks_seen for thread in rank.threads
     )
     dumps = ((dump.pid, dump.data) for dump in site.snapshots[0].dumps)
-    return Collected(
-        facts=(*fingerprints.of_job(dumps, nccl=nccl), *fingerprints.claims(site.job.ranks))
-    )
+    collected.facts += fingerprints.of_job(dumps, nccl=nccl)
+    collected.facts += fingerprints.claims(site.job.ranks)
 
 
 class Mapped(Record):
@@ -66,8 +65,13 @@ def libraries(maps: bytes) -> tuple[Mapped, ...]:
     """List the libraries in a maps file whose identity matters, each once."""
     found: dict[str, Mapped] = {}
     for match in _MAPPED.finditer(maps.decode("utf-8", "replace")):
-        fields = match.groupdict()
-        mapped = Mapped(**(fields | {"deleted": match["deleted"] is not None}))
+        mapped = Mapped(
+            name=match["name"],
+            path=match["path"],
+            device=match["device"],
+            inode=match["inode"],
+            deleted=match["deleted"] is not None,
+        )
         found.setdefault(f"{mapped.path}{match['deleted']}", mapped)
     return tuple(found.values())
 

@@ -21,11 +21,11 @@ CROWDED = 2.0  # runnable threads per processor
 MAX_RANKS = 4096
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Read what changes now and when the last look is over."""
     pressure = Pressure(site.host.proc, site.job.ranks)
     site.wait_for_last()
-    return Collected(facts=tuple(pressure.claims(site.hostname)))
+    collected.facts += pressure.claims(site.hostname)
 
 
 class Pressure:

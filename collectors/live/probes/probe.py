@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from whyhang.analyzer.model import Fact, Gap, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
@@ -43,12 +44,13 @@ class File(Record):
     data: bytes
 
 
-class Collected(Record):
+@dataclass
+class Collected:
     """What a probe brings: facts (gaps among them), files, and in words what it did to the job."""
 
-    facts: tuple[Fact, ...] = ()
-    files: tuple[File, ...] = ()
-    touched: tuple[str, ...] = ()
+    facts: list[Fact] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
 
 
 class Site:
@@ -108,14 +110,15 @@ class Probe(Record):
     """One kind of evidence.
 
     ``takes`` is what it takes from the host, ``limit`` how many seconds it has beyond the last
-    snapshot, ``writes`` which files of the bundle it may write, as patterns.
+    snapshot, ``writes`` which files of the bundle it may write, as patterns. ``collect`` does it;
+    what it has brought when its time is up counts.
     """
 
     name: str
     takes: str
     limit: float
     writes: tuple[str, ...]
-    collect: Callable[[Site], Collected]
+    collect: Callable[[Site, Collected], None]
 
 
 class Running:
@@ -123,16 +126,16 @@ class Running:
 
     def __init__(self, probe: Probe, site: Site) -> None:
         self.probe = probe
-        self._collected: Collected | None = None
-        self._error: BaseException | None = None
         self._hostname = site.hostname
+        self._collected = Collected()
+        self._error: BaseException | None = None
         # a daemon, so that nothing here keeps whyhang from ending
         self._thread = threading.Thread(target=self._work, args=(site,), daemon=True)
         self._thread.start()
 
     def _work(self, site: Site) -> None:
         try:
-            self._collected = self.probe.collect(site)
+            self.probe.collect(site, self._collected)
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._error = error
 
@@ -141,16 +144,14 @@ class Running:
         self._thread.join(max(0.0, last + self.probe.limit - time.monotonic()))
         if self._error is not None:
             raise self._error
-        if self._collected is not None:
-            return self._collected
-        return Collected(
-            facts=(
+        found = replace(self._collected, facts=list(self._collected.facts))
+        if self._thread.is_alive():
+            found.facts.append(
                 Gap(
                     what=self.probe.name,
                     why=f"it did not come back within {self.probe.limit:g} s of the last look",
-                    cost="what it would have told is not known",
-                    remedy="",
+                    cost="what more it would have told is not known",
                     who=Who(host=self._hostname),
-                ),
+                )
             )
-        )
+        return found

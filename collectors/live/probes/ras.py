@@ -50,33 +50,28 @@ class Endpoint(Record):
         return f"{self.host}:{self.port}"
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Ask at the first and at the last look."""
     place = _listening(site.host, site.job.ranks, site.snapshots[0].sockets)
     if place is None:
-        return Collected()
+        return
+    collected.touched.append(f"asked NCCL RAS at {place} for its report")
     pids = [member.pid for member in site.job.ranks]
-    files: list[File] = []
     for number in range(min(2, site.options.looks)):
         if number:
             site.wait_for(site.options.looks - 1)
         answer, why = ask(place, pids)
-        if answer is not None:
-            entry = Entry(
-                path=f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}",
-                kind="ras",
-                host=site.hostname,
-                look=number,
-                taken_at=answer.taken_at,
-            )
-            files.append(File(entry=entry, data=answer.data))
-        if why:
-            break
-    return Collected(
-        facts=() if files else (_gap(place, why),),
-        files=tuple(files),
-        touched=(f"asked NCCL RAS at {place} for its report",),
-    )
+        if answer is None:
+            collected.facts += [] if collected.files else [_gap(place, why)]
+            return
+        entry = Entry(
+            path=f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}",
+            kind="ras",
+            host=site.hostname,
+            look=number,
+            taken_at=answer.taken_at,
+        )
+        collected.files.append(File(entry=entry, data=answer.data))
 
 
 def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Answer | None, str]:

@@ -29,21 +29,17 @@ _SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
 _PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Take the dumps that the ranks have written, and new ones if told to; the last one counts."""
     site.wait_for_last()
-    parts = [written(site.host, site.job)]
+    every = written(site.host, site.job, collected)
     if site.options.ask:
-        parts.append(asked(site.host, site.job))
+        every += asked(site.host, site.job, collected)
     if site.options.debug_server:
-        parts.append(from_debug_server(site.options.debug_server, site.options.limit))
-    dumps = {file.entry.rank or 0: file for part in parts for file in part.files}
+        every += from_debug_server(site.options.debug_server, site.options.limit, collected)
+    dumps = {dump.entry.rank or 0: dump for dump in every}
     width = site.job.rank_width()
-    return Collected(
-        facts=tuple(gap for part in parts for gap in part.facts),
-        files=tuple(_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)),
-        touched=tuple(text for part in parts for text in part.touched),
-    )
+    collected.files += [_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)]
 
 
 def _named(rank: int, file: File, width: int, hostname: str) -> File:
@@ -59,64 +55,64 @@ def _numbered(host: Host, job: Job) -> list[Member]:
     return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
 
 
-def written(host: Host, job: Job) -> Collected:
+def written(host: Host, job: Job, collected: Collected) -> list[File]:
     """Take the newest dump of each rank that its present process has written."""
-    dumps, gaps = [], []
+    dumps = []
     for rank in _numbered(host, job):
         found, unfit = _newest(host, rank, job.world_size)
         if found is not None:
             dumps.append(found)
         elif unfit:
-            gaps.append(_unfit(rank, unfit))
-    return Collected(facts=tuple(gaps), files=tuple(dumps))
+            collected.facts.append(_unfit(rank, unfit))
+    return dumps
 
 
-def asked(host: Host, job: Job, patience: float = PATIENCE) -> Collected:
+def asked(host: Host, job: Job, collected: Collected, patience: float = PATIENCE) -> list[File]:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
     waiting: list[Member] = []
-    gaps, touched = [], []
     for rank in _numbered(host, job):
         stem = host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
-            gaps.append(_unasked(rank, why, "set it for the next run, with TORCH_FR_BUFFER_SIZE"))
+            remedy = "set it for the next run, with TORCH_FR_BUFFER_SIZE"
+            collected.facts.append(_unasked(rank, why, remedy))
             continue
         pipe = host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
         if trouble := host.files.knock(pipe).trouble:
-            gaps.append(_unasked(rank, trouble))
+            collected.facts.append(_unasked(rank, trouble))
         else:
             waiting.append(rank)
-            touched.append(f"asked rank {rank.rank} for a recorder dump through its pipe")
-    dumps = tuple(_arrivals(host, waiting, job.world_size, since, patience))
+            done = f"asked rank {rank.rank} for a recorder dump through its pipe"
+            collected.touched.append(done)
+    dumps = list(_arrivals(host, waiting, job.world_size, since, patience))
     come = {dump.entry.pid for dump in dumps}
     why = f"it wrote none within {patience:g} s of being asked"
-    gaps += [_unasked(rank, why) for rank in waiting if rank.pid not in come]
-    return Collected(facts=tuple(gaps), files=dumps, touched=tuple(touched))
+    collected.facts += [_unasked(rank, why) for rank in waiting if rank.pid not in come]
+    return dumps
 
 
-def from_debug_server(address: str, limit: float) -> Collected:
+def from_debug_server(address: str, limit: float, collected: Collected) -> list[File]:
     """Ask torch's debug server ("host:port") for the recorders of all ranks."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
-        return Collected(facts=(_no_server(address, "that is no HOST:PORT"),))
-    touched = (f"asked the debug server at {address} for the recorders of all ranks",)
+        collected.facts.append(_no_server(address, "that is no HOST:PORT"))
+        return []
+    asked_for = f"asked the debug server at {address} for the recorders of all ranks"
+    collected.touched.append(asked_for)
     connection = http.client.HTTPConnection(host or "localhost", int(port), timeout=limit)
     try:
         connection.request("GET", "/fr_trace_json")
         answer = connection.getresponse()
         page = answer.read(MAX_BYTES).decode("utf-8", "replace")
+        why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
     except (OSError, http.client.HTTPException) as error:
-        gap = _no_server(address, f"it did not answer ({error})")
-        return Collected(facts=(gap,), touched=touched)
+        page, why = "", f"it did not answer ({error})"
     finally:
         connection.close()
-    dumps = tuple(
-        _dump(int(rank), html.unescape(text).encode()) for rank, text in _PAGE.findall(page)
-    )
-    why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
-    facts = () if dumps else (_no_server(address, why),)
-    return Collected(facts=facts, files=dumps, touched=touched)
+    dumps = [_dump(int(rank), html.unescape(text).encode()) for rank, text in _PAGE.findall(page)]
+    collected.facts += [] if dumps else [_no_server(address, why)]
+    return dumps
 
 
 def _dump(

@@ -24,14 +24,14 @@ MAX_COLUMNS = 400
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Read around every place at which the snapshots have seen user code."""
     site.wait_for_last()
     found: dict[tuple[str, int], int] = {}
     for dump in (dump for snapshot in site.snapshots for dump in snapshot.dumps):
         for place in places(dump.data):
             found.setdefault(place, dump.pid)
-    return Collected(facts=tuple(excerpts(site.host, found)))
+    collected.facts += excerpts(site.host, found)
 
 
 def places(data: bytes) -> set[tuple[str, int]]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from whyhang.analyzer.model import Fact, Gap, Record, Source, Who, replace
+from whyhang.analyzer.model import Gap, Record, Source, Who, replace
 from whyhang.analyzer.model_meeting import StoreView
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.probes import store_rendezvous
@@ -60,27 +61,22 @@ _RESOLVING = {"", "entering", "resolving"}
 _CLIENT = Path(__file__).with_name("store_client.py")
 
 
-def collect(site: Site) -> Collected:
+def collect(site: Site, collected: Collected) -> None:
     """Ask wherever the job's processes meet."""
-    if not (site.options.store or site.options.probe):
-        return Collected()
-    return ask(site, meeting_places(site.host, site.job, site.processes, site.spots))
+    if site.options.store or site.options.probe:
+        ask(site, meeting_places(site.host, site.job, site.processes, site.spots), collected)
 
 
-def ask(site: Site, places: list[Place], limit: float = LIMIT) -> Collected:
-    """Ask at these places, all at once; give what each told, what is missing, and what was done."""
+def ask(site: Site, places: list[Place], collected: Collected, limit: float = LIMIT) -> None:
+    """Ask at these places, all at once."""
     grace = GRACE + (PROBING if site.options.probe else 0.0)
     commands = {_command(site, place, limit, grace): place for place in places}
-    facts: list[Fact] = []
-    touched: list[str] = []
     for outcome in run_all(commands, width=len(commands)):
         told = _told(outcome.output)
         view = _view(commands[outcome.command], outcome, told, site.hostname)
         view = _with_network(site, view)
-        facts.append(view)
-        facts += _gaps(view, told)
-        touched += _touched(view, told, asked=site.options.store)
-    return Collected(facts=tuple(facts), touched=tuple(touched))
+        collected.facts += [view, *_gaps(view, told)]
+        collected.touched += _touched(view, told, asked=site.options.store)
 
 
 def _command(site: Site, place: Place, limit: float, grace: float) -> Command:
@@ -176,31 +172,30 @@ def _harmless(key: str, value: str) -> str:
     return state or redact(value)
 
 
-def _touched(view: StoreView, told: _Told, *, asked: bool) -> list[str]:
+def _touched(view: StoreView, told: _Told, *, asked: bool) -> Iterator[str]:
     """Say what was done to the store and its host."""
-    done = []
-    if view.connected_to is not None:
-        done.append(
-            f"connected to the store at {view.host}:{view.port} as one more client and "
-            "asked for the names of its keys; nothing was set"
-            if asked
-            else f"connected to {view.host}:{view.port} and said nothing"
+    place = f"{view.host}:{view.port}"
+    if view.connected_to is not None and asked:
+        yield (
+            f"connected to the store at {place} as one more client and asked for the names of its "
+            "keys; nothing was set"
         )
+    elif view.connected_to is not None:
+        yield f"connected to {place} and said nothing"
     if view.mtu is not None and told.probe_trouble is None:
-        done.append(f"sent up to three echo requests of up to {view.mtu} bytes to {view.host}")
-    return done
+        yield f"sent up to three echo requests of up to {view.mtu} bytes to {view.host}"
 
 
-def _gaps(view: StoreView, told: _Told) -> list[Gap]:
+def _gaps(view: StoreView, told: _Told) -> Iterator[Gap]:
     """Say what could not be learnt of a store, where that is not itself the finding."""
-    gaps = []
     why, cost, remedy = "", "which ranks have joined is not known from it", ""
     if view.outcome == "elsewhere":
         why = f"the job has a network of its own that this user may not enter ({view.why})"
         remedy = "run whyhang as root, or inside the same container"
-    elif view.outcome in {"failed", "closed"}:
-        said = "it closed the connection" if view.outcome == "closed" else view.why
-        why = f"it could not be read ({said})"
+    elif view.outcome == "closed":
+        why = "it could not be read (it closed the connection)"
+    elif view.outcome == "failed":
+        why = f"it could not be read ({view.why})"
     elif view.outcome == "answered" and view.keys is None:
         why = "it did not list its keys in time"
     elif view.outcome == "answered" and not view.complete:
@@ -208,17 +203,14 @@ def _gaps(view: StoreView, told: _Told) -> list[Gap]:
         cost = "keys of other groups and barriers are not known"
     if why:
         what = f"the store at {view.host}:{view.port}"
-        gaps.append(Gap(what=what, why=why, cost=cost, remedy=remedy))
+        yield Gap(what=what, why=why, cost=cost, remedy=remedy)
     if told.probe_trouble is not None:
-        gaps.append(
-            Gap(
-                what=f"pings to {view.host}",
-                why=f"they could not be sent ({told.probe_trouble})",
-                cost="whether large packets come through is not known",
-                remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
-            )
+        yield Gap(
+            what=f"pings to {view.host}",
+            why=f"they could not be sent ({told.probe_trouble})",
+            cost="whether large packets come through is not known",
+            remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
         )
-    return gaps
 
 
 PROBE = Probe(

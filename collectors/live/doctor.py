@@ -30,6 +30,8 @@ LIMIT = 10.0
 """Seconds for one tool."""
 
 SLEEPER = "import sys,time; print('up', flush=True); time.sleep(60)"
+_NO_STACKS = "no Python stacks: ranks are placed by /proc alone"
+_NO_NATIVE = "waits inside C++ (backward, CUDA, MPI) stay unnamed"
 _CAP_SYS_PTRACE = 19  # include/uapi/linux/capability.h
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -49,7 +51,11 @@ def checks() -> list[Check]:
     found = [_platform(), _py_spy()]
     if found[0].ok:
         with _stranger() as pid:
-            found += [_stacks(pid), _native(pid), _kernel_places(pid)]
+            found += [
+                _stacks(pid, "stacks of your own processes", _NO_STACKS),
+                _stacks(pid, "native stacks", _NO_NATIVE, native=True),
+                _kernel_places(pid),
+            ]
         found += [_other_users(), _namespace(), _kernel_log()]
     return [*found, _gdb(), gpus(), _ras(), _torch()]
 
@@ -101,20 +107,10 @@ def _stranger() -> Iterator[int | None]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _stacks(pid: int | None) -> Check:
-    cost = "no Python stacks: ranks are placed by /proc alone"
-    return _dump(pid, "stacks of your own processes", pyspy.command(pid or 0), cost)
-
-
-def _native(pid: int | None) -> Check:
-    cost = "waits inside C++ (backward, CUDA, MPI) stay unnamed"
-    return _dump(pid, "native stacks", pyspy.command(pid or 0, native=True), cost)
-
-
-def _dump(pid: int | None, what: str, command: list[str], cost: str) -> Check:
+def _stacks(pid: int | None, what: str, cost: str, *, native: bool = False) -> Check:
     if pid is None:
         return Check(what=what, ok=False, found="could not be tried out", cost=cost)
-    outcome = _run(*command)
+    outcome = _run(*pyspy.command(pid, native=native))
     if outcome.code == 0:
         return Check(what=what, ok=True, found="tried out, py-spy reads them")
     why, remedy = pyspy.explain_failure(_words(outcome))

@@ -191,11 +191,9 @@ class Snapshot:
 
     def _may_work_again(self, outcome: Outcome) -> bool:
         """Return whether a dump failed for a reason that may have passed, or that is seen now."""
-        if outcome.code == 0 or outcome.timed_out:
-            return False
-        return self._is_alive(outcome.command.pid) and not any(
-            mark in outcome.errors for mark in _NO_RIGHT
-        )
+        failed = outcome.code != 0 and not outcome.timed_out
+        no_right = any(mark in outcome.errors for mark in _NO_RIGHT)
+        return failed and not no_right and self._is_alive(outcome.command.pid)
 
     def _is_alive(self, pid: int) -> bool:
         stat = self._proc.stat(pid)
@@ -219,45 +217,33 @@ class Snapshot:
     def _keep(self, outcome: Outcome) -> None:
         member = self._members[outcome.command.pid]
         if outcome.code == 0 and outcome.output.strip():
-            self.dumps.append(
-                Dump(
-                    pid=member.pid,
-                    look=self.number,
-                    taken_at=outcome.began,
-                    data=outcome.output,
-                    native=self.native,
-                )
+            dump = Dump(
+                pid=member.pid,
+                look=self.number,
+                taken_at=outcome.began,
+                data=outcome.output,
+                native=self.native,
             )
+            self.dumps.append(dump)
         elif outcome.timed_out:
-            self._gap(
-                member,
-                f"py-spy did not come back within {outcome.command.limit:g} s",
-                "give it more with --timeout, or look with gdb -p",
-            )
+            why = f"py-spy did not come back within {outcome.command.limit:g} s"
+            self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
         else:
             self._gap(member, *pyspy.explain_failure(outcome.errors))
             if pyspy.lacks_interpreter(outcome.errors):
-                self._claim_no_interpreter(member)
+                said = "py-spy finds no Python interpreter in the process"
+                about = member.who(self._hostname)
+                source = Source(file="claims.json")
+                claim = Claim(about=NO_INTERPRETER, value=said, who=about, source=source)
+                self.facts.append(claim)
 
     def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""
-        self.facts.append(
-            Gap(
-                what=f"stacks of {rank}process {member.pid}",
-                why=why,
-                cost=cost,
-                remedy=remedy,
-                who=member.who(self._hostname),
-            )
-        )
-
-    def _claim_no_interpreter(self, member: Member) -> None:
-        said = "py-spy finds no Python interpreter in the process"
+        what = f"stacks of {rank}process {member.pid}"
         about = member.who(self._hostname)
-        source = Source(file="claims.json")
-        self.facts.append(Claim(about=NO_INTERPRETER, value=said, who=about, source=source))
+        self.facts.append(Gap(what=what, why=why, cost=cost, remedy=remedy, who=about))
 
     def _note_pauses(self, outcomes: Iterable[Outcome]) -> None:
         paused = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,24 +60,35 @@ def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
     fake.add(4711, 1, "python old_run.py")
     host = fake.host()
 
-    assert lock_wait(host, 4711, None) == LockWait(holder_pid=4711, holder="python old_run.py")
-    assert lock_wait(host, 9999, None) == LockWait(holder_pid=9999, holder="")
+    assert lock_wait(host, 7, 4711) == LockWait(holder_pid=4711, holder="python old_run.py")
+    assert lock_wait(host, 7, 9999) == LockWait(holder_pid=9999, holder="")
 
 
 @pytest.mark.parametrize(
-    ("syscall", "path"),
+    ("call", "link", "path"),
     [
-        ("flock(5: /cache/.lock)", "/cache/.lock"),
-        ("futex", None),
-        ("flock(5: pipe)", None),
-        (None, None),
+        ("flock", "/cache/.lock", "/cache/.lock"),
+        ("futex", "/cache/.lock", None),
+        ("flock", "pipe:[7]", None),
+        ("flock", None, None),
+        (None, None, None),
     ],
 )
 def test_the_file_is_named_where_the_system_call_tells(
-    syscall: str | None, path: str | None, tmp_path: Path
+    tmp_path: Path, call: str | None, link: str | None, path: str | None
 ) -> None:
     """Only a lock call on an open file names the file."""
-    assert lock_wait(FakeProc(tmp_path).host(), 1, syscall).path == path
+    fake = FakeProc(tmp_path)
+    fake.add(7, 1, "python train.py")
+    (tmp_path / "7/fd").mkdir(exist_ok=True)
+    if link is not None:
+        (tmp_path / "7/fd/5").symlink_to(link)
+    numbers = {"x86_64": {"flock": 73, "futex": 202}, "aarch64": {"flock": 32, "futex": 98}}
+    if call is not None:
+        number = numbers[os.uname().machine][call]
+        (tmp_path / "7/syscall").write_text(f"{number} 0x5 0x2 0x0 0x0 0x0 0x0 0x7ff 0x7f")
+
+    assert lock_wait(fake.host(), 7, 1).path == path
 
 
 def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:

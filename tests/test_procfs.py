@@ -18,8 +18,9 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.open_files import fold
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
-from whyhang.collectors.live.process import describe, observe, parse_syscall
+from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
+from whyhang.collectors.live.syscalls import parse_syscall
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 

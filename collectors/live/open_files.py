@@ -15,6 +15,7 @@ from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.syscalls import parse_syscall
 
 MAX_LINES = 64
 """Lines kept; sockets and devices go before files."""
@@ -24,7 +25,7 @@ MAX_POSITIONS = 64
 
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
 _STANDARD = 2  # the last of standard input, output and error
-_LOCK_CALLS = ("flock(", "fcntl(")
+_LOCK_CALLS = {"flock", "fcntl"}
 
 
 def descriptors(proc: Proc, pid: int, sockets: Sockets) -> tuple[str, ...]:
@@ -107,18 +108,17 @@ def lock_holders(table: bytes) -> dict[int, int]:
     return found
 
 
-def lock_wait(host: Host, holder: int, syscall: str | None) -> LockWait:
+def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
     """Describe a wait for a lock of ``holder``.
 
-    The file is named where the system call of the waiting thread tells: "flock(5: /a.lock)".
+    The file is named where the main thread of ``pid`` is in a system call that locks one.
     """
-    path = ""
-    if syscall is not None and syscall.startswith(_LOCK_CALLS):
-        path = syscall.partition(": ")[2].rstrip(")")
+    name, number = parse_syscall(host.system_call(pid)) or ("", None)
+    path = host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
     return LockWait(
         holder_pid=holder,
         holder=redact_command(host.arguments(holder)) if holder in host.stats else "",
-        path=path if path.startswith("/") else None,
+        path=redact(path) if path is not None and path.startswith("/") else None,
     )
 
 

@@ -17,16 +17,17 @@ import os
 import signal
 import time
 
-from whyhang.analyzer.model import Process, ThreadState, replace
+from whyhang.analyzer.model import Process, ThreadState
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.syscalls import parse_syscall
 
 WAIT = 0.05
 """Seconds in which a stop that is on its way shows."""
 
 _STOPPED = frozenset({"T", "t"})
 _SIGSTOP = 1 << (signal.SIGSTOP - 1)
-_WRITES = ("write(", "writev(", "sendto(", "sendmsg(")
+_WRITES = {"write", "writev", "sendto", "sendmsg"}
 _WRITING = frozenset(
     {"pipe_write", "anon_pipe_write", "sk_stream_wait_memory", "sock_alloc_send_pskb"}
 )
@@ -59,23 +60,22 @@ def _is_writing(host: Host, process: Process) -> bool:
     Of another thread than the main one only where no thread runs: what runs cannot be read
     well without a pause.
     """
-    if not _writes(process.threads):
-        return False
     pid = process.who.pid or 0
-    path = f"{host.proc.root}/{pid}/syscall"
-    call = host.files.read(path).data
+    call = host.system_call(pid)
+    parsed = parse_syscall(call)
+    in_write = parsed is not None and parsed[0] in _WRITES
+    if not _waits_to_write(process.threads, in_write=in_write):
+        return False
     time.sleep(0.02)
-    now = host.proc.threads(pid)
-    same = call == host.files.read(path).data
-    main = process.threads[0].syscall if same else None
-    return bool(now) and _writes((replace(now[0], syscall=main), *now[1:]))
+    in_write = in_write and call == host.system_call(pid)
+    return _waits_to_write(host.proc.threads(pid), in_write=in_write)
 
 
-def _writes(threads: tuple[ThreadState, ...]) -> bool:
-    """Return whether a thread waits until it may write on."""
+def _waits_to_write(threads: tuple[ThreadState, ...], *, in_write: bool) -> bool:
+    """Return whether a thread waits until it may write on; ``in_write``: the main one writes."""
     if not threads:
         return False
-    if threads[0].state == "S" and (threads[0].syscall or "").startswith(_WRITES):
+    if threads[0].state == "S" and in_write:
         return True
     at_rest = all(thread.state != "R" for thread in threads)
     return at_rest and any(thread.wchan in _WRITING for thread in threads)

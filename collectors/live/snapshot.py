@@ -206,10 +206,9 @@ class Snapshot:
         holds = locked_files(self._proc, table, self.processes)
         for pid, process in self.processes.items():
             rank = self._members[pid].role is Role.RANK
-            call = process.threads[0].syscall if process.threads else None
             self.processes[pid] = replace(
                 process,
-                lock=lock_wait(self._host, holders[pid], call) if pid in holders else None,
+                lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
                 holds=holds.get(pid, ()),
                 positions=positions(self._proc, pid) if rank else {},
             )

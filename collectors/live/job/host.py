@@ -84,6 +84,11 @@ class Host:
         for name, path in paths.items():
             self._memory[name] = None if contents[path].trouble else contents[path].data
 
+    def system_call(self, pid: int) -> str:
+        """Return what /proc/PID/syscall tells of the main thread now; see ``parse_syscall``."""
+        content = self.files.read(f"{self.proc.root}/{pid}/syscall")
+        return content.data.decode(errors="replace")
+
     def has_ended(self, pid: int) -> bool:
         """Return whether a process waits to be collected by its parent."""
         return self.stats[pid].state in {"Z", "X", "x"}

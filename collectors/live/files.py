@@ -17,6 +17,7 @@ import re
 import select
 import subprocess
 import sys
+import weakref
 from collections.abc import Sequence
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
@@ -72,6 +73,7 @@ class Files:
         self._patience = patience
         self._idle: list[_Child] = []
         self._broken = ""
+        weakref.finalize(self, _end, self._idle)
 
     def read(self, path: str, *, most: int = MAX_BYTES, start: int = 0) -> Content:
         """Read up to ``most`` bytes of a plain file, from ``start`` on."""
@@ -126,6 +128,8 @@ class Files:
     def _give_up(self, path: str, child: _Child) -> str:
         thread = Proc().asleep_in_kernel(child.process.pid)
         child.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may sleep past the signal
+            child.process.wait(0.1)
         where = f", asleep in {thread.wchan}" if thread is not None and thread.wchan else ""
         why = f"it did not answer within {self._patience:g} s{where}"
         place, pid = self._place(path)
@@ -168,6 +172,16 @@ class Files:
         if point == "/":  # too much for one file
             return f"folder {below.rpartition('/')[0]}", None
         return f"{mounts[point]} at {point}", None
+
+
+def _end(children: list[_Child]) -> None:
+    """Let children end that nobody will ask any more."""
+    for child in children:
+        if child.process.stdin is not None:
+            child.process.stdin.close()
+    for child in children:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.process.wait(1.0)
 
 
 class _Child:

@@ -127,9 +127,7 @@ class Files:
 
     def _give_up(self, path: str, child: _Child) -> str:
         thread = Proc().asleep_in_kernel(child.process.pid)
-        child.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may sleep past the signal
-            child.process.wait(0.1)
+        child.end()
         where = f", asleep in {thread.wchan}" if thread is not None and thread.wchan else ""
         why = f"it did not answer within {self._patience:g} s{where}"
         place, pid = self._place(path)
@@ -177,11 +175,7 @@ class Files:
 def _end(children: list[_Child]) -> None:
     """Let children end that nobody will ask any more."""
     for child in children:
-        if child.process.stdin is not None:
-            child.process.stdin.close()
-    for child in children:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.process.wait(1.0)
+        child.end()
 
 
 class _Child:
@@ -199,7 +193,17 @@ class _Child:
         self._poll = select.poll()
         self._output = self.process.stdout.fileno() if self.process.stdout else -1
         self._poll.register(self._output, select.POLLIN)
-        self.answer(START)
+        try:
+            self.answer(START)
+        except (OSError, EOFError):
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Kill it, and wait a moment; it may sleep past the signal."""
+        self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(0.1)
 
     def send(self, task: dict[str, Any]) -> None:
         """Tell what to do; the child takes all of it before it begins."""

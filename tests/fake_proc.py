@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
 
 STATUS = """Name:\t{comm}
 State:\t{state} (whatever)

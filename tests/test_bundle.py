@@ -50,9 +50,9 @@ from whyhang.collectors.files.bundle import (
     read_manifest,
     write_bundle,
 )
-from whyhang.collectors.files.bundling import Taken, bundle_of
-from whyhang.collectors.live.look import Dump
-from whyhang.collectors.live.members import Job, Member
+from whyhang.collectors.live.bundling import Taken, bundle_of
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.snapshot import Dump
 
 PROCESS = Process(
     who=Who(rank=1, trust=Trust.ENVIRONMENT, host="h", pid=12, local_rank=1),
@@ -106,9 +106,7 @@ def taken() -> Taken:
         interval=1.0,
         processes=(PROCESS, replace(PROCESS, look=0)),
         dumps=dumps,
-        versions={"torch": "2.13.0", "nccl": "2.21.5"},
-        excerpts=(EXCERPT,),
-        gaps=(GAP, GAP),
+        facts=(EXCERPT, GAP, GAP),
         touched=("py-spy dump paused 4 processes",),
     )
 
@@ -263,7 +261,7 @@ def test_equal_gaps_are_told_once() -> None:
     alike = tuple(
         Gap(what=f"stacks of rank {n}", why="no right", who=Who(rank=n, pid=n)) for n in range(6)
     )
-    bundle = bundle_of(replace(taken(), gaps=(GAP, GAP, *alike)))
+    bundle = bundle_of(replace(taken(), facts=(GAP, GAP, *alike)))
     found = read(bundle.files["node_1_x/gaps.json"])
     assert [str(gap) for gap in found] == [
         "stacks of rank 1: it ended. Look.",

@@ -19,12 +19,13 @@ import pytest
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Excerpt, Fact, Gap, Process, Role, WorldSize
 from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
-from whyhang.collectors.live import commands, release
+from whyhang.collectors.live import pausing, programs
 from whyhang.collectors.live.capture import Capture, Options, capture, spread
-from whyhang.collectors.live.commands import Command, Outcome, Plan, run_all
-from whyhang.collectors.live.excerpts import excerpts, places
-from whyhang.collectors.live.look import in_turn
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.source_lines import excerpts, places
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.snapshot import in_turn
 from whyhang.collectors.stacks import pyspy
 
 pytestmark = pytest.mark.skipif(
@@ -171,7 +172,7 @@ def test_process_that_ends_between_looks_is_a_gap() -> None:
     with program(SLEEP) as child:
         taking = Capture(child.pid, Options(looks=2, interval=0.3), quiet, Proc())
         threading.Timer(0.2, child.kill).start()
-        taking.look_all()
+        taking.take()
         bundle = taking.bundle()
     gaps = [str(gap) for gap in only(bundle, Gap)]
     assert len(gaps) == 1
@@ -204,7 +205,7 @@ def test_py_spy_that_hangs_is_cut_off(
     fake_pyspy: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each dump has its limit; the others go on meanwhile, and the hung one is a gap."""
-    monkeypatch.setattr(commands, "SLOW", 0.1)
+    monkeypatch.setattr(programs, "SLOW", 0.1)
     fake_pyspy("exec sleep 600")
     text = (
         "import os, time\n"
@@ -234,7 +235,7 @@ def test_process_left_stopped_by_a_killed_tracer_goes_on(fake_pyspy: Callable[[s
 def test_release_leaves_a_running_process_alone() -> None:
     """Nothing is sent to a process that is not stopped."""
     with program(SLEEP) as child:
-        assert not release.let_go(Proc(), child.pid)
+        assert not pausing.let_go(Proc(), child.pid)
 
 
 def test_stop_that_is_still_pending_is_taken_back() -> None:
@@ -244,11 +245,11 @@ def test_stop_that_is_still_pending_is_taken_back() -> None:
         def status(self, pid: int, tid: int | None = None):  # type: ignore[no-untyped-def]
             found = super().status(pid, tid)
             return found and type(found)(
-                uid=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
+                process=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
             )
 
     with program(SLEEP) as child:
-        assert release.let_go(Pending(), child.pid)
+        assert pausing.let_go(Pending(), child.pid)
 
 
 @pytest.mark.parametrize("moment", [0.002, 0.01, 0.02, 0.05])
@@ -264,7 +265,7 @@ def test_ctrl_c_leaves_nothing_stopped_and_no_child(moment: float) -> None:
         taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet, Proc())
         timer = threading.Timer(moment, signal.raise_signal, [signal.SIGINT])
         with pytest.raises(KeyboardInterrupt):
-            _started(timer, taking.look_all)
+            _started(timer, taking.take)
         mine = [s for s in Proc().table().values() if s.ppid == os.getpid()]
         assert [s.pid for s in mine if s.comm == "py-spy"] == []
         states = {member.pid: state_of(member.pid) for member in taking.job.members}
@@ -296,21 +297,6 @@ def test_progress_is_told_in_words() -> None:
     assert said[1] == "look 1: 1 rank"
 
 
-def test_other_work_is_done_while_py_spy_runs() -> None:
-    """What is to be prepared meanwhile runs to its end, and nothing is lost by it."""
-    done: list[int] = []
-
-    def work() -> Iterator[object]:
-        for piece in range(3):
-            done.append(piece)
-            yield piece
-
-    with program(SLEEP) as child:
-        taking = capture(child.pid, Options(looks=3, interval=0.0), quiet, meanwhile=work())
-    assert len(taking.bundle().manifest.files) >= 6
-    assert done == [0, 1, 2]
-
-
 def test_process_that_is_gone_is_an_error() -> None:
     """There is nothing to look at, and the person is told so."""
     with program(SLEEP) as child:
@@ -330,7 +316,7 @@ def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
     dump = json.dumps([{"frames": [{"filename": file, "line": line} for file, line in stand]}])
     found = dict.fromkeys(places(dump.encode()), os.getpid())
     assert set(found) == {(str(source), 10), (str(source), 12), (str(source), 40)}
-    shown = excerpts(Proc(), found, {})
+    shown = list(excerpts(Host(Proc()), found))
     assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
     assert shown[0].lines[4] == "api_key = '[redacted]'"
 
@@ -341,7 +327,7 @@ def test_excerpts_show_the_heads_of_the_blocks_around_a_place(tmp_path: Path) ->
     body = ["def train():", "    for batch in data:", *["        more()"] * 20, "        reduce()"]
     source.write_text("\n".join(["import os", *body]))
 
-    shown = excerpts(Proc(), {(str(source), 24): os.getpid()}, {})
+    shown = list(excerpts(Host(Proc()), {(str(source), 24): os.getpid()}))
 
     assert [(e.first_line, len(e.lines)) for e in shown] == [(2, 2), (20, 5)]
 
@@ -352,64 +338,53 @@ def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: byte
     source = tmp_path / "t.py"
     if content is not None:
         source.write_bytes(content)
-    assert excerpts(Proc(), {(str(source), 1): os.getpid()}, {}) == []
+    assert not list(excerpts(Host(Proc()), {(str(source), 1): os.getpid()}))
     assert places(b"not json") == set()
 
 
-class Shells(Plan):
-    """Runs one line of shell for each number."""
-
-    def __init__(self, lines: dict[int, str], limit: float = 5.0) -> None:
-        self.lines = lines
-        self.limit = limit
-        self.ended: list[int] = []
-        self.cut_off: list[int] = []
-
-    def begin(self, pid: int) -> Command | None:
-        """Run the line, if there is one."""
-        line = self.lines[pid]
-        return Command(pid=pid, arguments=("sh", "-c", line), limit=self.limit) if line else None
-
-    def after(self, pid: int) -> None:
-        """Take note."""
-        self.ended.append(pid)
-
-    def killed(self, pid: int) -> None:
-        """Take note."""
-        self.cut_off.append(pid)
+def shell(number: int, line: str, limit: float = 5.0) -> Command:
+    """Run a line of shell."""
+    return Command(pid=number, arguments=("sh", "-c", line), limit=limit)
 
 
 def test_programs_run_beside_each_other() -> None:
     """Output, errors and code come back for each; large output does not block anyone."""
-    plan = Shells({1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 3: "", 4: "sleep 0.1"})
-    told: list[Outcome] = []
-    found = {o.command.pid: o for o in run_all([1, 2, 3, 4], plan, width=4, done=told.append)}
+    lines = {1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 4: "sleep 0.1"}
+    commands = (shell(number, line) for number, line in lines.items())
+    ended: list[Outcome] = []
+    found = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
     assert sorted(found) == [1, 2, 4]
     assert len(found[1].output) == 300000
     assert (found[2].code, found[2].errors) == (3, "bad\n")
-    assert sorted(plan.ended) == [1, 2, 4]
-    assert len(told) == 3
+    assert sorted(outcome.command.pid for outcome in ended) == [1, 2, 4]
 
 
 def test_program_that_is_not_there() -> None:
     """A missing tool is an outcome that names it."""
-
-    class Missing(Plan):
-        def begin(self, pid: int) -> Command:
-            return Command(pid=pid, arguments=("/no/such/tool",), limit=1.0)
-
-    (outcome,) = run_all([1], Missing())
+    (outcome,) = run_all([Command(arguments=("/no/such/tool",), limit=1.0)])
     assert (outcome.code, outcome.errors) == (None, "/no/such/tool: No such file or directory")
 
 
 def test_late_program_is_killed_and_told() -> None:
-    """The limit of one program does not hold the others up."""
-    plan = Shells({1: "exec sleep 600", 2: "echo hi"}, limit=0.3)
+    """The limit of one program does not hold the others up; what it started ends with it."""
+    ended: list[Outcome] = []
     began = time.monotonic()
-    found = {o.command.pid: o for o in run_all([1, 2], plan, width=1)}
+    commands = [shell(1, "sleep 613.7 & wait", limit=0.3), shell(2, "echo hi", limit=0.3)]
+    found = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
     assert time.monotonic() - began < 2
-    assert found[1].timed_out
-    assert (found[2].output, plan.cut_off) == (b"hi\n", [1])
+    assert (found[1].timed_out, found[1].asleep) == (True, None)
+    assert found[2].output == b"hi\n"
+    assert [outcome.command.pid for outcome in ended if outcome.timed_out] == [1]
+    listed = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 613.7" not in listed
+
+
+def test_a_program_that_closes_its_output_has_its_limit_too() -> None:
+    """Nothing more will come from it, and it does not end."""
+    began = time.monotonic()
+    (outcome,) = run_all([shell(1, "exec >&- 2>&-; sleep 614.7", limit=0.3)])
+    assert outcome.timed_out
+    assert time.monotonic() - began < 2
 
 
 def test_statements_and_excerpts_come_back_as_facts() -> None:

@@ -30,10 +30,10 @@ from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import documents_of, write_bundle
 from whyhang.collectors.files.folder import read, read_documents
 from whyhang.collectors.live.capture import Capture, Options, capture
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
     pytest.mark.live,

@@ -9,7 +9,7 @@ from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Fact, LoopCounter, Source, Who
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.counters import read_counters
+from whyhang.collectors.live.frame_variables import read_counters
 
 
 def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc
+from live_sites import collected, site_of
 from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 
 from whyhang.analyzer.facts import Address, Fact, FileView, InitArguments, Source, Who, replace
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live import file_store
-from whyhang.collectors.live.file_store import FileReading, entries_of, file_views
-from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.probes.file_store import collect, entries_of
 
 
 def entry(key: str, value: str) -> bytes:
@@ -44,7 +43,8 @@ def views(tmp_path: Path, told: str, command: str = "python train.py") -> list[F
     host = fake.host()
     address = Address(file=told.removeprefix("file://"))
     call = InitArguments(address=address, who=Who(pid=20), source=Source(file="claims.json"))
-    return file_views(host, find_job(host, 20), [call] if told else [], "n")
+    site = site_of(host, find_job(host, 20), spots=(call,) if told else ())
+    return collected(collect, site).facts
 
 
 @pytest.fixture(autouse=True)
@@ -78,22 +78,6 @@ def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
     (view,) = views(tmp_path, f"file://{tmp_path}/meet")
 
     assert (view.exists, view.keys) == (True, ())
-
-
-def test_a_dead_file_server_costs_no_more_than_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The look is given up, not the diagnosis."""
-    fake = FakeProc(tmp_path / "proc")
-    fake.add(20, 1, "python train.py", {"RANK": 0, "WORLD_SIZE": 2})
-    host = fake.host()
-    job = find_job(host, 20)
-    monkeypatch.setattr(file_store, "PATIENCE", 0.2)
-    monkeypatch.setattr(file_store, "file_views", lambda *_: time.sleep(2) or [])
-
-    began = time.monotonic()
-    assert FileReading(host, job, [], "n").finish() == ()
-    assert time.monotonic() - began < 1.5
 
 
 def seen(*ranks: int, **more: object) -> FileView:

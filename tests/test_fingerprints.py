@@ -23,11 +23,12 @@ from whyhang.analyzer.facts import (
     Who,
 )
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live import libraries
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.libraries import Fingerprints, build_id
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.files import Files
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes import libraries
+from whyhang.collectors.live.probes.libraries import Fingerprints, build_id
+from whyhang.collectors.live.proc import Proc
 
 MAPS = """\
 7f00-7f01 r--p 00000000 08:01 100    /env/site-packages/nvidia/nccl/lib/libnccl.so.2
@@ -211,9 +212,10 @@ def test_the_build_id_is_read_from_the_note(tmp_path: Path) -> None:
     good = tmp_path / "good.so"
     good.write_bytes(head + table + note)
 
-    assert build_id(str(good)) == bytes(range(20)).hex()
+    files = Files(Proc())
+    assert build_id(files, str(good)) == bytes(range(20)).hex()
     for size in range(0, 120 + len(note), 7):
         (tmp_path / "cut.so").write_bytes((head + table + note)[:size])
-        build_id(str(tmp_path / "cut.so"))
-    assert build_id(str(tmp_path / "none")) is None
-    assert build_id(os.devnull) is None
+        build_id(files, str(tmp_path / "cut.so"))
+    assert build_id(files, str(tmp_path / "none")) is None
+    assert build_id(files, os.devnull) is None

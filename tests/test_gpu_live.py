@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from gpu_docs import LINKS, TOPOLOGY, node, table
+from live_sites import collected, site_of, snapshot
 
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.readers import readers_for
@@ -32,9 +33,12 @@ from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.gpu import probe
-from whyhang.collectors.live import gpus
 from whyhang.collectors.live.capture import Options, capture
-from whyhang.collectors.live.gpus import GpuWatch
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.probes import gpus
+from whyhang.collectors.live.probes.probe import Collected, Running, Site
+from whyhang.collectors.live.proc import Proc
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"
@@ -62,16 +66,18 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     return put
 
 
-def watched(*, extra: float = 2.0, looks: int = 2) -> GpuWatch:
+def watched(*, looks: int = 2) -> Collected:
     """Ask at each look, with a moment in between, and come to an end."""
-    watch = GpuWatch("h")
-    for number in range(looks):
-        watch.look(number)
-        for _ in range(3):
-            time.sleep(0.1)
-            watch.step()
-    watch.finish((), extra)
-    return watch
+    host = Host(Proc())
+    site = Site(host, Job(members=()), "h", Options(looks=looks), snapshots=[snapshot(host)])
+    running = Running(gpus.PROBE, site)
+    for number in range(1, looks):
+        time.sleep(0.3)
+        site.snapshots.append(snapshot(host, number))
+        site.tell()
+    time.sleep(0.3)
+    site.tell(over=True)
+    return running.finish(time.monotonic())
 
 
 def good(tmp_path: Path) -> str:
@@ -92,7 +98,7 @@ def test_every_look_is_taken(fake: Callable[[str], None], tmp_path: Path) -> Non
     fake(good(tmp_path))
     watch = watched()
 
-    assert sorted(output.name for output in watch.outputs) == [
+    assert sorted(file.entry.path for file in watch.files) == [
         "gpus.look0.xml",
         "gpus.look1.xml",
         "nvlink-errors.look0.txt",
@@ -100,8 +106,8 @@ def test_every_look_is_taken(fake: Callable[[str], None], tmp_path: Path) -> Non
         "nvlink.txt",
         "topology.txt",
     ]
-    assert not watch.gaps
-    assert watch.outputs[0].data
+    assert not watch.facts
+    assert watch.files[0].data
 
 
 def test_slow_answers_are_waited_for_a_moment(fake: Callable[[str], None], tmp_path: Path) -> None:
@@ -109,18 +115,21 @@ def test_slow_answers_are_waited_for_a_moment(fake: Callable[[str], None], tmp_p
     fake("-q) sleep 0.6; " + good(tmp_path)[3:])
     watch = watched(looks=1)
 
-    assert any(b"</gpu>" in output.data for output in watch.outputs)
+    assert any(b"</gpu>" in file.data for file in watch.files)
 
 
-def test_what_hangs_is_left_and_said(fake: Callable[[str], None]) -> None:
+def test_what_hangs_is_left_and_said(
+    fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tool that never comes back costs no more than the limit, and is ended."""
+    monkeypatch.setattr(gpus, "LIMIT", 0.6)
     fake("*) sleep 617.3;;")
     began = time.monotonic()
-    watch = watched(extra=0.4)
+    watch = watched()
 
     assert time.monotonic() - began < 2.0
-    assert not watch.outputs
-    assert any("did not come back" in gap.why for gap in watch.gaps)
+    assert not watch.files
+    assert any(isinstance(gap, Gap) and "did not come back" in gap.why for gap in watch.facts)
     listed = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
     assert "sleep 617.3" not in listed
 
@@ -130,15 +139,16 @@ def test_what_sleeps_in_the_kernel_is_evidence(
 ) -> None:
     """A tool in state D for seconds means that the driver hangs."""
     fake("-q) exec sleep 600;;\n*) exit 1;;")
-    monkeypatch.setattr(gpus, "HANGS", 0.1)
-    monkeypatch.setattr(gpus, "asleep", lambda pid: " in rm_gsp_wait")
-    watch = watched(extra=0.2)
+    monkeypatch.setattr(gpus, "LIMIT", 0.2)
+    asleep = ThreadState(tid=1, name="nvidia-smi", state="D", wchan="rm_gsp_wait")
+    monkeypatch.setattr(Proc, "asleep_in_kernel", lambda *_: asleep)
+    watch = watched()
 
-    (silence,) = watch.statements
+    (silence,) = watch.facts
     assert isinstance(silence, DriverSilence)
     assert "nvidia-smi -q -x did not come back" in silence.says
     assert "rm_gsp_wait" in silence.says
-    assert not watch.gaps
+    assert "left nvidia-smi -q -x behind" in watch.touched[0]
 
 
 def test_sleep_is_told_by_the_kernel() -> None:
@@ -146,9 +156,9 @@ def test_sleep_is_told_by_the_kernel() -> None:
     with subprocess.Popen([sys.executable, "-c", SLEEP], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        assert gpus.asleep(child.pid) is None
+        assert Proc().asleep_in_kernel(child.pid) is None
         child.kill()
-    assert gpus.asleep(2**22 + 1) is None
+    assert Proc().asleep_in_kernel(2**22 + 1) is None
 
 
 def test_a_failing_tool_is_asked_another_way(fake: Callable[[str], None]) -> None:
@@ -161,10 +171,10 @@ def test_a_failing_tool_is_asked_another_way(fake: Callable[[str], None]) -> Non
     )
     watch = watched(looks=1)
 
-    assert {(output.name, output.failed) for output in watch.outputs} == {
-        ("gpus.look0.xml", True),
-        ("gpus.look0.csv", False),
-        ("gpu-processes.look0.csv", False),
+    assert {(file.entry.path, file.entry.kind) for file in watch.files} == {
+        ("gpus.look0.xml", "gpu-failed"),
+        ("gpus.look0.csv", "gpu"),
+        ("gpu-processes.look0.csv", "gpu"),
     }
 
 
@@ -172,13 +182,13 @@ def test_without_any_tool_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     """On a machine without GPUs there is no noise; a job that uses some gets one sentence."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(gpus, "_SIGNS", ())
-    watch = GpuWatch("h")
-    watch.look(0)
-    watch.finish([rank_with("pipe")])
-    assert not watch.gaps
+    job = Job(members=(Member(pid=1, ppid=0, role=Role.RANK),))
+    site = site_of(Host(Proc()), job, hostname="h")
+    site.snapshots[0].processes[1] = rank_with("pipe")
+    assert collected(gpus.collect, site) == Collected()
 
-    watch.finish([rank_with("/dev/nvidia0")])
-    assert [gap.what for gap in watch.gaps] == ["the GPUs of h"]
+    site.snapshots[0].processes[1] = rank_with("/dev/nvidia0")
+    assert [gap.what for gap in collected(gpus.collect, site).facts] == ["the GPUs of h"]
 
 
 def rank_with(opened: str) -> Process:
@@ -200,7 +210,7 @@ def test_nvml_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gpus, "_SIGNS", ("/proc/self",))
     watch = watched()
 
-    assert [output.name for output in watch.outputs] == [
+    assert [file.entry.path for file in watch.files] == [
         "gpus.look0.nvml.json",
         "gpus.look1.nvml.json",
     ]
@@ -295,9 +305,9 @@ def test_that_the_driver_hangs_is_in_the_bundle(
 ) -> None:
     """The evidence that the driver hangs survives the bundle."""
     fake("-q) exec sleep 600;;\n*) exit 1;;")
-    monkeypatch.setattr(gpus, "HANGS", 0.1)
-    monkeypatch.setattr(gpus, "asleep", lambda pid: "")
-    monkeypatch.setattr("whyhang.collectors.live.capture.EXTRA", 0.3)
+    monkeypatch.setattr(gpus, "LIMIT", 0.3)
+    asleep = ThreadState(tid=1, name="nvidia-smi", state="D")
+    monkeypatch.setattr(Proc, "asleep_in_kernel", lambda *_: asleep)
     bundle, _ = taken(tmp_path)
 
     assert any(isinstance(fact, DriverSilence) for fact in facts_of(bundle))

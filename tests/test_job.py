@@ -10,11 +10,11 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Role, Trust
-from whyhang.collectors.live import alike
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.members import Job
-from whyhang.collectors.live.spawned import Numbers, number, read_numbers, settle
+from whyhang.collectors.live.frame_variables import Numbers, read_numbers
+from whyhang.collectors.live.job.by_stacks import number, settle
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
 
 PY = "/usr/bin/python3"
 SPAWN = (PY, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--fork")
@@ -588,8 +588,8 @@ def test_ranks_that_were_told_their_number_as_an_argument(fake: FakeProc, pid: i
     """Programs of one shell in torch.distributed are one job; what they join as counts most."""
     shell_loop(fake, "--rank 0 --world_size=3", "--rank=2", "--rank 2")
     host = fake.host()
-    job = alike.settle(find_job(host, pid), host, dict.fromkeys((100, 101, 102), ALIKE.encode()))
-    job = alike.number(job, host, {102: Numbers(rank=1, size=3, joins=True)})
+    job = settle(find_job(host, pid), host, dict.fromkeys((100, 101, 102), ALIKE.encode()))
+    job = number(job, host, {102: Numbers(rank=1, size=3, joins=True)})
     assert ranks(job) == {100: 0, 101: 2, 102: 1}
     assert {m.trust for m in job.members} == {Trust.ENVIRONMENT}
     assert job.world_size == 3
@@ -599,11 +599,11 @@ def test_variables_named_rank_number_programs_only_where_each_has_its_own(fake: 
     """A variable may count something else (a low-rank adapter): equal numbers are none."""
     shell_loop(fake, "0", "1")
     host = fake.host()
-    job = alike.settle(find_job(host, 10), host, dict.fromkeys((100, 101), ALIKE.encode()))
-    told = alike.number(job, host, {100: Numbers(rank=0), 101: Numbers(rank=1)})
+    job = settle(find_job(host, 10), host, dict.fromkeys((100, 101), ALIKE.encode()))
+    told = number(job, host, {100: Numbers(rank=0), 101: Numbers(rank=1)})
     assert ranks(told) == {100: 0, 101: 1}
     assert {m.trust for m in told.members} == {Trust.INFERRED}
-    eight = alike.number(job, host, {100: Numbers(rank=8), 101: Numbers(rank=8)})
+    eight = number(job, host, {100: Numbers(rank=8), 101: Numbers(rank=8)})
     assert ranks(eight) == {100: None, 101: None}
 
 
@@ -612,9 +612,9 @@ def test_runs_with_different_seeds_are_no_job(fake: FakeProc) -> None:
     shell_loop(fake, "--seed 0", "--seed 1")
     host = fake.host()
     dumps = dict.fromkeys((100, 101), b'[{"frames": []}]')
-    assert ranks(alike.settle(find_job(host, 101), host, dumps)) == {101: None}
+    assert ranks(settle(find_job(host, 101), host, dumps)) == {101: None}
     with pytest.raises(TargetError, match="2 Python programs below process 10"):
-        alike.settle(find_job(host, 10), host, dumps)
+        settle(find_job(host, 10), host, dumps)
 
 
 def test_programs_without_torch_below_a_shell_are_refused_at_once(fake: FakeProc) -> None:

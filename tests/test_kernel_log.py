@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import regex
 from fake_proc import FakeProc, elastic
+from live_sites import collected, site_of
 from log_docs import read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
@@ -16,8 +17,8 @@ from whyhang import signatures
 from whyhang.analyzer.facts import Fact, GpuAddress, Process, Role, Source, Trust, Who
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live import kernel
-from whyhang.collectors.live.job import find_job
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.probes import kernel_log as kernel
 
 BOOT = 1_700_000_000.0  # of FakeProc
 HEALTHY = (
@@ -61,7 +62,8 @@ def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, st
     """Give what is kept of these records."""
     monkeypatch.setattr(kernel, "_records", lambda device, since: (list(rows), ""))
     host = proc.host()
-    return kernel.kernel_log(host, find_job(host, 100), "node7").data.decode()
+    found = collected(kernel.collect, site_of(host, find_job(host, 100), hostname="node7"))
+    return b"".join(file.data for file in found.files).decode()
 
 
 def diagnosis(text: str, *more: Fact) -> Report:
@@ -181,14 +183,14 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
     """A missing right costs a sentence that says what to do."""
     host = proc.host()
 
-    log = kernel.kernel_log(host, find_job(host, 100), "n", device=str(tmp_path / "none"))
-
-    assert log.data == b""
-    assert len(log.gaps) == 1
-    assert "CAP_SYSLOG" in str(log.gaps[0])
-    monkeypatch.setattr(kernel, "_records", lambda device, since: (None, "x"))
+    monkeypatch.setattr(kernel, "DEVICE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert len(kernel.kernel_log(host, find_job(host, 100), "n").gaps) == 1
+
+    found = collected(kernel.collect, site_of(host, find_job(host, 100)))
+
+    assert found.files == []
+    assert len(found.facts) == 1
+    assert "CAP_SYSLOG" in str(found.facts[0])
     assert os.environ["PATH"] == str(tmp_path)
 
 

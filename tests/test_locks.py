@@ -10,8 +10,12 @@ from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
 from whyhang.analyzer.facts import Fact, LockWait, Process, replace
-from whyhang.collectors.live.descriptors import positions
-from whyhang.collectors.live.locks import held, parse, waits, with_path
+from whyhang.collectors.live.open_files import (
+    lock_holders,
+    lock_wait,
+    locked_files,
+    positions,
+)
 
 TABLE = b"""\
 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF
@@ -41,25 +45,23 @@ def wanting(facts: list[Fact], rank: int, lock: LockWait) -> list[Fact]:
 
 def test_the_kernels_table_names_holder_and_waiters() -> None:
     """Each waiting process is tied to the one that took the lock; locks of nobody are left out."""
-    assert parse(TABLE) == {4712: 4711, 4713: 4711}
+    assert lock_holders(TABLE) == {4712: 4711, 4713: 4711}
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage\n", b"1: -> FLOCK\n2:\n", b"1: -> X Y Z W V\n"])
 def test_a_table_that_cannot_be_read_names_nobody(data: bytes) -> None:
     """Whatever stands in the table, reading it never fails."""
-    assert parse(data) == {}
+    assert lock_holders(data) == {}
 
 
 def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
     """A holder that is there has a command line, one that has ended has none."""
     fake = FakeProc(tmp_path)
     fake.add(4711, 1, "python old_run.py")
-    (tmp_path / "locks").write_bytes(TABLE + TABLE.replace(b"4711", b"9999").replace(b"471", b"58"))
+    host = fake.host()
 
-    found = waits(fake.host())
-
-    assert found[4712] == LockWait(holder_pid=4711, holder="python old_run.py")
-    assert found[582] == LockWait(holder_pid=9999, holder="")
+    assert lock_wait(host, 7, 4711) == LockWait(holder_pid=4711, holder="python old_run.py")
+    assert lock_wait(host, 7, 9999) == LockWait(holder_pid=9999, holder="")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_the_file_is_named_where_the_system_call_tells(
         number = numbers[os.uname().machine][call]
         (tmp_path / "7/syscall").write_text(f"{number} 0x5 0x2 0x0 0x0 0x0 0x0 0x7ff 0x7f")
 
-    assert with_path(LockWait(holder_pid=1), fake.host().proc, 7).path == path
+    assert lock_wait(fake.host(), 7, 1).path == path
 
 
 def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:
@@ -155,7 +157,7 @@ def test_the_files_that_a_process_has_locked_are_named(tmp_path: Path) -> None:
         (tmp_path / "4711" / "fd" / name).symlink_to(target)
         (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t0100002\n{info}\n")
 
-    assert held(fake.host(), (4711, 4712)) == {4711: ("/a/x.lock",)}
+    assert locked_files(fake.host().proc, TABLE, (4711, 4712)) == {4711: ("/a/x.lock",)}
     assert positions(fake.host().proc, 4711) == {"/a/x.lock": 7, "/a/data.bin": 7}
 
 

@@ -24,12 +24,11 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.listeners import is_own, listeners, own_addresses
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.spots import read_spot
+from whyhang.collectors.live.frame_variables import read_spot
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.sockets import Sockets, is_own, listeners, own_addresses
 from whyhang.samples.harness import scenario
 
 PORT = 29500

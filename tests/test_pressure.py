@@ -7,9 +7,9 @@ from pathlib import Path
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.facts import NearLimit, Role, Source, Who
-from whyhang.collectors.live.members import Member
-from whyhang.collectors.live.pressure import Pressure
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.pressure import Pressure
+from whyhang.collectors.live.proc import Proc
 
 RANK = (Member(pid=7, ppid=1, role=Role.RANK),)
 

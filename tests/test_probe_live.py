@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from live_sites import site_of
 
-from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.meeting_places import Place
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.analyzer.facts import StoreView
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected, Options
+from whyhang.collectors.live.probes.store import ask
+from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.proc import Proc
 from whyhang.samples.harness import keeper, nethosts
 
 pytestmark = [
@@ -41,8 +43,10 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
             time.sleep(0.5)
             first, second = sorted(keeper.descendants(hosts.pid))[:2]
             place = Place(host="node0", port=29500, pids=(second,))
-            reading = Reading(Host(Proc()), [place], 2.0, store=False, probe=True)
-            ((view,), _, touched) = reading.finish("here", Sockets(Proc()))
+            options = Options(store=False, probe=True)
+            found = Collected()
+            ask(site_of(Host(Proc()), options=options), [place], found, 2.0)
+            (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
         finally:
             for pid in (*keeper.descendants(hosts.pid), hosts.pid):
                 os.kill(pid, 9)
@@ -51,5 +55,5 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
     assert (view.mtu, view.echo_small, view.echo_large) == (mtu, True, passes)
     assert view.outcome == "refused"
     assert view.resolved == ("10.77.0.1",)
-    assert any("echo requests" in text for text in touched)
-    assert not any("asked for the names" in text for text in touched)
+    assert any("echo requests" in text for text in found.touched)
+    assert not any("asked for the names" in text for text in found.touched)

@@ -386,7 +386,8 @@ def test_command_never_mixes_native_and_nonblocking() -> None:
     """py-spy refuses --native with --nonblocking, so a stopped process is asked without."""
     command = pyspy.command(12, native=True, nonblocking=True, locals_=True)
 
-    assert command[1:] == ["dump", "--json", "--nonblocking", "--locals", "--pid", "12"]
+    options = ["--json", "--full-filenames", "--nonblocking", "--locals"]
+    assert command[1:] == ["dump", *options, "--pid", "12"]
 
 
 def test_command_runs_on_a_real_process() -> None:

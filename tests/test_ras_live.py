@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_sites import collected, site_of
 from test_ras import BEHIND, answer
 
 from whyhang.analyzer.facts import Role
-from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.members import Job, Member
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.ras import Answer, RasQuestion, endpoint
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.probes.probe import Collected, Options, Site
+from whyhang.collectors.live.probes.ras import Answer, Endpoint, ask, collect, endpoint
+from whyhang.collectors.live.proc import Proc
 
 SERVER = Path(__file__).parent / "programs" / "ras_server.py"
 REPORT = answer({0: (9, 412), 1: (9, 412), 2: (9, 411), 3: (9, 412)})
@@ -57,62 +58,60 @@ def served(
         yield tuple(pids)
 
 
-def question(*pids: int, looks: int = 1, interval: float = 0.2) -> RasQuestion:
-    """Ask the RAS of a job that these processes are."""
-    host = Host(Proc())
+def site(*pids: int, looks: int = 1) -> Site:
+    """Give a job that these processes are."""
     members = tuple(
         Member(pid=pid, ppid=1, role=Role.RANK, rank=rank) for rank, pid in enumerate(pids)
     )
-    job = Job(members=members, launcher=None, world_size=4)
-    return RasQuestion(host, job, looks, interval, Sockets(host.proc))
+    options = Options(looks=looks)
+    return site_of(Host(Proc()), Job(members=members, world_size=4), options=options)
 
 
-def ask(*pids: int, extra: float = 2.0) -> tuple[tuple[Answer, ...], str]:
-    """Ask, and give the reports and what is said of trouble."""
-    asked = question(*pids)
-    answers = asked.finish(extra)
-    return answers, "; ".join(gap.why for gap in asked.gaps)
+def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:
+    """Ask the RAS of a job that these processes are."""
+    name, port = endpoint(Host(Proc()).environ(pids[0]))
+    netns = pids[0] if Proc().foreign(pids[0], "net") else None
+    return ask(Endpoint(host=name, port=port, netns=netns), pids, limit)
 
 
 def test_a_report_is_taken_as_it_came(tmp_path: Path) -> None:
     """The bundle gets RAS's own bytes, once for the first look and once for the last."""
     with served(tmp_path, "answer") as pids:
-        asked = question(*pids, looks=2)
-        answers = asked.finish()
+        found = collected(collect, site(*pids, looks=2))
 
-    assert [answer.data for answer in answers] == [REPORT.encode()] * 2
-    assert [(answer.look, answer.form) for answer in answers] == [(0, "json"), (1, "json")]
-    assert answers[0].pid == pids[0]
-    assert answers[1].taken_at - answers[0].taken_at >= 0.19
-    assert asked.gaps == []
-    assert "asked NCCL RAS" in asked.touched[0]
+    assert [file.data for file in found.files] == [REPORT.encode()] * 2
+    assert [file.entry.path for file in found.files] == ["ras.look0.json", "ras.look1.json"]
+    assert found.facts == []
+    assert "asked NCCL RAS" in found.touched[0]
 
 
 @pytest.mark.parametrize("mode", ["old", "rude"])
 def test_a_version_without_json_gives_text(tmp_path: Path, mode: str) -> None:
     """NCCL before 2.28.7 refuses the format, or ends the dialogue; then text is asked for."""
     with served(tmp_path, mode, report=BEHIND) as pids:
-        answers, trouble = ask(*pids)
+        answer, trouble = asked(*pids)
 
-    assert [(one.form, one.data) for one in answers] == [("text", BEHIND.encode())]
-    assert trouble == ""
+    assert answer is not None
+    assert (answer.form, answer.data, trouble) == ("text", BEHIND.encode(), "")
 
 
 @pytest.mark.parametrize("mode", ["silent", "frozen"])
 def test_a_stopped_process_is_passed_by(tmp_path: Path, mode: str) -> None:
     """One that takes the connection and says nothing is left for the next one of the job."""
     with served(tmp_path, mode, "answer") as pids:
-        answers, _ = ask(*pids, extra=8.0)
+        answer, _ = asked(*pids, limit=8.0)
 
-    assert [one.pid for one in answers] == [pids[1]]
+    assert answer is not None
+    assert answer.pid == pids[1]
 
 
 def test_another_job_at_the_same_port_is_not_taken_for_ours(tmp_path: Path) -> None:
     """Whoever answers must be a process of this job; a stranger's report is never read."""
     with served(tmp_path, "answer", "answer") as pids:
         for _ in range(3):
-            answers, _ = ask(pids[1], extra=5.0)
-            assert [one.pid for one in answers] == [pids[1]]
+            answer, _ = asked(pids[1], limit=5.0)
+            assert answer is not None
+            assert answer.pid == pids[1]
 
     with served(tmp_path, "answer") as (stranger,):
         other = subprocess.Popen(
@@ -120,12 +119,12 @@ def test_another_job_at_the_same_port_is_not_taken_for_ours(tmp_path: Path) -> N
             env={"NCCL_RAS_ADDR": endpoint_of(stranger)},
         )
         try:
-            answers, trouble = ask(other.pid, extra=5.0)
+            answer, trouble = asked(other.pid, limit=5.0)
         finally:
             other.kill()
             other.wait()
 
-    assert answers == ()
+    assert answer is None
     assert "another job" in trouble
 
 
@@ -136,7 +135,7 @@ def endpoint_of(pid: int) -> str:
 
 @pytest.mark.parametrize(
     ("mode", "said"),
-    [("silent", "no report came"), ("garbage", "not RAS")],
+    [("silent", "said nothing"), ("garbage", "not RAS")],
 )
 def test_what_never_answers_costs_a_sentence_and_no_more_time(
     tmp_path: Path, mode: str, said: str
@@ -144,10 +143,10 @@ def test_what_never_answers_costs_a_sentence_and_no_more_time(
     """A server that stalls is ended after the time that was given, and said."""
     with served(tmp_path, mode) as pids:
         before = time.monotonic()
-        answers, trouble = ask(*pids, extra=0.7)
+        answer, trouble = asked(*pids, limit=0.7)
         spent = time.monotonic() - before
 
-    assert answers == ()
+    assert answer is None
     assert said in trouble
     assert spent < 2.5
 
@@ -156,17 +155,19 @@ def test_what_never_answers_costs_a_sentence_and_no_more_time(
 def test_a_cut_report_is_kept_as_far_as_it_goes(tmp_path: Path, mode: str) -> None:
     """What came before the connection broke, or before the time was up, is evidence."""
     with served(tmp_path, mode) as pids:
-        answers, _ = ask(*pids, extra=0.7)
+        answer, _ = asked(*pids, limit=0.7)
 
-    assert answers[0].data == REPORT.encode()[: len(REPORT) * 9 // 10]
+    assert answer is not None
+    assert answer.data == REPORT.encode()[: len(REPORT) * 9 // 10]
 
 
 def test_a_huge_report_is_cut_to_a_size(tmp_path: Path) -> None:
     """A report without end fills no memory."""
     with served(tmp_path, "huge") as pids:
-        answers, _ = ask(*pids, extra=10.0)
+        answer, _ = asked(*pids, limit=10.0)
 
-    assert len(answers[0].data) == 64 << 20
+    assert answer is not None
+    assert len(answer.data) == 64 << 20
 
 
 def test_a_job_in_a_network_of_its_own_is_asked_there(tmp_path: Path) -> None:
@@ -184,27 +185,24 @@ def test_a_job_in_a_network_of_its_own_is_asked_there(tmp_path: Path) -> None:
         assert child.stdout is not None
         if child.stdout.readline() != "ready\n":
             pytest.skip("a network namespace cannot be made here")
-        answers, _ = ask(child.pid)
+        answer, _ = asked(child.pid)
     finally:
         child.kill()
         child.communicate()
 
-    assert [one.data for one in answers] == [REPORT.encode()]
+    assert answer is not None
+    assert answer.data == REPORT.encode()
 
 
 def test_nothing_is_asked_where_nothing_listens() -> None:
     """A job without NCCL, or with RAS switched off, is left alone and costs no process."""
-    asked = question(os.getpid())
-
-    assert asked.finish() == ()
-    assert asked.gaps == []
-    assert asked.touched == []
+    assert collected(collect, site(os.getpid())) == Collected()
 
 
 def test_ras_that_is_switched_off_is_not_asked(tmp_path: Path) -> None:
     """Another program may use the port of a job that has no RAS."""
     with served(tmp_path, "answer", NCCL_RAS_ENABLE="0") as pids:
-        assert question(*pids).touched == []
+        assert collected(collect, site(*pids)) == Collected()
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fake_proc import FakeProc
 from fr_docs import REAL, entry, header, pickled
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import Gap
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
-from whyhang.collectors.live import recorders
-from whyhang.collectors.live.recorders import (
-    RankProcess,
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, rank_by_environment
+from whyhang.collectors.live.probes.probe import Collected, File
+from whyhang.collectors.live.probes.recorders import (
     asked,
     from_debug_server,
     written,
@@ -31,11 +33,26 @@ def dump(ranks: int = 2) -> bytes:
     return pickled(header(("0", "default_pg", range(ranks))), [entry(0)])
 
 
-def process(root: Path, rank: int = 1, **environ: str) -> RankProcess:
-    return RankProcess(
-        pid=7, rank=rank, environ={"HOME": "/home/u", **environ}, started_at=time.time() - 60,
-        root=str(root), cwd=str(root / "cwd"), world_size=2,
-    )  # fmt: skip
+def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, Job]:
+    """Make ranks of a job of two that began a minute ago and have a file system of their own."""
+    (root / "proc").mkdir()
+    fake = FakeProc(root / "proc")
+    (root / "proc" / "stat").write_text(f"btime {int(time.time()) - 60}\n")
+    for rank in ranks or (1,):
+        values = {"HOME": "/home/u", "RANK": rank, "WORLD_SIZE": 2, **environ}
+        fake.add(70 + rank, 1, "python train.py", values, started=0)
+        (root / "proc" / f"{70 + rank}" / "root").symlink_to(root)
+        (root / "proc" / f"{70 + rank}" / "cwd").symlink_to(root / "cwd")
+    host = fake.host()
+    members = tuple(rank_by_environment(host, pid) for pid in host.stats)
+    return host, Job(members=members, world_size=2)
+
+
+def take(collect: Callable[..., list[File]], *arguments: object, **options: object) -> Collected:
+    """Return what a part of the probe brings, with its dumps among the files."""
+    found = Collected()
+    found.files += collect(*arguments, found, **options)
+    return found
 
 
 def put(root: Path, path: str, data: bytes, age: float = 0) -> None:
@@ -91,9 +108,9 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = written([process(tmp_path)]).dumps
+    (found,) = take(written, *job(tmp_path)).files
 
-    assert (found.rank, found.path) == (1, "/home/u/.cache/torch/comm_lib_trace_rank_1")
+    assert (found.entry.rank, found.entry.pid) == (1, 71)
     assert found.data == dump()
 
 
@@ -101,7 +118,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     """Jobs write beside themselves."""
     put(tmp_path / "cwd", "traces/rank_1", dump())
 
-    assert written([process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")]).dumps
+    assert take(written, *job(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")).files
 
 
 @pytest.mark.parametrize(
@@ -114,15 +131,15 @@ def test_what_does_not_fit_the_job_is_left_and_said(
     """Dumps of an earlier run or of another job lie in the same place."""
     put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
 
-    found = written([process(tmp_path)])
+    found = take(written, *job(tmp_path))
 
-    assert found.dumps == ()
-    assert why in found.gaps[0].why
+    assert found.files == []
+    assert why in str(found.facts[0])
 
 
 def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
-    assert written([process(tmp_path)]) == recorders.Records()
+    assert take(written, *job(tmp_path)) == Collected()
 
 
 def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
@@ -131,7 +148,7 @@ def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> No
     path.parent.mkdir()
     os.mkfifo(path)
 
-    assert written([process(tmp_path)]).dumps == ()
+    assert take(written, *job(tmp_path)).files == []
 
 
 @pytest.fixture
@@ -159,12 +176,10 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
     """What was done is told, and the dump that comes is taken."""
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    found = take(asked, *job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
 
-    found = asked([own])
-
-    assert [made.data for made in found.dumps] == [dump()]
-    assert found.touched == ("asked rank 1 for a recorder dump through its pipe",)
+    assert [made.data for made in found.files] == [dump()]
+    assert found.touched == ["asked rank 1 for a recorder dump through its pipe"]
     assert listening.exists()
 
 
@@ -173,17 +188,19 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipes/hang_1.pipe")
     (tmp_path / "pipes/hang_2.pipe").write_bytes(b"mine")
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    host, ranks = job(tmp_path, 1, 2, 3, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    (tmp_path / "none").mkdir()
 
-    found = asked([own, replace(own, rank=2), replace(own, rank=3), process(tmp_path)])
+    found = take(asked, host, ranks)
 
-    assert [gap.why.replace(str(tmp_path), "") for gap in found.gaps] == [
+    seen_as = f"{tmp_path}/proc/72/root"
+    assert [gap.why.replace(seen_as, "") for gap in found.facts if isinstance(gap, Gap)] == [
         "nobody reads its pipe",
         "/pipes/hang_2.pipe is no pipe",
         "its pipe cannot be written to (No such file or directory)",
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start",
     ]
-    assert found.touched == ()
+    assert found.touched == []
+    assert "was not set at its start" in str(take(asked, *job(tmp_path / "none")).facts[0])
     assert (tmp_path / "pipes/hang_2.pipe").read_bytes() == b"mine"
 
 
@@ -192,12 +209,12 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipes/hang_1.pipe")
     reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
-    own = process(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    own = job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = asked([own], patience=0.3)
+    found = take(asked, *own, patience=0.3)
 
     os.close(reading)
-    assert found.gaps[0].why == "it wrote none within 0.3 s of being asked"
+    assert "it wrote none within 0.3 s of being asked" in str(found.facts[0])
 
 
 @pytest.fixture
@@ -228,20 +245,20 @@ def server() -> Iterator[str]:
 
 def test_the_debug_server_gives_all_ranks(server: str) -> None:
     """Its page holds a JSON dump for each."""
-    found = from_debug_server(server, limit=5)
+    found = take(from_debug_server, server, 5)
 
-    assert [made.rank for made in found.dumps] == [0, 2]
-    assert json.loads(found.dumps[1].data)["version"] == "2.10"
-    assert found.touched == (f"asked the debug server at {server} for the recorders of all ranks",)
+    assert [made.entry.rank for made in found.files] == [0, 2]
+    assert json.loads(found.files[1].data)["version"] == "2.10"
+    assert found.touched == [f"asked the debug server at {server} for the recorders of all ranks"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_no_debug_server_is_a_gap(address: str) -> None:
     """Nobody listens there."""
-    found = from_debug_server(address, limit=2)
+    found = take(from_debug_server, address, 2)
 
-    assert found.dumps == ()
-    assert found.gaps
+    assert found.files == []
+    assert found.facts
 
 
 JOB = """

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 from fake_proc import FakeProc, elastic
+from live_sites import site_of
 from store_server import FakeStore, listening
 
 from whyhang.analyzer.facts import Gap, Process, Role, Source, StoreView, ThreadState, Who
@@ -18,12 +19,12 @@ from whyhang.analyzer.job import store_keys
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
 from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.job import find_job
-from whyhang.collectors.live.meeting_places import Place, meeting_places
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected
+from whyhang.collectors.live.probes.store import ask
+from whyhang.collectors.live.probes.store_places import Place, meeting_places
+from whyhang.collectors.live.proc import Proc
 
 KEYS = {
     "init/": b"3",
@@ -39,8 +40,10 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    views, gaps, _ = Reading(Host(Proc()), [place], limit).finish("node1", Sockets(Proc()))
-    return views[0], gaps
+    found = Collected()
+    ask(site_of(Host(Proc())), [place], found, limit)
+    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
+    return view, [fact for fact in found.facts if isinstance(fact, Gap)]
 
 
 def test_the_keys_of_a_store_are_listed_and_only_harmless_values_read() -> None:

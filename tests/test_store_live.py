@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_sites import site_of
 from test_capture_live import free_port
 
 from whyhang.analyzer.facts import StoreView
 from whyhang.analyzer.job import store_keys
-from whyhang.collectors.live.descriptors import Sockets
-from whyhang.collectors.live.host import Host
-from whyhang.collectors.live.meeting_places import Place
-from whyhang.collectors.live.procfs import Proc
-from whyhang.collectors.live.store import Reading
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected
+from whyhang.collectors.live.probes.store import ask
+from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
     pytest.mark.live,
@@ -48,8 +49,10 @@ print("joined", flush=True)
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
     place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
-    views, _, _ = Reading(Host(Proc()), [place], limit).finish("here", Sockets(Proc()))
-    return views[0], time.monotonic() - began
+    found = Collected()
+    ask(site_of(Host(Proc())), [place], found, limit)
+    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
+    return view, time.monotonic() - began
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tarfile
@@ -120,6 +121,7 @@ def test_without_more_processes_all_is_done_here(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("several")
 def test_workers_end_when_nobody_listens() -> None:
     """A reading that is given up leaves no process behind, not even in the middle of sending."""
+    gc.collect()  # processes of other tests end with the objects that started them
     results = workers.in_order(lambda number: bytes(1 << 20) + bytes([number]), CHUNKS * 2, 3)
     next(results)
     results.close()

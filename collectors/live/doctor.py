@@ -6,6 +6,7 @@ one, as the ranks of a job are none, and py-spy is asked for its stacks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -14,19 +15,25 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import metadata, util
 from pathlib import Path
 
 from whyhang.analyzer.facts import Record
 from whyhang.collectors.gpu import probe
-from whyhang.collectors.live.procfs import Proc
+from whyhang.collectors.live.probes.kernel_log import DEVICE
+from whyhang.collectors.live.probes.ras import PORT
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.programs import Command, Outcome, run_all
 from whyhang.collectors.stacks import pyspy
 
-RAS_PORT = 28028  # NCCL 2.24 and newer, src/ras/ras.cc: NCCL_RAS_LOCAL_PORT
+LIMIT = 10.0
+"""Seconds for one tool."""
+
+SLEEPER = "import sys,time; print('up', flush=True); time.sleep(60)"
+_NO_STACKS = "no Python stacks: ranks are placed by /proc alone"
+_NO_NATIVE = "waits inside C++ (backward, CUDA, MPI) stay unnamed"
 _CAP_SYS_PTRACE = 19  # include/uapi/linux/capability.h
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # include/linux/proc_ns.h: PROC_PID_INIT_INO
-SLEEPER = "import sys,time; print('up', flush=True); time.sleep(60)"
 
 
 class Check(Record):
@@ -44,7 +51,11 @@ def checks() -> list[Check]:
     found = [_platform(), _py_spy()]
     if found[0].ok:
         with _stranger() as pid:
-            found += [_stacks(pid), _native(pid), _kernel_places(pid)]
+            found += [
+                _stacks(pid, "stacks of your own processes", _NO_STACKS),
+                _stacks(pid, "native stacks", _NO_NATIVE, native=True),
+                _kernel_places(pid),
+            ]
         found += [_other_users(), _namespace(), _kernel_log()]
     return [*found, _gdb(), gpus(), _ras(), _torch()]
 
@@ -61,100 +72,68 @@ def _platform() -> Check:
 
 
 def _py_spy() -> Check:
-    code, said = _run([pyspy.executable(), "--version"])
+    outcome = _run(pyspy.executable(), "--version")
     return Check(
         what="py-spy",
-        ok=code == 0,
-        found=said.strip() if code == 0 else "not found",
+        ok=outcome.code == 0,
+        found=_words(outcome).strip() if outcome.code == 0 else "not found",
         cost="no Python stacks of running processes",
         remedy="pip install py-spy",
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _stranger() -> Iterator[int | None]:
     """Start a Python process that is no child of this one; give its pid, or None."""
-    command = f'"$0" -c "{SLEEPER}" & echo $!'
+    command = ["/bin/sh", "-c", f'"$0" -c "{SLEEPER}" & echo $!', sys.executable]
     pid: int | None = None
-    try:
-        with subprocess.Popen(
-            ["/bin/sh", "-c", command, sys.executable],
+    with (
+        contextlib.suppress(OSError, subprocess.TimeoutExpired),
+        subprocess.Popen(
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
-        ) as shell:
-            lines = [shell.stdout.readline(), shell.stdout.readline()] if shell.stdout else []
-            pid = next((int(line) for line in lines if line.strip().isdigit()), None)
-            shell.wait(5)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        pid = None
+        ) as shell,
+    ):
+        lines = [shell.stdout.readline(), shell.stdout.readline()] if shell.stdout else []
+        pid = next((int(line) for line in lines if line.strip().isdigit()), None)
+        shell.wait(5)
     try:
         yield pid
     finally:
         if pid is not None:
-            _kill(pid)
+            with contextlib.suppress(OSError):  # it has ended by itself
+                os.kill(pid, signal.SIGKILL)
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:  # it has ended by itself
-        return
-
-
-def _stacks(pid: int | None) -> Check:
-    return _dump(
-        pid,
-        "stacks of your own processes",
-        pyspy.command(pid or 0),
-        "no Python stacks: ranks are placed by /proc alone",
-    )
-
-
-def _native(pid: int | None) -> Check:
-    return _dump(
-        pid,
-        "native stacks",
-        pyspy.command(pid or 0, native=True),
-        "waits inside C++ (backward, CUDA, MPI) stay unnamed",
-    )
-
-
-def _dump(pid: int | None, what: str, command: list[str], cost: str) -> Check:
+def _stacks(pid: int | None, what: str, cost: str, *, native: bool = False) -> Check:
     if pid is None:
         return Check(what=what, ok=False, found="could not be tried out", cost=cost)
-    code, said = _run(command)
-    if code == 0:
+    outcome = _run(*pyspy.command(pid, native=native))
+    if outcome.code == 0:
         return Check(what=what, ok=True, found="tried out, py-spy reads them")
-    why, remedy = pyspy.explain_failure(said)
+    why, remedy = pyspy.explain_failure(_words(outcome))
     rights = "; ".join(_rights())
     return Check(what=what, ok=False, found=f"{why} ({rights})", cost=cost, remedy=remedy)
 
 
-def _rights() -> list[str]:
+def _rights() -> Iterator[str]:
     """Say what decides about ptrace here: capability, Yama, seccomp."""
-    told = [f"CAP_SYS_PTRACE {'yes' if _has_ptrace() else 'no'}"]
-    scope = _text(_YAMA)
-    if scope:
-        told.append(f"kernel.yama.ptrace_scope={scope}")
-    if _status("Seccomp") == "2":
-        told.append("a seccomp filter is on, as in containers")
-    return told
+    yield f"CAP_SYS_PTRACE {'yes' if _has_ptrace() else 'no'}"
+    if scope := _text(_YAMA):
+        yield f"kernel.yama.ptrace_scope={scope}"
+    if _own_status("Seccomp") == "2":
+        yield "a seccomp filter is on, as in containers"
 
 
 def _has_ptrace() -> bool:
-    try:
-        return bool(int(_status("CapEff") or "0", 16) >> _CAP_SYS_PTRACE & 1)
-    except ValueError:
-        return False
+    return bool(int(_own_status("CapEff") or "0", 16) >> _CAP_SYS_PTRACE & 1)
 
 
-def _status(name: str) -> str:
-    for line in _text("/proc/self/status").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return value.strip()
-    return ""
+def _own_status(name: str) -> str:
+    lines = (line.partition(":") for line in _text("/proc/self/status").splitlines())
+    return next((value.strip() for key, _, value in lines if key == name), "")
 
 
 def _kernel_places(pid: int | None) -> Check:
@@ -169,9 +148,8 @@ def _kernel_places(pid: int | None) -> Check:
 
 
 def _other_users() -> Check:
-    hidden = "hidepid=" in next(
-        (line for line in _text("/proc/mounts").splitlines() if line.startswith("proc /proc ")), ""
-    )
+    mounts = _text("/proc/mounts").splitlines()
+    hidden = any(line.startswith("proc /proc ") and "hidepid=" in line for line in mounts)
     able = _has_ptrace()
     return Check(
         what="processes of other users",
@@ -183,8 +161,7 @@ def _other_users() -> Check:
 
 
 def _namespace() -> Check:
-    own = Proc().namespace(os.getpid(), "pid")
-    inside = own is not None and own != _FIRST_PID_NAMESPACE
+    inside = Proc().in_container()
     return Check(
         what="processes of the whole host",
         ok=not inside,
@@ -197,10 +174,10 @@ def _namespace() -> Check:
 
 def _kernel_log() -> Check:
     try:
-        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+        os.close(os.open(DEVICE, os.O_RDONLY | os.O_NONBLOCK))
         readable = True
     except OSError:
-        readable = _run(["dmesg", "--level", "emerg"])[0] == 0
+        readable = _run("dmesg", "--level", "emerg").code == 0
     return Check(
         what="kernel log",
         ok=readable,
@@ -223,30 +200,29 @@ def _gdb() -> Check:
 
 def gpus() -> Check:
     """Ask the driver's own tool; it hangs or fails where a GPU is broken."""
-    for tool, arguments in (("nvidia-smi", ["-L"]), ("rocm-smi", ["--showid"])):
-        if shutil.which(tool) is None:
+    for command in (("nvidia-smi", "-L"), ("rocm-smi", "--showid")):
+        if shutil.which(command[0]) is None:
             continue
-        code, said = _run([tool, *arguments])
-        lines = [line for line in said.splitlines() if line.strip()]
-        if code == 0:
-            return Check(what="GPUs", ok=True, found=f"{tool} tells of {len(lines)}")
+        outcome = _run(*command)
+        lines = [line for line in _words(outcome).splitlines() if line.strip()]
+        if outcome.code == 0:
+            return Check(what="GPUs", ok=True, found=f"{command[0]} tells of {len(lines)}")
         return Check(
             what="GPUs",
             ok=False,
-            found=f"{tool} fails: {lines[0][:100] if lines else 'it does not come back'}",
+            found=f"{command[0]} fails: {lines[0][:100] if lines else 'it does not come back'}",
             cost="the state of the GPUs is not known",
             remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
         )
-    code, said = _run([sys.executable, "-I", probe.__file__])
-    count = said.count('{"index":')
-    if code == 0 and count:
+    outcome = _run(sys.executable, "-I", probe.__file__)
+    count = outcome.output.count(b'{"index":')
+    if outcome.code == 0 and count:
         return Check(what="GPUs", ok=True, found=f"NVML tells of {count}")
-    device = Path("/dev/nvidia0").exists()
+    device = ", though /dev/nvidia0 is there" if Path("/dev/nvidia0").exists() else ""
     return Check(
         what="GPUs",
         ok=False,
-        found="no NVML, no nvidia-smi, no rocm-smi"
-        + (", though /dev/nvidia0 is there" if device else ""),
+        found=f"no NVML, no nvidia-smi, no rocm-smi{device}",
         cost="the state of the GPUs is not known, if there are any",
         remedy="install the tools of the driver; containers get them with "
         "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
@@ -254,23 +230,19 @@ def gpus() -> Check:
 
 
 def _ras() -> Check:
-    try:
-        with socket.create_connection(("localhost", RAS_PORT), timeout=0.5):
-            answering = True
-    except OSError:
-        answering = False
+    answering = False
+    with contextlib.suppress(OSError), socket.create_connection(("localhost", PORT), timeout=0.5):
+        answering = True
     return Check(
         what="NCCL RAS",
         ok=answering,
-        found=f"port {RAS_PORT} answers" if answering else f"nothing answers at port {RAS_PORT}",
+        found=f"port {PORT} answers" if answering else f"nothing answers at port {PORT}",
         cost="NCCL's own view of its communicators is not had",
         remedy="a running job with NCCL 2.24 or newer answers, unless NCCL_RAS_ENABLE=0",
     )
 
 
 def _torch() -> Check:
-    from importlib import metadata, util  # noqa: PLC0415 - slow to import
-
     there = util.find_spec("torch") is not None
     try:
         version = metadata.version("torch") if there else ""
@@ -285,16 +257,15 @@ def _torch() -> Check:
     )
 
 
-def _run(command: list[str], limit: float = 10.0) -> tuple[int | None, str]:
-    """Run a tool with a limit; give its code (None: it could not run to its end) and words."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=limit, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None, ""
-    words = done.stdout if done.returncode == 0 else done.stderr or done.stdout
-    return done.returncode, words.decode(errors="replace")
+def _run(*command: str) -> Outcome:
+    (outcome,) = run_all([Command(arguments=command, limit=LIMIT)])
+    return outcome
+
+
+def _words(outcome: Outcome) -> str:
+    """Return what a tool said: its errors where it failed."""
+    output = outcome.output.decode(errors="replace")
+    return output if outcome.code == 0 else outcome.errors or output
 
 
 def _text(path: str) -> str:

@@ -1,9 +1,4 @@
-"""The system call that a thread waits in, from /proc/PID/syscall (proc(5)).
-
-The file holds the number, six arguments, stack pointer and program counter; "running" where
-the thread is on a processor, "-1" where it waits outside a call (a page fault). It may be
-read by whoever may attach to the process.
-"""
+"""The system call that a thread waits in, by the number that /proc/PID/syscall gives (proc(5))."""
 
 from __future__ import annotations
 
@@ -43,7 +38,12 @@ _ON_DESCRIPTOR = frozenset(_ON_DESCRIPTOR_NAMES.split())
 
 
 def parse_syscall(text: str, machine: str | None = None) -> tuple[str, int | None] | None:
-    """Give the name of the call and the descriptor it works on, or None if in no known call."""
+    """Return the name of the call and the descriptor it works on, or None if in no known call.
+
+    /proc/PID/syscall (proc(5)) holds the number, six arguments, stack pointer and program counter;
+    "running" where the thread is on a processor, "-1" where it waits outside a call (a page
+    fault). It may be read by whoever may attach to the process.
+    """
     field = text.split()
     table = _TABLES.get(machine or os.uname().machine, {})
     try:

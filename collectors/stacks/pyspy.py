@@ -101,9 +101,11 @@ def command(
 ) -> list[str]:
     """Give the command that prints the stacks of one process as JSON.
 
-    ``nonblocking`` is for stopped processes and wins over ``native``: py-spy refuses both.
+    ``nonblocking`` is for stopped processes and wins over ``native``: py-spy refuses both. Names
+    of files are not shortened: to do so, py-spy looks for packages beside them, and would hang
+    with a file server that is gone.
     """
-    options = ["--json"]
+    options = ["--json", "--full-filenames"]
     if nonblocking:
         options.append("--nonblocking")
     elif native:

@@ -1,0 +1,170 @@
+"""What was taken of a live job, laid out as the files of a bundle."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from whyhang import __version__
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    FileView,
+    Gap,
+    Process,
+    Record,
+    Role,
+    Setting,
+    SettingName,
+    Source,
+    Statement,
+    StoreView,
+    Who,
+    WorldSize,
+    fold,
+    replace,
+)
+from whyhang.analyzer.redact import redact_bytes
+from whyhang.collectors.files import claims
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.probes.probe import File
+from whyhang.collectors.live.snapshot import Dump
+
+_NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
+MANY = 3
+"""Equal gaps of more processes than this are told as one."""
+
+
+class Taken(Record):
+    """Everything that was taken of one job on one host.
+
+    ``facts`` and ``files`` are what the probes and the snapshots brought beside ``processes`` and
+    ``dumps``.
+    """
+
+    job: Job
+    target: int
+    hostname: str
+    created_at: float
+    looks: int
+    interval: float
+    processes: tuple[Process, ...]
+    dumps: tuple[Dump, ...]
+    facts: tuple[Fact, ...] = ()
+    files: tuple[File, ...] = ()
+    touched: tuple[str, ...] = ()
+
+
+def bundle_of(taken: Taken) -> Bundle:
+    """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
+    folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
+    files = [*_process_files(taken), *_dump_files(taken), *taken.files, *_fact_files(taken)]
+    entries = [replace(file.entry, path=f"{folder}/{file.entry.path}") for file in files]
+    manifest = Manifest(
+        version=__version__,
+        created_at=taken.created_at,
+        created=time_text(taken.created_at),
+        host=taken.hostname,
+        target=taken.target,
+        looks=taken.looks,
+        interval=taken.interval,
+        touched=taken.touched,
+        files=tuple(entries),
+    )
+    data = (file.data for file in files)
+    paths = (entry.path for entry in entries)
+    return Bundle(manifest=manifest, files=dict(zip(paths, data, strict=True)))
+
+
+def _process_files(taken: Taken) -> Iterator[File]:
+    for look in range(taken.looks):
+        processes = [process for process in taken.processes if process.look == look]
+        if processes:
+            times = [process.taken_at for process in processes if process.taken_at is not None]
+            entry = Entry(
+                path=f"processes.look{look}.json",
+                kind="processes",
+                host=taken.hostname,
+                look=look,
+                taken_at=min(times, default=None),
+            )
+            yield File(entry=entry, data=facts_file("processes", processes))
+
+
+def _dump_files(taken: Taken) -> Iterator[File]:
+    members = {member.pid: member for member in taken.job.members}
+    order = {pid: position for position, pid in enumerate(members)}
+    for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
+        member = members[dump.pid]
+        owner = members.get(member.owner or 0)
+        ranks = [each.rank for each in (member, owner) if each and each.rank is not None]
+        rank = f"rank{ranks[0]:0{taken.job.rank_width()}}." if ranks else ""
+        role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
+        tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
+        entry = Entry(
+            path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
+            kind=tool.replace("pyspy", "py-spy"),
+            host=taken.hostname,
+            pid=member.pid,
+            rank=member.rank,
+            trust=member.trust,
+            local_rank=member.local_rank,
+            owner_rank=owner.rank if owner is not None else None,
+            role=member.role.value,
+            look=dump.look,
+            taken_at=dump.taken_at,
+        )
+        yield File(entry=entry, data=redact_bytes(dump.data))
+
+
+def _fact_files(taken: Taken) -> Iterator[File]:
+    gaps = (fact for fact in taken.facts if isinstance(fact, Gap))
+    statements = (fact for fact in taken.facts if isinstance(fact, Statement))
+    rows: dict[str, list[Fact | claims.Row]] = {
+        "stores": [fact for fact in taken.facts if isinstance(fact, StoreView)],
+        "file_stores": [fact for fact in taken.facts if isinstance(fact, FileView)],
+        "excerpts": [fact for fact in taken.facts if isinstance(fact, Excerpt)],
+        "claims": [row for fact in (*_of_job(taken), *statements) for row in claims.rows(fact)],
+        "gaps": [*_fold_gaps(gaps)],
+    }
+    for kind, facts in rows.items():
+        if facts:
+            entry = Entry(path=f"{kind}.json", kind=kind, host=taken.hostname)
+            yield File(entry=entry, data=facts_file(kind, facts))
+
+
+def _of_job(taken: Taken) -> Iterator[Statement]:
+    who, source = Who(host=taken.hostname), Source(file="claims.json")
+    settings: dict[SettingName, str | None] = {
+        "backend": _backend(taken.processes),
+        "launcher": taken.job.launcher,
+    }
+    for name, value in settings.items():
+        if value is not None:
+            yield Setting(name=name, value=value, who=who, source=source)
+    if taken.job.world_size is not None:
+        yield WorldSize(size=taken.job.world_size, who=who, source=source)
+
+
+def _backend(processes: Iterable[Process]) -> str | None:
+    """Tell the backend by the names of the threads that torch starts for it (torch 2.4+)."""
+    names = {t.name for p in processes if p.role is Role.RANK for t in p.threads}
+    if any(name.startswith("pt_nccl") for name in names):
+        return "nccl"
+    return "gloo" if any(name.startswith(("gloo_", "pt_gloo")) for name in names) else None
+
+
+def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
+    """Tell once what is the same at every look, and as one what many processes have in common."""
+    groups: dict[tuple[str, str, str], dict[int | str, Gap]] = {}
+    for gap in gaps:
+        same = groups.setdefault((gap.why, gap.cost, gap.remedy), {})
+        same.setdefault(gap.what if gap.who.pid is None else gap.who.pid, gap)
+    for (why, cost, remedy), same in groups.items():
+        if len(same) <= MANY or any(gap.who.pid is None for gap in same.values()):
+            yield from same.values()
+            continue
+        ranks = [gap.who.rank for gap in same.values() if gap.who.rank is not None]
+        which = f", of ranks {fold(ranks)} among them" if ranks else ""
+        yield Gap(what=f"stacks of {len(same)} processes{which}", why=why, cost=cost, remedy=remedy)

@@ -1,0 +1,219 @@
+"""Variables of the job's frames: few are kept of all that ``py-spy dump --json --locals`` prints.
+
+Where ranks are told to meet: a program may name the place itself (``init_method="tcp://…"``,
+``file://…``), take it from a file, or set MASTER_ADDR while it runs; then no environment tells it.
+While a rank is inside ``init_process_group``, the arguments of that call do.
+
+In which step of its loops a rank is: ranks that stand at one line look alike, though one may be a
+step ahead. Of the user's own frames whole numbers are kept that have the name of a step.
+
+Which number a rank has that ``multiprocessing`` started: the local ``i`` of the frame
+``_wrap (torch/multiprocessing/spawn.py)`` is its number on this host (torch 1.0 to 2.15). Programs
+that use ``multiprocessing.Process`` themselves mostly call that argument ``rank``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from whyhang.analyzer.facts import (
+    Address,
+    Frame,
+    InitArguments,
+    LoopCounter,
+    Record,
+    Source,
+    Who,
+)
+from whyhang.analyzer.redact import redact
+from whyhang.analyzer.stacks.usercode import is_library, short
+
+MOST = 64
+"""Ranks asked on one host."""
+
+_C10D = "torch/distributed/distributed_c10d.py"
+_SPAWN = "torch/multiprocessing/spawn.py"
+_NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
+
+
+class PyspyLocal(msgspec.Struct):
+    """A variable."""
+
+    name: str = ""
+    repr: str | None = None
+
+
+class PyspyFrame(msgspec.Struct):
+    """A frame as py-spy prints it."""
+
+    name: str = ""
+    filename: str = ""
+    line: int = 0
+    locals: list[PyspyLocal] | None = None
+
+
+class PyspyThread(msgspec.Struct):
+    """A thread as py-spy prints it, the innermost frame first."""
+
+    frames: list[PyspyFrame]
+    os_thread_id: int | None = None
+
+
+def read_threads(data: bytes) -> list[PyspyThread]:
+    """Read what ``py-spy dump --json`` printed; nothing where it is damaged."""
+    try:
+        return msgspec.json.decode(data, type=list[PyspyThread])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _integers(frame: PyspyFrame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
+    variables = (frame.locals or []) if frame is not None else []
+    return {
+        variable.name: int(variable.repr)
+        for variable in variables
+        if variable.name in names and variable.repr is not None and variable.repr.isdecimal()
+    }
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+# Where ranks are told to meet.
+
+_INIT = b"init_process_group"
+_INIT_NAMES = {"init_method", "url", "hostname", "port", "rank", "world_size"}
+_INIT_FILES = (_C10D, "torch/distributed/rendezvous.py")
+_ADDRESS = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
+
+
+def starting(dumps: Mapping[int, bytes]) -> list[int]:
+    """List the processes whose stack shows them inside ``init_process_group``."""
+    return [pid for pid, data in dumps.items() if _INIT in data][:MOST]
+
+
+def read_spot(pid: int, data: bytes) -> InitArguments | None:
+    """Take the arguments of ``init_process_group``; its ``who`` has the process only."""
+    for thread in read_threads(data):
+        frames = [frame for frame in thread.frames if frame.filename.endswith(_INIT_FILES)]
+        if any(frame.name == "init_process_group" for frame in frames):
+            return _spot(pid, dict(_said(frames)))
+    return None
+
+
+def _said(frames: Iterable[PyspyFrame]) -> Iterator[tuple[str, str]]:
+    """Yield the arguments, the outer before the inner: what is deeper is what counts."""
+    for frame in reversed(list(frames)):
+        for variable in frame.locals or ():
+            if variable.name in _INIT_NAMES and variable.repr not in {None, "None", "-1"}:
+                yield variable.name, str(variable.repr).strip("\"'")
+
+
+def _spot(pid: int, said: Mapping[str, str]) -> InitArguments:
+    return InitArguments(
+        address=_address(said),
+        rank=_whole(said.get("rank")),
+        world_size=_whole(said.get("world_size")),
+        who=Who(pid=pid),
+        source=Source(file="claims.json"),
+    )
+
+
+def _address(said: Mapping[str, str]) -> Address | None:
+    port = _whole(said.get("port"))
+    if "hostname" in said and port is not None:
+        return Address(host=redact(said["hostname"]), port=port)
+    url = said.get("url", said.get("init_method", ""))
+    if url.startswith("file://"):
+        return Address(file=redact(url.partition("?")[0].removeprefix("file://")))
+    if match := _ADDRESS.match(url):
+        return Address(host=redact(match["host"].strip("[]")), port=int(match["port"]))
+    return None
+
+
+# In which step of its loops a rank is.
+
+_STEPS = "step|epoch|batch|iter|iteration"
+_COUNTERS = re.compile(
+    rf"(?:i|j|k|it|iters|{_STEPS}"
+    rf"|(?!(?:best|last|max|min|num|total|start|first|resume|warmup|per)_)\w+_(?:{_STEPS})"
+    rf"|(?:{_STEPS})_(?:i|id|idx|index|no|nb|num|number|count))"
+)
+"""Names of what a loop counts; not of sizes, limits and places in a data set, which may differ."""
+
+_DIGITS = 12
+
+
+def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
+    """Take the counters of a main thread; their ``who`` has the process only."""
+    main = next((thread for thread in read_threads(data) if thread.os_thread_id == pid), None)
+    return [
+        LoopCounter(
+            name=variable.name,
+            value=int(variable.repr or ""),
+            function=frame.name,
+            file=short(frame.filename),
+            who=Who(pid=pid),
+            source=Source(file="claims.json"),
+        )
+        for frame in (main.frames if main is not None else ())
+        if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
+        for variable in frame.locals or ()
+        if _counts(variable)
+    ]
+
+
+def _counts(variable: PyspyLocal) -> bool:
+    text = variable.repr or ""
+    whole = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+    return whole and _COUNTERS.fullmatch(variable.name) is not None
+
+
+# Which number a rank has.
+
+
+class Numbers(Record):
+    """What the variables of a process say. ``size`` counts all ranks.
+
+    ``joins``: it is what ``init_process_group`` was given.
+    """
+
+    local_rank: int | None = None
+    rank: int | None = None
+    size: int | None = None
+    joins: bool = False
+
+
+def read_numbers(data: bytes) -> Numbers:
+    """Take the number of a rank and how many there are."""
+    threads = read_threads(data)
+    for thread in threads:
+        for inner, frame in zip([None, *thread.frames], thread.frames, strict=False):
+            name = frame.name.rpartition(".")[2]
+            called = _integers(inner)
+            size = called.get("world_size", called.get("size"))
+            if name == "_wrap" and frame.filename.endswith(_SPAWN):
+                return Numbers(local_rank=_integers(frame, {"i"}).get("i"), size=size)
+            if name == "start_processes" and frame.filename.endswith(_SPAWN):
+                return Numbers(size=_integers(frame).get("nprocs"))
+            if name == "run" and frame.filename.endswith("multiprocessing/process.py"):
+                rank = called.get("rank", called.get("local_rank"))
+                return Numbers(local_rank=called.get("local_rank", rank), rank=rank, size=size)
+    return _numbers_of_program(threads)
+
+
+def _numbers_of_program(threads: list[PyspyThread]) -> Numbers:
+    """Read what a program that was started as a rank knows: what it joins as, or its variables."""
+    main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
+    frames = main.frames if main is not None else []
+    calls = [f for f in frames if f.name == "init_process_group" and f.filename.endswith(_C10D)]
+    for frame in (*calls, *reversed(frames)):
+        said = _integers(frame, {"rank", "world_size"})
+        if "rank" in said:
+            joins = frame in calls
+            return Numbers(rank=said["rank"], size=said.get("world_size"), joins=joins)
+    return Numbers()

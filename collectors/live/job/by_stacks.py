@@ -1,0 +1,242 @@
+"""Ranks that no environment names: the first stacks tell which processes are ranks of the job.
+
+A Python program that starts ranks through ``multiprocessing`` (a *family*) has children that look
+in /proc like DataLoader workers. A shell that starts ranks one by one and tells them their number
+as an argument (``for r in 0 1 2; do python train.py --rank $r & done``) leaves programs *alike*,
+which look like runs of an experiment with different seeds. The stacks and threads show which take
+part in torch.distributed. Their numbers come from variables of their frames
+(``frame_variables.py``), from an argument that says so, or from the order of their start.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from whyhang.analyzer.facts import Role, Trust, replace
+from whyhang.collectors.live.frame_variables import Numbers
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import (
+    Alike,
+    Job,
+    Member,
+    ambiguous,
+    by_rank,
+    helpers,
+    inferred_rank,
+    rank_by_environment,
+)
+from whyhang.collectors.live.job.unnamed import job_of_family
+
+_SPAWN = "torch/multiprocessing/spawn.py"
+_THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
+_RANK, _SIZES = "--rank", ("--world-size", "--nprocs", "--num-procs")
+_WORKER = Role.DATALOADER_WORKER
+
+
+def alike(host: Host, pid: int) -> tuple[int, ...]:
+    """List the programs of one script that were started from the same shell, ``pid`` among them.
+
+    ``pid`` is one of them or the shell above. Nothing where there are not several.
+    """
+    if host.is_python(pid):
+        parent = host.stats[pid].ppid
+        found = [one for one in host.children.get(parent, ()) if _same(host, one, pid)]
+        return tuple(found) if len(found) > 1 and not host.is_python(parent) else ()
+    tops = host.topmost(host.python_below(pid))
+    same = len(tops) > 1 and all(_same(host, one, tops[0]) for one in tops)
+    return tuple(tops) if same else ()
+
+
+def _same(host: Host, one: int, other: int) -> bool:
+    return (
+        host.is_python(one)
+        and host.stats[one].session == host.stats[other].session
+        and host.script(one) == host.script(other)
+        and host.place(one) is None
+        and host.launcher(one) is None
+        and host.readable(one)
+        and host.uses_torch(one)
+    )
+
+
+def job_of_alike(host: Host, pids: Sequence[int], target: int) -> Job:
+    """Describe programs that are alike as ranks, until their stacks say what they are."""
+    members = [rank_by_environment(host, pid) for pid in pids]
+    return Job(
+        members=(*members, *helpers(host, pids)), alike=Alike(pids=tuple(pids), target=target)
+    )
+
+
+def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
+    """Tell ranks from other processes by their first stacks. Ranks get no number yet.
+
+    Raises ``TargetError`` where a shell was asked about and the programs below it have nothing
+    to do with each other.
+    """
+    stacks = {pid: data.decode(errors="replace") for pid, data in dumps.items()}
+    if job.alike is not None:
+        job = _settle_alike(job, job.alike, host, stacks)
+    return job if job.family is None else _settle_family(job, job.family, host, stacks)
+
+
+def whom_to_ask(job: Job) -> list[int]:
+    """List the processes whose variables tell the numbers of ranks that have none."""
+    ranks = [member.pid for member in job.ranks]
+    if job.alike is not None:
+        return ranks
+    return [] if job.family is None or job.family in ranks else [*ranks, job.family]
+
+
+def number(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
+    """Return the ranks their numbers, by what their variables say."""
+    sizes = [each.size for each in numbers.values() if each.size]
+    if job.alike is not None:
+        return _number_alike(job, host, numbers, sizes)
+    return _number_family(job, host, numbers, max(sizes, default=None))
+
+
+def _kind(host: Host, pid: int, stack: str) -> Role | None:
+    """Say what a process is by its stack, its name and its threads."""
+    if "_worker_loop" in stack and "torch/utils/data/_utils/worker.py" in stack:
+        return _WORKER
+    if host.own_role(pid) is not None:
+        return host.own_role(pid)
+    threads = (thread.name for thread in host.proc.threads(pid))
+    is_rank = _SPAWN in stack or "torch/distributed/" in stack
+    return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
+
+
+def _settle_alike(job: Job, programs: Alike, host: Host, stacks: Mapping[int, str]) -> Job:
+    """Keep together what takes part in torch.distributed, or was given a rank beside such."""
+    pids, target = programs.pids, programs.target
+    own = next((one for one in (target, *host.ancestors(target)) if one in pids), None)
+    ranks = {pid for pid in pids if _kind(host, pid, stacks.get(pid, "")) is Role.RANK}
+    if ranks:
+        ranks |= {pid for pid in pids if _option(host.arguments(pid), _RANK) is not None}
+    if len(ranks) > 1 and (own in ranks or own is None):
+        left = tuple(m for m in job.members if m.pid in ranks or m.owner in ranks)
+        return replace(job, members=left)
+    if own is not None:
+        return job_of_family(host, own)
+    raise ambiguous(target, pids, "Python programs")
+
+
+def _settle_family(job: Job, root: int, host: Host, stacks: Mapping[int, str]) -> Job:
+    """Tell spawned ranks from helpers."""
+    children = [m for m in job.members if m.owner == root and m.role is _WORKER]
+    kinds = {m.pid: _kind(host, m.pid, stacks.get(m.pid, "")) for m in children}
+    direct = [m.pid for m in children if host.mp_parent(m.pid) == root]
+    ranks = {pid for pid in direct if kinds[pid] is not _WORKER}
+    orphans = all(m.pid != root for m in job.members)
+    proven = orphans or any(kinds[pid] is Role.RANK for pid in ranks)
+    waits = "multiprocessing/" in stacks.get(root, "") and len(ranks) > 1
+    if not proven and not (waits and all(host.uses_torch(pid) for pid in ranks)):
+        return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))
+    members = tuple(_recast(m, root, ranks, kinds, host) for m in job.members)
+    spawned = any(_SPAWN in stacks.get(pid, "") for pid in (*ranks, root))
+    return replace(job, members=members, launcher="mp.spawn" if spawned else "multiprocessing")
+
+
+def _as_helper(member: Member, kinds: Mapping[int, Role | None]) -> Member:
+    """Make a child of the family a worker only where its stack says so."""
+    if member.pid in kinds:
+        return replace(member, role=kinds[member.pid] or Role.OTHER)
+    return member
+
+
+def _recast(
+    member: Member, root: int, ranks: set[int], kinds: Mapping[int, Role | None], host: Host
+) -> Member:
+    if member.pid == root:
+        return replace(member, role=Role.LAUNCHER)
+    if member.pid in ranks:
+        return replace(member, role=Role.RANK, owner=None)
+    above = next((pid for pid in host.ancestors(member.pid) if pid in ranks), None)
+    return _as_helper(replace(member, owner=above), kinds)
+
+
+def _number_family(job: Job, host: Host, numbers: Mapping[int, Numbers], size: int | None) -> Job:
+    """Return spawned ranks their numbers: by their variables, else in the order of their start."""
+    ranks = sorted(job.ranks, key=lambda m: (host.stats[m.pid].started, m.pid))
+    known = {m.pid: numbers.get(m.pid, Numbers()).local_rank for m in ranks}
+    told = [value for value in known.values() if value is not None]
+    complete = len(set(told)) == len(ranks)
+    fixed: dict[int, Member] = {}
+    for position, member in enumerate(ranks):
+        local = known[member.pid] if complete else position
+        rank = numbers.get(member.pid, Numbers()).rank
+        if rank is None and _is_first_node(host, member.pid):
+            rank = local
+        trust = Trust.NONE if rank is None else Trust.INFERRED
+        fixed[member.pid] = replace(member, rank=rank, local_rank=local, trust=trust)
+    ended = _ended(host, job.family or 0, told, size) if complete else []
+    members = sorted((*(fixed.get(m.pid, m) for m in job.members), *ended), key=by_rank)
+    return replace(job, members=tuple(members), world_size=size)
+
+
+def _is_first_node(host: Host, pid: int) -> bool:
+    return host.environ(pid).get("NODE_RANK", "0") == "0"
+
+
+def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> list[Member]:
+    """Count children of the program that have ended as the ranks that nobody else is.
+
+    Said only where there are as many of the one as of the other: a helper that is done and was
+    not collected looks the same.
+    """
+    dead = [
+        pid
+        for pid in host.children.get(root, ())
+        if host.stats[pid].state == "Z" and host.stats[pid].comm.startswith("python")
+    ]
+    missing = sorted(set(range(size or max(numbers, default=-1) + 1)) - set(numbers))
+    if len(dead) != len(missing) or not _is_first_node(host, root):
+        return []
+    return [inferred_rank(host, pid, rank, rank) for pid, rank in zip(dead, missing, strict=True)]
+
+
+def _number_alike(
+    job: Job, host: Host, numbers: Mapping[int, Numbers], sizes: Sequence[int]
+) -> Job:
+    """Return programs the number they join as, else of an argument, else of a variable."""
+    ranks = [member.pid for member in job.ranks]
+    options = (_option(host.arguments(pid), name) for pid in ranks for name in _SIZES)
+    size = max((*sizes, *(option for option in options if option is not None)), default=None)
+    given = [rank for pid in ranks if (rank := numbers.get(pid, Numbers()).rank) is not None]
+    distinct = len(set(given)) == len(given) and max(given, default=0) < (size or len(ranks))
+    members = [
+        _numbered(member, host, numbers.get(member.pid, Numbers()), distinct=distinct)
+        for member in job.members
+    ]
+    members.sort(key=by_rank)
+    return replace(job, members=tuple(members), launcher="a shell", world_size=size)
+
+
+def _numbered(member: Member, host: Host, numbers: Numbers, *, distinct: bool) -> Member:
+    if member.role is not Role.RANK:
+        return member
+    option = _option(host.arguments(member.pid), _RANK)
+    if numbers.joins or option is not None:
+        rank = numbers.rank if numbers.joins else option
+        return replace(member, rank=rank, trust=Trust.ENVIRONMENT)
+    if numbers.rank is not None and distinct:
+        return replace(member, rank=numbers.rank, trust=Trust.INFERRED)
+    return member
+
+
+def _option(arguments: Iterable[str], name: str) -> int | None:
+    """Read a whole number behind an option, with dashes or underscores, with "=" or without."""
+    words = [
+        part
+        for word in arguments
+        for part in (word.split("=", 1) if word.startswith("-") else [word])
+    ]
+    values = (
+        int(value)
+        for option, value in itertools.pairwise(words)
+        if option.startswith("-")
+        and "--" + option.lstrip("-").replace("_", "-") == name
+        and value.isdecimal()
+    )
+    return next(values, None)

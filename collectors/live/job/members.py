@@ -1,0 +1,144 @@
+"""The processes of a job: what each is, and how they become one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, replace
+from whyhang.collectors.live.job.host import Host
+
+
+class Member(Record):
+    """One process of the job. ``owner`` is the pid of the rank that a helper works for."""
+
+    pid: int
+    ppid: int
+    role: Role
+    rank: int | None = None
+    trust: Trust = Trust.NONE
+    local_rank: int | None = None
+    owner: int | None = None
+    python: bool = True
+
+    def who(self, hostname: str) -> Who:
+        """Say whom a fact of the process is about: a helper has no rank."""
+        return Who(
+            rank=self.rank,
+            trust=self.trust,
+            host=hostname,
+            pid=self.pid,
+            local_rank=self.local_rank,
+        )
+
+    def describes(self, process: Process, hostname: str) -> Process:
+        """Say of what was seen of the process which rank or helper it is."""
+        return replace(
+            process, who=self.who(hostname), role=self.role, owner_pid=self.owner, ppid=self.ppid
+        )
+
+
+class Alike(Record):
+    """Programs that may be the ranks of one job, and the process that was asked about."""
+
+    pids: tuple[int, ...]
+    target: int
+
+
+class Job(Record):
+    """The processes of one job on this host: ranks by number, then their helpers, launchers.
+
+    ``launcher`` is what started the ranks ("torchrun", "mpirun", "mp.spawn"). ``family`` is the
+    pid of a Python process whose children carry no rank in their environment: whether they
+    are ranks or helpers is only seen in their stacks. ``alike`` are programs of one shell that
+    may be its ranks. ``left_out`` names processes that look like the job's and were not counted
+    in.
+    """
+
+    members: tuple[Member, ...]
+    launcher: str | None = None
+    world_size: int | None = None
+    family: int | None = None
+    alike: Alike | None = None
+    left_out: tuple[Gap, ...] = ()
+
+    @property
+    def ranks(self) -> list[Member]:
+        """The rank processes."""
+        return [member for member in self.members if member.role is Role.RANK]
+
+    def rank_width(self) -> int:
+        """Return how many digits the ranks have, so that their files sort."""
+        return len(str(max((member.rank or 0 for member in self.members), default=0)))
+
+
+def by_rank(member: Member) -> tuple[bool, int, int]:
+    """Order members by rank, those without one after them by pid."""
+    return (member.rank is None, member.rank or 0, member.pid)
+
+
+def rank_by_environment(host: Host, pid: int) -> Member:
+    """Describe a rank process by what its environment says."""
+    place = host.place(pid)
+    rank = place.rank if place else None
+    return Member(
+        pid=pid,
+        ppid=host.stats[pid].ppid,
+        role=Role.RANK,
+        rank=rank,
+        trust=Trust.NONE if rank is None else Trust.ENVIRONMENT,
+        local_rank=place.local_rank if place else None,
+        python=host.is_python(pid),
+    )
+
+
+def inferred_rank(host: Host, pid: int, rank: int | None, local_rank: int | None) -> Member:
+    """Describe a rank process whose number was concluded."""
+    trust = Trust.NONE if rank is None else Trust.INFERRED
+    return Member(
+        pid=pid,
+        ppid=host.stats[pid].ppid,
+        role=Role.RANK,
+        rank=rank,
+        trust=trust,
+        local_rank=local_rank,
+    )
+
+
+def helper(host: Host, pid: int, role: Role | None, owner: int | None = None) -> Member:
+    """Describe a process that is no rank."""
+    return Member(
+        pid=pid,
+        ppid=host.stats[pid].ppid,
+        role=role or Role.OTHER,
+        owner=owner,
+        python=host.is_python(pid),
+    )
+
+
+def helpers(host: Host, ranks: Iterable[int]) -> list[Member]:
+    """Describe everything that runs below these ranks and for them."""
+    every = set(ranks)
+    return [
+        helper(host, pid, host.helper_role(pid, rank), rank)
+        for rank in every
+        for pid in host.descendants(rank)
+        if _works_for(host, pid, rank, every)
+    ]
+
+
+def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:
+    """Return whether a process below a rank belongs to it: not to another, nor to another job."""
+    if not ranks.isdisjoint({pid, *host.between(pid, rank)}) or host.has_ended(pid):
+        return False
+    its, own = host.identity(pid), host.identity(rank)
+    return None in {its, own} or its == own
+
+
+def ambiguous(pid: int, choices: Iterable[int], what: str) -> TargetError:
+    """Refuse a pid that stands above several jobs, and say which there are."""
+    listed = sorted(choices)
+    return TargetError(
+        f"there are {len(listed)} {what} below process {pid}",
+        "Choose one of them: " + ", ".join(f"whyhang {one}" for one in listed[:8]) + ".",
+    )

@@ -1,0 +1,138 @@
+"""The files that a process has open: what they are, how far it is in them, and locks on them.
+
+Locks are those of /proc/locks (proc(5), fs/locks.c). A line is a lock that is held; one with an
+arrow, under the same number, waits for it. Locks that another host holds on a shared file system
+are not in it, nor is a lock file that programs merely look for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import LockWait
+from whyhang.analyzer.redact import redact, redact_command
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.syscalls import parse_syscall
+
+MAX_LINES = 64
+"""Lines kept; sockets and devices go before files."""
+
+MAX_POSITIONS = 64
+"""Files of one process whose position is read."""
+
+_LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
+_STANDARD = 2  # the last of standard input, output and error
+_LOCK_CALLS = {"flock", "fcntl"}
+
+
+def descriptors(proc: Proc, pid: int, sockets: Sockets) -> tuple[str, ...]:
+    """Sum up the open files of a process."""
+    named = (name_of(link, pid, sockets) for link in proc.open_files(pid).values())
+    return fold(name for name in named if name is not None)
+
+
+def name_of(link: str, pid: int, sockets: Sockets | None) -> str | None:
+    """Say what a descriptor points at, or None for what tells nothing (libraries, /dev/null)."""
+    if link.startswith("socket:["):
+        return "socket" if sockets is None else sockets.name(pid, link[8:-1])
+    if link.startswith("pipe:["):
+        return "pipe"
+    if link.startswith("anon_inode:"):
+        return link[11:].strip("[]")
+    if link.startswith(("/dev/shm/", "/memfd:")):  # noqa: S108 - compared, not written
+        return "shared memory"
+    if link == "/dev/null" or any(part in link for part in _LIBRARY_PARTS):
+        return None
+    return link
+
+
+def fold(names: Iterable[str]) -> tuple[str, ...]:
+    """Count equal names and put the telling ones first: sockets, devices, files, the rest."""
+    lines = [
+        name if count == 1 else f"{name} x{count}"
+        for name, count in sorted(Counter(names).items(), key=lambda item: _order(item[0]))
+    ]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"and {len(lines) - MAX_LINES + 1} more"]
+    return tuple(lines)
+
+
+def _order(name: str) -> tuple[int, str]:
+    starts = (("tcp ", "udp "), ("/dev/",), ("/",), ("",))
+    return next(number for number, start in enumerate(starts) if name.startswith(start)), name
+
+
+def positions(proc: Proc, pid: int) -> dict[str, int]:
+    """Read how far a process is in each regular file that it has open (proc(5), fdinfo).
+
+    The furthest counts where a file is open several times. What it prints is left out.
+    """
+    found: dict[str, int] = {}
+    files = [
+        (number, link)
+        for number, link in proc.open_files(pid).items()
+        if number > _STANDARD
+        and link.startswith("/")
+        and not link.startswith("/dev/")
+        and name_of(link, pid, None) == link
+    ]
+    for number, link in files[:MAX_POSITIONS]:
+        first = (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"").split(b"\n", 1)[0]
+        if first.startswith(b"pos:") and first[4:].strip().isdigit():
+            name = redact(link)
+            found[name] = max(found.get(name, 0), int(first[4:]))
+    return found
+
+
+def lock_holders(table: bytes) -> dict[int, int]:
+    """Return who holds the lock that a process waits for, by pid, as /proc/locks tells.
+
+    Locks of no process that can be seen are left out.
+    """
+    holders: dict[bytes, int] = {}
+    found: dict[int, int] = {}
+    for line in table.splitlines():
+        number, *field = line.split()
+        waits_for_it = field[:1] == [b"->"]
+        try:
+            pid = int(field[4 if waits_for_it else 3])
+        except (IndexError, ValueError):
+            continue
+        if not waits_for_it:
+            holders[number] = pid
+        elif holders.get(number, 0) > 0 and pid > 0:
+            found[pid] = holders[number]
+    return found
+
+
+def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
+    """Describe a wait for a lock of ``holder``.
+
+    The file is named where the main thread of ``pid`` is in a system call that locks one.
+    """
+    name, number = parse_syscall(host.system_call(pid)) or ("", None)
+    path = host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
+    return LockWait(
+        holder_pid=holder,
+        holder=redact_command(host.arguments(holder)) if holder in host.stats else "",
+        path=redact(path) if path is not None and path.startswith("/") else None,
+    )
+
+
+def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return for each of these processes the files on which it has an exclusive lock."""
+    fields = [line.split() for line in table.splitlines()]
+    writers = {int(f[4]) for f in fields if len(f) > 4 and f[3] == b"WRITE" and f[4].isdigit()}
+    found = {}
+    for pid in writers.intersection(pids):
+        paths = [
+            redact(link)
+            for number, link in proc.open_files(pid).items()
+            if link.startswith("/") and b"lock:" in (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
+        ]
+        if paths:
+            found[pid] = tuple(dict.fromkeys(paths))
+    return found

@@ -1,0 +1,108 @@
+"""When a process must not be paused for its stacks, and how one goes on that was left stopped.
+
+What is stopped, traced or in uninterruptible sleep is read without pausing it: a tracer would
+wait for it, perhaps for ever, and hold its other threads while it waits. So is what is blocked
+in a write to a pipe or socket: a pause would end that write early (signal(7)), and who does not
+look at what was written would lose the rest.
+
+Attaching with ptrace sends SIGSTOP to each thread. The kernel lets go of everything when the
+tracer dies, but a SIGSTOP that was not yet taken in stays pending, and stops the process later,
+for good (ptrace(2), "Attaching and detaching"). SIGCONT takes it back, also while it is pending.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import signal
+import time
+
+from whyhang.analyzer.facts import Process, ThreadState
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.syscalls import parse_syscall
+
+WAIT = 0.05
+"""Seconds in which a stop that is on its way shows."""
+
+_STOPPED = frozenset({"T", "t"})
+_SIGSTOP = 1 << (signal.SIGSTOP - 1)
+_WRITES = {"write", "writev", "sendto", "sendmsg"}
+_WRITING = frozenset(
+    {"pipe_write", "anon_pipe_write", "sk_stream_wait_memory", "sock_alloc_send_pskb"}
+)
+"""Functions of the kernel in which a thread waits until a pipe or a socket has room."""
+
+
+class Obstacle(enum.Enum):
+    """Why a process must not be paused."""
+
+    STOPPED = "stopped"
+    WRITING = "writing"
+    ASLEEP = "asleep"
+
+
+def obstacle(host: Host, process: Process) -> Obstacle | None:
+    """Return why a process that was just observed must be read without pausing it, if so."""
+    states = {process.state, *(thread.state for thread in process.threads)}
+    if states & _STOPPED:
+        return Obstacle.STOPPED
+    if _is_writing(host, process):
+        return Obstacle.WRITING
+    if "D" in states and host.proc.asleep_in_kernel(process.who.pid or 0) is not None:
+        return Obstacle.ASLEEP
+    return None
+
+
+def _is_writing(host: Host, process: Process) -> bool:
+    """Return whether a process is blocked in a write, now and a moment later.
+
+    Of another thread than the main one only where no thread runs: what runs cannot be read
+    well without a pause.
+    """
+    pid = process.who.pid or 0
+    call = host.system_call(pid)
+    parsed = parse_syscall(call)
+    in_write = parsed is not None and parsed[0] in _WRITES
+    if not _waits_to_write(process.threads, in_write=in_write):
+        return False
+    time.sleep(0.02)
+    in_write = in_write and call == host.system_call(pid)
+    return _waits_to_write(host.proc.threads(pid), in_write=in_write)
+
+
+def _waits_to_write(threads: tuple[ThreadState, ...], *, in_write: bool) -> bool:
+    """Return whether a thread waits until it may write on; ``in_write``: the main one writes."""
+    if not threads:
+        return False
+    if threads[0].state == "S" and in_write:
+        return True
+    at_rest = all(thread.state != "R" for thread in threads)
+    return at_rest and any(thread.wchan in _WRITING for thread in threads)
+
+
+def let_go(proc: Proc, pid: int) -> bool:
+    """Continue a process that is stopped or about to be. Only for one that was not before.
+
+    Returns whether SIGCONT was sent.
+    """
+    until = time.monotonic() + WAIT
+    while not _is_stopped(proc, pid):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except OSError:  # it is gone, or not ours: then py-spy could not attach either
+        return False
+    return True
+
+
+def _is_stopped(proc: Proc, pid: int) -> bool:
+    for tid in proc.thread_ids(pid):
+        stat, status = proc.stat(pid, tid), proc.status(pid, tid)
+        if stat is not None and stat.state == "T":
+            return True
+        if status is not None and status.pending & _SIGSTOP:
+            return True
+    return False

@@ -1,0 +1,27 @@
+"""What is asked of a live job beside its stacks: a file for each kind of evidence, listed here."""
+
+from whyhang.collectors.live.probes import (
+    file_store,
+    gpus,
+    kernel_log,
+    libraries,
+    pressure,
+    ras,
+    recorders,
+    source_lines,
+    store,
+)
+from whyhang.collectors.live.probes.probe import Probe
+
+PROBES: tuple[Probe, ...] = (
+    recorders.PROBE,
+    kernel_log.PROBE,
+    ras.PROBE,
+    gpus.PROBE,
+    store.PROBE,
+    file_store.PROBE,
+    source_lines.PROBE,
+    libraries.PROBE,
+    pressure.PROBE,
+)
+"""In the order in which their files stand in a bundle."""

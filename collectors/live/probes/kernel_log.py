@@ -1,0 +1,201 @@
+"""The kernel's log of this host, as far as it may be read and as far as it is about the job.
+
+``/dev/kmsg`` gives one record a read and never waits (Documentation/ABI/testing/dev-kmsg); where
+it is closed to this user, ``journalctl -k`` may still be open. Times of boot become times of
+day. Kept are lines since the job began that tell of GPUs, links, memory, storage or processes,
+without those about processes that belong to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.redact import redact_bytes
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.programs import Command, run_all
+
+DEVICE = "/dev/kmsg"
+BEFORE = 120.0
+"""Seconds before the start of the job from which lines are kept: what it found as it began."""
+
+SLACK = 2.0
+"""Seconds by which the two clocks, of processes and of the kernel's log, may differ."""
+
+LIMIT = 2.0
+"""Seconds for the journal."""
+
+MAX_LINES = 2000
+_RECORD = 16 << 10
+
+TELLING = re.compile(
+    r"NVRM|\bS?Xid\b|nvidia|nvlink|nvswitch|oom-kill|oom_reaper|[Oo]ut of memory|Killed process"
+    r"|blocked (?:in I/O wait )?for more than|segfault at|traps: |general protection"
+    r"|soft lockup|hard LOCKUP|rcu.*(?:stall|detected)|AER:|PCIe Bus Error|pcieport.*DPC"
+    r"|mce: |\[Hardware Error\]|EDAC|Memory failure|mlx[45]_core|(?:NIC )?Link is (?:Down|Up)"
+    r"|bnxt_en|infiniband|nfs: |NFS: |Lustre|ceph: |I/O error|EXT4-fs error|XFS .*(?:error|hut)"
+    r"|nvme.*(?:timeout|reset|failed)|DMAR|IOMMU|AMD-Vi|ibv|rdma|efa ",
+)
+_PID = re.compile(
+    r"(?:\bpid='?|[Kk]ill(?:ed)? process |reaped process |\btask [^ :]+:|^[^ :\[]+\[)(\d+)"
+)
+_NAME = re.compile(
+    r"(?:\bname=|[Kk]illed process \d+ \(|reaped process \d+ \(|\btask(?:=| ))([^ ,:)(]+)"
+    r"|^([^ :\[]+)\[\d+\]: segfault"
+)
+_CLOSED = re.compile(
+    r"insufficient permissions|not seeing messages|No journal files", re.IGNORECASE
+)
+
+Rows = list[tuple[float, str]]
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Read the log and keep what may be about this job."""
+    stats = [site.host.stats.get(member.pid) for member in site.job.members]
+    starts = [at for stat in stats if stat and (at := site.host.proc.started_at(stat))]
+    since = min(starts, default=0.0) - BEFORE
+    rows, trouble = _records(DEVICE, since)
+    if rows is None:
+        rows, trouble = _journal(since)
+    if rows is None:
+        collected.facts.append(_gap(trouble))
+        return
+    about = _About(site)
+    kept = [
+        f"{_stamp(moment)} {about.host} kernel: {text}"
+        for moment, text in rows
+        if moment >= since
+        and TELLING.search(text)
+        and about.concerns(text, before=moment < since + BEFORE - SLACK)
+    ][-MAX_LINES:]
+    if kept:
+        entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
+        data = redact_bytes("".join(f"{line}\n" for line in kept).encode())
+        collected.files.append(File(entry=entry, data=data))
+
+
+class _About:
+    """Tells whether a line can be about the job: not if it names a process of someone else.
+
+    In a container the kernel's numbers are not ours: what equals one of ours is chance. The host
+    then gets a name of its own.
+    """
+
+    def __init__(self, site: Site) -> None:
+        host, members = site.host, {member.pid for member in site.job.members}
+        self._own = members.union(*(host.proc.thread_ids(pid) for pid in members))
+        self._others = set(host.stats) - self._own
+        self._names = {host.stats[pid].comm for pid in members if pid in host.stats}
+        self._foreign = host.proc.in_container()
+        name = re.sub(r"[^\w.-]", "-", site.hostname) or "host"
+        self.host = f"kernel-below-{name}" if self._foreign else name
+
+    def concerns(self, text: str, *, before: bool = False) -> bool:
+        """Return False for a line about a living process that is not of the job, or a dead one.
+
+        ``before``: the line is older than the job, which had no process then.
+        """
+        named = _PID.search(text)
+        if named is None:
+            return True
+        name = _NAME.search(text)
+        word = (name[1] or name[2]) if name is not None else ""
+        pid = int(named[1])
+        if word.startswith("nv"):  # the driver's own threads and tools
+            return True
+        if before:
+            return False
+        may_be = not word or word in self._names
+        if self._foreign:
+            return may_be
+        return pid in self._own or (pid not in self._others and may_be)
+
+
+def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
+    """Read the records that the kernel still has; None and why where it may not be read.
+
+    Those before ``since`` are left out, in seconds since the epoch.
+    """
+    offset = time.time() - time.monotonic()
+    rows: Rows = []
+    try:
+        descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return None, f"{device}: {error.strerror}"
+    try:
+        while True:
+            with contextlib.suppress(BrokenPipeError):  # overwritten meanwhile: the next is there
+                record = os.read(descriptor, _RECORD)
+                if not record:
+                    break
+                row = _parsed(record, offset)
+                if row is not None and row[0] >= since:
+                    rows.append(row)
+    except BlockingIOError:  # that was the last one
+        pass
+    except OSError as error:
+        return None, f"{device}: {error.strerror}"
+    finally:
+        os.close(descriptor)
+    return rows, ""
+
+
+def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
+    """Take ``priority,number,microseconds,flags;text`` apart; lines that follow are details."""
+    head, _, text = record.partition(b";")
+    fields = head.split(b",")
+    if len(fields) < 3 or not fields[2].isdigit():
+        return None
+    line = text.partition(b"\n")[0]
+    return offset + int(fields[2]) / 1e6, line.decode("utf-8", "replace")
+
+
+def _journal(since: float) -> tuple[Rows | None, str]:
+    arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
+    from_then = f"--since=@{max(0, int(since))}"
+    (outcome,) = run_all([Command(arguments=(*arguments, from_then), limit=LIMIT)])
+    if outcome.timed_out:
+        return None, f"journalctl did not come back within {LIMIT:g} s"
+    rows = list(_journal_rows(outcome.output.decode("utf-8", "replace")))
+    if not rows and (outcome.code != 0 or _CLOSED.search(outcome.errors)):
+        return None, "/dev/kmsg and the journal are closed to this user"
+    return rows, ""
+
+
+def _journal_rows(text: str) -> Iterator[tuple[float, str]]:
+    for line in text.splitlines():
+        moment, _, rest = line.partition(" ")
+        _, kernel, message = rest.partition(" kernel: ")
+        if kernel:
+            with contextlib.suppress(ValueError):
+                yield float(moment), message
+
+
+def _stamp(moment: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+    return f"{whole}.{int(moment % 1 * 1e6):06d}+00:00"
+
+
+def _gap(why: str) -> Gap:
+    return Gap(
+        what="the kernel's log of this host",
+        why=why,
+        cost="GPU faults (Xid), processes killed for lack of memory and stuck storage do not show",
+        remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
+        "the output of dmesg -T",
+    )
+
+
+PROBE = Probe(
+    name="the kernel's log of this host",
+    takes="/dev/kmsg, else journalctl -k",
+    limit=LIMIT + 0.5,
+    writes=("kernel.log", "gaps.json"),
+    collect=collect,
+)

@@ -1,0 +1,151 @@
+"""NCCL's RAS of a live job: who listens, one question at the first look and one at the last.
+
+A child process asks (``collectors/ras/client.py``), which is ended after ``LIMIT`` seconds,
+whatever it is doing. Asking pauses nothing: a thread of NCCL's own answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from whyhang.analyzer.facts import Gap, Record
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.sockets import Sockets
+
+PORT = 28028  # NCCL_RAS_CLIENT_PORT of src/ras/ras_internal.h, NCCL 2.24 and newer
+LIMIT = 3.0
+"""Seconds for one report."""
+
+SPARE = 0.5
+"""Seconds that the child has beyond them to tell how far it came."""
+
+_CLIENT = Path(__file__).parents[2] / "ras" / "client.py"
+
+
+class Answer(Record):
+    """One report as RAS sent it; ``pid`` is the process that answered, where that was seen."""
+
+    data: bytes
+    form: str  # "json" or "text"
+    taken_at: float
+    pid: int | None = None
+
+
+class Endpoint(Record):
+    """Where a process of the job listens. ``netns`` is a process in another network namespace."""
+
+    host: str
+    port: int
+    netns: int | None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Ask at the first and at the last look."""
+    place = _listening(site.host, site.job.ranks, site.snapshots[0].sockets)
+    if place is None:
+        return
+    collected.touched.append(f"asked NCCL RAS at {place} for its report")
+    pids = [member.pid for member in site.job.ranks]
+    for number in range(min(2, site.options.looks)):
+        if number:
+            site.wait_for(site.options.looks - 1)
+        answer, why = ask(place, pids)
+        if answer is None:
+            collected.facts += [] if collected.files else [_gap(place, why)]
+            return
+        entry = Entry(
+            path=f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}",
+            kind="ras",
+            host=site.hostname,
+            look=number,
+            taken_at=answer.taken_at,
+        )
+        collected.files.append(File(entry=entry, data=answer.data))
+
+
+def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Answer | None, str]:
+    """Ask once; return the report of the job of ``pids``, or why there is none."""
+    own = set(pids)
+    task = {
+        "host": place.host,
+        "port": place.port,
+        "netns": place.netns,
+        "pids": sorted(own),
+        "at": [0.0],
+        "limit": limit,
+    }
+    arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
+    (outcome,) = run_all([Command(arguments=arguments, limit=limit + SPARE)])
+    answer, trouble = _read(outcome.output)
+    if answer is None:
+        late = f"no report came within {limit:g} s; a process may be silent"
+        return None, trouble or (late if outcome.timed_out else outcome.errors)
+    if answer.pid is None:  # it was not seen who answered: a process of the job, by what it says?
+        told = {int(pid) for pid in re.findall(rb'"pid": (\d+)', answer.data)}
+        if not told or 2 * len(own & told) < len(own):
+            return None, "it cannot be seen whether what answers is of this job"
+    return answer, ""
+
+
+def endpoint(environ: Mapping[str, str]) -> tuple[str, int]:
+    """Return where a process with this environment would listen."""
+    host, colon, port = environ.get("NCCL_RAS_ADDR", "").rpartition(":")
+    if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        return "localhost", PORT
+    return host.strip("[]") or "localhost", int(port)
+
+
+def _listening(host: Host, ranks: Iterable[Member], sockets: Sockets) -> Endpoint | None:
+    """Find where a process of the job listens, by the sockets of its network namespace."""
+    for pid in (member.pid for member in ranks):
+        environ = host.environ(pid)
+        name, port = endpoint(environ)
+        if environ.get("NCCL_RAS_ENABLE") != "0" and sockets.listening(pid, port):
+            netns = pid if host.proc.foreign(pid, "net") else None
+            return Endpoint(host=name, port=port, netns=netns)
+    return None
+
+
+def _read(output: bytes) -> tuple[Answer | None, str]:
+    """Read what the child printed; a report that it could not finish is taken as far as it is."""
+    line, _, rest = output.partition(b"\n")
+    try:
+        header = json.loads(line)
+    except ValueError:
+        return None, ""
+    if header["kind"] == "report":
+        data = rest[: int(header["size"])]
+        form, pid = header["form"], header["pid"]
+        return Answer(data=data, form=form, taken_at=header["at"], pid=pid), ""
+    if header["why"] == "namespace":
+        return None, f"the job has a network of its own, which cannot be entered ({header['text']})"
+    return None, header["text"]
+
+
+def _gap(place: Endpoint, why: str) -> Gap:
+    return Gap(
+        what=f"NCCL RAS at {place}",
+        why=why,
+        cost="how many collectives each rank launched, and who is silent, is not known from NCCL",
+        remedy="Ask by hand and give whyhang the answer: ncclras -v -t 20 >ras.txt",
+    )
+
+
+PROBE = Probe(
+    name="NCCL RAS",
+    takes="a report over TCP from NCCL's own thread, at the first look and at the last",
+    limit=LIMIT + SPARE + 0.5,
+    writes=("ras.look*.json", "ras.look*.txt", "gaps.json"),
+    collect=collect,
+)

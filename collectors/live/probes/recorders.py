@@ -1,0 +1,219 @@
+"""Recorder dumps of a live job: those it has written, and new ones if it is asked.
+
+``places.py`` knows where torch writes. Files of an earlier run lie in the same place, so only
+what is newer than the process and of a job of the same size counts. Asking writes to the job:
+into the pipe that ``TORCH_NCCL_DEBUG_INFO_PIPE_FILE`` names (torch 2.3+), or a request to torch's
+debug server (2.10+). Both are for those who say so.
+"""
+
+from __future__ import annotations
+
+import html
+import http.client
+import re
+import time
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import Gap, Role, Trust, Who, replace
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.flight_recorder.places import prefixes
+from whyhang.collectors.live.files import MAX_BYTES
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+
+PATIENCE = 5.0
+"""Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
+
+_SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
+_PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Take the dumps that the ranks have written, and new ones if told to; the last one counts."""
+    site.wait_for_last()
+    every = written(site.host, site.job, collected)
+    if site.options.ask:
+        every += asked(site.host, site.job, collected)
+    if site.options.debug_server:
+        every += from_debug_server(site.options.debug_server, site.options.limit, collected)
+    dumps = {dump.entry.rank or 0: dump for dump in every}
+    width = site.job.rank_width()
+    collected.files += [_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)]
+
+
+def _named(rank: int, file: File, width: int, hostname: str) -> File:
+    entry = replace(
+        file.entry,
+        path=f"rank{rank:0{width}}.flight_recorder",
+        host=hostname if file.entry.pid is not None else None,
+    )
+    return replace(file, entry=entry)
+
+
+def _numbered(host: Host, job: Job) -> list[Member]:
+    return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
+
+
+def written(host: Host, job: Job, collected: Collected) -> list[File]:
+    """Take the newest dump of each rank that its present process has written."""
+    dumps = []
+    for rank in _numbered(host, job):
+        found, unfit = _newest(host, rank, job.world_size)
+        if found is not None:
+            dumps.append(found)
+        elif unfit:
+            collected.facts.append(_unfit(rank, unfit))
+    return dumps
+
+
+def asked(host: Host, job: Job, collected: Collected, patience: float = PATIENCE) -> list[File]:
+    """Ask the ranks that have a pipe for a dump, and take what they then write."""
+    since = time.time()
+    waiting: list[Member] = []
+    for rank in _numbered(host, job):
+        stem = host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+        if not stem:
+            why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
+            remedy = "set it for the next run, with TORCH_FR_BUFFER_SIZE"
+            collected.facts.append(_unasked(rank, why, remedy))
+            continue
+        pipe = host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
+        if trouble := host.files.knock(pipe).trouble:
+            collected.facts.append(_unasked(rank, trouble))
+        else:
+            waiting.append(rank)
+            done = f"asked rank {rank.rank} for a recorder dump through its pipe"
+            collected.touched.append(done)
+    dumps = list(_arrivals(host, waiting, job.world_size, since, patience))
+    come = {dump.entry.pid for dump in dumps}
+    why = f"it wrote none within {patience:g} s of being asked"
+    collected.facts += [_unasked(rank, why) for rank in waiting if rank.pid not in come]
+    return dumps
+
+
+def from_debug_server(address: str, limit: float, collected: Collected) -> list[File]:
+    """Ask torch's debug server ("host:port") for the recorders of all ranks."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        collected.facts.append(_no_server(address, "that is no HOST:PORT"))
+        return []
+    asked_for = f"asked the debug server at {address} for the recorders of all ranks"
+    collected.touched.append(asked_for)
+    connection = http.client.HTTPConnection(host or "localhost", int(port), timeout=limit)
+    try:
+        connection.request("GET", "/fr_trace_json")
+        answer = connection.getresponse()
+        page = answer.read(MAX_BYTES).decode("utf-8", "replace")
+        why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
+    except (OSError, http.client.HTTPException) as error:
+        page, why = "", f"it did not answer ({error})"
+    finally:
+        connection.close()
+    dumps = [_dump(int(rank), html.unescape(text).encode()) for rank, text in _PAGE.findall(page)]
+    collected.facts += [] if dumps else [_no_server(address, why)]
+    return dumps
+
+
+def _dump(
+    rank: int | None, data: bytes, pid: int | None = None, modified_at: float | None = None
+) -> File:
+    entry = Entry(
+        path="",
+        kind="flight-recorder",
+        pid=pid,
+        rank=rank,
+        trust=Trust.CONTENT if pid is None else Trust.ENVIRONMENT,
+        role=Role.RANK.value,
+        taken_at=modified_at,
+    )
+    return File(entry=entry, data=data)
+
+
+def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | None, str]:
+    """Find the newest dump that fits; where there is none but others, say why they do not."""
+    best: File | None = None
+    unfit = ""
+    started_at = host.proc.started_at(host.stats[rank.pid]) or 0.0
+    for prefix in prefixes(host.environ(rank.pid)):
+        path = f"{prefix}{rank.rank}"
+        reached = host.proc.path_for(rank.pid, path)
+        there = host.files.read(reached, most=0)
+        modified = there.modified_at if there.is_file else None
+        if modified is None or (best is not None and modified <= (best.entry.taken_at or 0)):
+            continue
+        if modified < started_at - _SLACK:
+            unfit = unfit or f"{path} is older than the process, so it is of an earlier run"
+            continue
+        data = host.files.read(reached).data
+        size = _world_size(data) if data else None
+        if size is not None and world_size not in {None, size}:
+            unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
+        elif data:
+            best = _dump(rank.rank, data, rank.pid, modified)
+    return best, unfit
+
+
+def _world_size(data: bytes) -> int | None:
+    from whyhang.collectors.flight_recorder import reader  # noqa: PLC0415 - a heavy format
+
+    return reader.world_size_of(data)
+
+
+def _arrivals(
+    host: Host, waiting: list[Member], world_size: int | None, since: float, patience: float
+) -> Iterator[File]:
+    """Wait for dumps newer than the moment of asking, each until it grows no more."""
+    deadline = time.monotonic() + patience
+    sizes: dict[int, int] = {}
+    left = list(waiting)
+    while left and time.monotonic() < deadline:
+        time.sleep(0.1)
+        for rank in list(left):
+            found, _ = _newest(host, rank, world_size)
+            if found is None or (found.entry.taken_at or 0) < since - _SLACK:
+                continue
+            if sizes.get(rank.pid) == len(found.data):
+                left.remove(rank)
+                yield found
+            sizes[rank.pid] = len(found.data)
+
+
+def _unfit(rank: Member, why: str) -> Gap:
+    return Gap(
+        what=f"the recorder of rank {rank.rank}",
+        why=why,
+        cost="the rank has written no dump of this run yet",
+        remedy="whyhang --ask-recorders PID asks for one, if the job has set "
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
+        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
+    )
+
+
+def _unasked(rank: Member, why: str, remedy: str = "") -> Gap:
+    return Gap(
+        what=f"a recorder dump of rank {rank.rank}",
+        why=why,
+        cost="how far it came is not known from its recorder",
+        remedy=remedy,
+        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
+    )
+
+
+def _no_server(address: str, why: str) -> Gap:
+    return Gap(
+        what=f"torch's debug server at {address}",
+        why=why,
+        cost="the recorders were not read",
+        remedy="Its port is the one given to start_debug_server (25999 unless chosen), "
+        "on the host of rank 0",
+    )
+
+
+PROBE = Probe(
+    name="the recorders of the ranks",
+    takes="dumps that torch has written; with --ask-recorders or --debug-server new ones",
+    limit=60.0,
+    writes=("rank*.flight_recorder", "gaps.json"),
+    collect=collect,
+)

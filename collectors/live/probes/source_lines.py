@@ -1,0 +1,125 @@
+"""Source lines around the places where user code stands, so that a report can show them.
+
+Only files of the user's own are read, not those of libraries, and only as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from whyhang.analyzer.facts import Excerpt, Gap, Who
+from whyhang.analyzer.redact import redact
+from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
+from whyhang.collectors.live.frame_variables import read_threads
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+
+AROUND = 4
+"""Lines shown before and after each line that a frame stands at."""
+
+MAX_FILES = 200
+MAX_BYTES = 4 << 20
+MAX_COLUMNS = 400
+
+_LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Read around every place at which the snapshots have seen user code."""
+    site.wait_for_last()
+    found: dict[tuple[str, int], int] = {}
+    for dump in (dump for snapshot in site.snapshots for dump in snapshot.dumps):
+        for place in places(dump.data):
+            found.setdefault(place, dump.pid)
+    collected.facts += excerpts(site.host, found)
+
+
+def places(data: bytes) -> set[tuple[str, int]]:
+    """List the files and lines of user code in what ``py-spy dump --json`` printed."""
+    frames = {(f.filename, f.line) for thread in read_threads(data) for f in thread.frames}
+    return {(file, line) for file, line in frames if line > 0 and _is_own(file)}
+
+
+def _is_own(file: str) -> bool:
+    if file.startswith("<") or any(part in file for part in _LIBRARY_PARTS):
+        return False
+    return origin_of_file(file) is not Origin.LIBRARY
+
+
+def excerpts(host: Host, found: Mapping[tuple[str, int], int]) -> Iterator[Excerpt | Gap]:
+    """Read the lines around each place; ``found`` gives a pid for each, to know whose files."""
+    wanted: dict[str, set[int]] = {}
+    readers: dict[str, int] = {}
+    for (file, line), pid in sorted(found.items()):
+        wanted.setdefault(file, set()).add(line)
+        readers.setdefault(file, pid)
+    for file, lines in list(wanted.items())[:MAX_FILES]:
+        content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
+        if not (content.is_file or content.trouble):
+            yield _no_file(file, readers[file])
+        text = _lines(content.data)
+        for first, last in _ranges(lines, _heads(text, lines)):
+            cut = [line[:MAX_COLUMNS] for line in text[first - 1 : last]]
+            if cut:
+                clean = redact("\n".join(cut)).split("\n")
+                yield Excerpt(file=file, first_line=first, lines=tuple(clean))
+
+
+def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
+    """Find the lines that open the blocks around each line, out to its function.
+
+    They tell whether a place further down is behind a loop, or only behind an if in it.
+    """
+    heads: set[int] = set()
+    for line in lines:
+        depth = _depth(text[line - 1]) if line <= len(text) else 0
+        for number in range(line - 1, 0, -1):
+            if depth == 0:
+                break
+            above = text[number - 1]
+            if above.strip() and not above.lstrip().startswith("#") and _depth(above) < depth:
+                depth = _depth(above)
+                heads.add(number)
+                if above.lstrip().startswith(("def ", "async def ")):
+                    break
+    return heads
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _ranges(lines: Iterable[int], alone: Iterable[int]) -> list[tuple[int, int]]:
+    """Join what overlaps: first and last line of each stretch to show, and lines kept alone."""
+    around = [(max(1, line - AROUND), line + AROUND) for line in lines]
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted([*around, *((line, line) for line in alone)]):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _lines(data: bytes) -> list[str]:
+    if len(data) > MAX_BYTES or b"\0" in data:
+        return []
+    return data.decode(errors="replace").splitlines()
+
+
+def _no_file(file: str, pid: int) -> Gap:
+    return Gap(
+        what=f"the source lines of {redact(file)}",
+        why="it is no plain file any more, and whoever opens it may wait for ever",
+        cost="the report cannot show them",
+        who=Who(pid=pid),
+    )
+
+
+PROBE = Probe(
+    name="the source lines of the stacks",
+    takes="the user's own source files, after the last look",
+    limit=5.0,
+    writes=("excerpts.json", "gaps.json"),
+    collect=collect,
+)

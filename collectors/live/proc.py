@@ -1,0 +1,246 @@
+"""/proc of Linux: what the kernel tells of one process without touching it.
+
+Formats are those of proc(5), as of Linux 6.7. Every read can fail at any moment, because
+the process may end or belong to another user; what cannot be read is None or empty.
+
+``cmdline``, ``environ``, ``maps`` and ``syscall`` need locks of the target and may hang; they are
+read by ``files.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from whyhang.analyzer.facts import Counters, Record, ThreadState
+
+MAX_DESCRIPTORS = 4096
+"""Open files looked at in one process."""
+
+MAX_THREADS = 512
+"""Threads looked at in one process; ``thread_count`` tells how many there are."""
+
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class Stat(Record):
+    """What /proc/PID/stat tells. ``started`` is in clock ticks since boot."""
+
+    pid: int
+    comm: str
+    state: str
+    ppid: int
+    session: int
+    kernel: bool
+    started: int
+    cpu_ticks: int
+    threads: int
+
+
+class Status(Record):
+    """What /proc/PID/status tells beyond that; ``process`` is that of a thread."""
+
+    process: int
+    tracer: int
+    switches: int  # voluntary ones
+    pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
+
+
+def parse_stat(data: bytes) -> Stat | None:
+    """Take apart one stat line; the name may itself hold blanks and brackets."""
+    try:
+        pid, _, rest = data.partition(b" (")
+        name, _, rest = rest.rpartition(b") ")
+        field = rest.split()
+        return Stat(
+            pid=int(pid),
+            comm=name.decode(errors="replace"),
+            state=field[0].decode(),
+            ppid=int(field[1]),
+            session=int(field[3]),
+            kernel=bool(int(field[6]) & _KERNEL_THREAD),
+            started=int(field[19]),
+            cpu_ticks=int(field[11]) + int(field[12]),
+            threads=int(field[17]),
+        )
+    except (ValueError, IndexError):
+        return None
+
+
+def parse_status(data: bytes) -> Status:
+    """Take apart a status file; what is not there counts as zero."""
+    pairs = (line.partition(b":") for line in data.splitlines())
+    found = {name: value for name, _, value in pairs}
+    return Status(
+        process=_number(found.get(b"Tgid")),
+        tracer=_number(found.get(b"TracerPid")),
+        switches=_number(found.get(b"voluntary_ctxt_switches")),
+        pending=_number(found.get(b"SigPnd"), 16) | _number(found.get(b"ShdPnd"), 16),
+    )
+
+
+def _number(text: bytes | None, base: int = 10) -> int:
+    words = (text or b"").split()
+    try:
+        return int(words[0], base) if words else 0
+    except ValueError:
+        return 0
+
+
+class Proc:
+    """Reads below one /proc. ``root`` is another folder in tests."""
+
+    def __init__(self, root: str = "/proc") -> None:
+        self.root = root
+        self._boot: float | None = None
+
+    def bytes_of(self, path: str) -> bytes | None:
+        """Read ``path`` below /proc at once, or None. For files that never block."""
+        try:
+            with open(f"{self.root}/{path}", "rb", buffering=0) as file:  # noqa: PTH123
+                return file.readall()
+        except OSError:
+            return None
+
+    def link_of(self, path: str) -> str | None:
+        """Read a link below /proc (``PID/cwd``, ``PID/fd/3``), or None."""
+        try:
+            return os.readlink(f"{self.root}/{path}")  # noqa: PTH115 - called for every descriptor
+        except OSError:
+            return None
+
+    def open_files(self, pid: int) -> dict[int, str]:
+        """Return what each open file of a process points at; empty where that may not be seen."""
+        numbers = sorted(self._numbers(f"{pid}/fd"))[:MAX_DESCRIPTORS]
+        links = ((number, self.link_of(f"{pid}/fd/{number}")) for number in numbers)
+        return {number: link for number, link in links if link is not None}
+
+    def _numbers(self, folder: str) -> list[int]:
+        """List the numbers that are names in a folder below /proc; none where it is closed."""
+        try:
+            names = os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - there may be thousands
+        except OSError:
+            return []
+        return [int(name) for name in names if name.isdigit()]
+
+    def stat(self, pid: int, tid: int | None = None) -> Stat | None:
+        """Read the stat line of a process, or of one of its threads."""
+        data = self.bytes_of(f"{_task(pid, tid)}/stat")
+        return parse_stat(data) if data else None
+
+    def status(self, pid: int, tid: int | None = None) -> Status | None:
+        """Read the status of a process, or of one of its threads."""
+        data = self.bytes_of(f"{_task(pid, tid)}/status")
+        return parse_status(data) if data else None
+
+    def process_of(self, tid: int) -> int | None:
+        """Return the process of a thread; /proc/TID exists, though it is not listed."""
+        status = self.status(tid)
+        return status.process or None if status is not None else None
+
+    def table(self) -> dict[int, Stat]:
+        """Read the stat line of every process of this host that is no kernel thread."""
+        stats = (self.stat(pid) for pid in self._numbers(""))
+        return {stat.pid: stat for stat in stats if stat is not None and not stat.kernel}
+
+    def owner(self, pid: int) -> int | None:
+        """Return the user id that owns /proc/PID (0 for processes that hide their memory)."""
+        try:
+            return os.stat(f"{self.root}/{pid}").st_uid  # noqa: PTH116 - called for every process
+        except OSError:
+            return None
+
+    def namespace(self, pid: int, kind: str) -> str | None:
+        """Name the namespace ("net", "mnt", "pid") that the process lives in."""
+        return self.link_of(f"{pid}/ns/{kind}")
+
+    def foreign(self, pid: int, kind: str) -> bool:
+        """Return whether a process is known to live in another namespace than this one."""
+        theirs, own = self.namespace(pid, kind), self.link_of(f"self/ns/{kind}")
+        return None not in {theirs, own} and theirs != own
+
+    def in_container(self) -> bool:
+        """Return whether this process lives in a namespace of pids other than the host's first."""
+        own = self.link_of("self/ns/pid")
+        return own is not None and own != _FIRST_PID_NAMESPACE
+
+    def path_for(self, pid: int, path: str) -> str:
+        """Return the name under which this process finds a file as another one names it.
+
+        A process in a container or with a root of its own has other files, which are found below
+        /proc/PID/root. A relative name is below its working directory.
+        """
+        if not path.startswith("/"):
+            return f"{self.root}/{pid}/cwd/{path}"
+        own_root = self.link_of(f"{pid}/root") not in {None, "/"}
+        return f"{self.root}/{pid}/root{path}" if own_root or self.foreign(pid, "mnt") else path
+
+    def mounts(self, pid: int | str) -> dict[str, str]:
+        """Return what a process sees mounted where: "nfs4 from server:/data" by its folder."""
+        found: dict[str, str] = {}
+        table = (self.bytes_of(f"{pid}/mountinfo") or b"").decode(errors="replace")
+        for line in table.splitlines():
+            field, kind = (part.split() for part in (line + " - ").split(" - ")[:2])
+            if len(field) > 4 and len(kind) > 1:
+                found[field[4].replace("\\040", " ")] = f"{kind[0]} from {kind[1]}"
+        return found
+
+    def wchan(self, pid: int, tid: int | None = None) -> str | None:
+        """Name the kernel function that a thread sleeps in; None where the kernel hides it."""
+        name = (self.bytes_of(f"{_task(pid, tid)}/wchan") or b"").decode(errors="replace").strip()
+        return None if name in {"", "0"} else name
+
+    def counters(self, pid: int) -> Counters | None:
+        """Read what the main thread has used and how often it was switched."""
+        stat, status = self.stat(pid, pid), self.status(pid, pid)
+        if stat is None or status is None:
+            return None
+        return Counters(cpu_ticks=stat.cpu_ticks, switches=status.switches)
+
+    def asleep_in_kernel(self, pid: int, readings: int = 3) -> ThreadState | None:
+        """Return a thread in uninterruptible sleep (D) if there is one at each of the readings.
+
+        A thread that reads from a disk is in that state for moments, too.
+        """
+        found = None
+        for number in range(readings):
+            time.sleep(0.02 if number else 0.0)
+            found = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
+            if found is None:
+                break
+        return found
+
+    def thread_ids(self, pid: int) -> list[int]:
+        """List the threads of a process, main thread first."""
+        return sorted(self._numbers(f"{pid}/task"), key=lambda tid: (tid != pid, tid))
+
+    def threads(self, pid: int) -> tuple[ThreadState, ...]:
+        """Read name, state and place in the kernel of each thread, main thread first."""
+        found: list[ThreadState] = []
+        for tid in self.thread_ids(pid)[:MAX_THREADS]:
+            stat = self.stat(pid, tid)
+            if stat is not None:
+                wchan = None if stat.state == "R" else self.wchan(pid, tid)
+                found.append(
+                    ThreadState(
+                        tid=tid,
+                        name=stat.comm,
+                        state=stat.state,
+                        wchan=wchan,
+                        cpu_ticks=stat.cpu_ticks,
+                    )
+                )
+        return tuple(found)
+
+    def started_at(self, stat: Stat) -> float | None:
+        """Return the time at which a process started, in seconds since the epoch."""
+        if self._boot is None:
+            lines = (self.bytes_of("stat") or b"").splitlines()
+            self._boot = next((float(x.split()[1]) for x in lines if x.startswith(b"btime ")), 0.0)
+        return round(self._boot + stat.started / _TICKS, 2) if self._boot else None
+
+
+def _task(pid: int, tid: int | None) -> str:
+    return f"{pid}" if tid is None else f"{pid}/task/{tid}"

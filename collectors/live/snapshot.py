@@ -1,0 +1,279 @@
+"""One snapshot of all processes of a job: what /proc tells and a stack dump of each.
+
+py-spy pauses a process for the milliseconds of a dump, where it may be paused (``pausing.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.facts import (
+    Fact,
+    Gap,
+    NoInterpreter,
+    Process,
+    Record,
+    Role,
+    Source,
+    replace,
+)
+from whyhang.collectors.live import pausing
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.open_files import (
+    lock_holders,
+    lock_wait,
+    locked_files,
+    positions,
+)
+from whyhang.collectors.live.pausing import Obstacle
+from whyhang.collectors.live.process import describe, observe
+from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.stacks import pyspy
+
+ENDED = frozenset({"Z", "X", "x"})
+
+SETTLE = 0.08
+"""Seconds that threads get to fall back into their waits before they are watched."""
+
+_COST = "what it does is known from /proc only"
+_NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
+
+
+class Dump(Record):
+    """The stacks of one process as py-spy printed them.
+
+    ``peers``: cut down to its sends and receives, with the rank at the other end.
+    """
+
+    pid: int
+    look: int
+    taken_at: float
+    data: bytes
+    native: bool = False
+    peers: bool = False
+
+
+class Snapshot:
+    """Members of a job at one moment. After ``take`` the results stand in the fields.
+
+    ``known`` holds what stays the same of each process from snapshot to snapshot; it is added to.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        hostname: str,
+        number: int,
+        known: dict[int, Process],
+        *,
+        limit: float,
+        native: bool = False,
+    ) -> None:
+        self.number = number
+        self.native = native
+        self.dumps: list[Dump] = []
+        self.processes: dict[int, Process] = {}
+        self.facts: list[Fact] = []
+        self.touched: list[str] = []
+        self.sockets = Sockets(host.proc)
+        self._host = host
+        self._proc = host.proc
+        self._hostname = hostname
+        self._known = known
+        self._limit = limit
+        self._members: dict[int, Member] = {}
+        self._unpaused: set[int] = set()
+
+    def take(self, members: Iterable[Member], pids: set[int]) -> None:
+        """Look at ``members``; those in ``pids`` have Python stacks worth reading."""
+        self._members = {member.pid: member for member in members}
+        turn = in_turn(list(self._members), self.number)
+        outcomes = {o.command.pid: o for o in self._run(self._commands(turn, pids))}
+        again = [pid for pid, outcome in outcomes.items() if self._may_work_again(outcome)]
+        outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids))}
+        self._add_files()
+        for outcome in outcomes.values():
+            self._keep(outcome)
+        self._note_pauses(outcomes.values())
+
+    def dump_locals(self, pids: Iterable[int]) -> list[Outcome]:
+        """Dump stacks with all variables of processes that ``take`` has seen, paused as there."""
+        return self._run(self._dump(pid, locals_=True) for pid in pids)
+
+    def settle(self) -> None:
+        """Read the counters once more, when the threads that were paused are at rest again.
+
+        A thread that py-spy lets go has to run a moment to fall back into its wait, which on a
+        busy machine may be after the first reading, and would look like movement.
+        """
+        time.sleep(SETTLE)
+        for pid, process in self.processes.items():
+            if process.after is not None:
+                self._count(pid)
+
+    def _run(self, commands: Iterable[Command]) -> list[Outcome]:
+        return run_all(commands, ended=self._ended)
+
+    def _commands(self, pids: Iterable[int], worth_reading: set[int]) -> Iterator[Command]:
+        """Read what /proc tells of each process right before its stacks are taken."""
+        for pid in pids:
+            if self._observe(pid) and pid in worth_reading:
+                if self._must_not_pause(pid):
+                    self._unpaused.add(pid)
+                yield self._dump(pid)
+
+    def _dump(self, pid: int, *, locals_: bool = False) -> Command:
+        arguments = pyspy.command(
+            pid,
+            native=self.native and not locals_,
+            nonblocking=pid in self._unpaused,
+            locals_=locals_,
+        )
+        return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+
+    def _observe(self, pid: int) -> bool:
+        """Read what /proc tells of a process now; return whether it still runs."""
+        member = self._members[pid]
+        if pid not in self._known:
+            self._known[pid] = describe(self._host, member, self._hostname, self.sockets)
+        process = observe(
+            self._host, self._known[pid], self.sockets, look=self.number, now=time.time()
+        )
+        if process is None:
+            self._gap(member, "it ended before this look", "its log says how it ended")
+            return False
+        self.processes[pid] = replace(process, before=self._proc.counters(pid))
+        if process.state in ENDED:
+            self._gap(
+                member,
+                "it has ended and its parent has not collected it (a zombie)",
+                f"look at its parent, process {member.ppid}, and at its log",
+            )
+        return process.state not in ENDED
+
+    def _must_not_pause(self, pid: int) -> bool:
+        process = self.processes[pid]
+        obstacle = pausing.obstacle(self._host, process)
+        if obstacle is Obstacle.WRITING:
+            self.touched.append(
+                f"read the stacks of process {pid} without pausing it: it is blocked in a "
+                "write that a pause would cut short"
+            )
+        elif obstacle is Obstacle.ASLEEP:
+            asleep = next((t for t in process.threads if t.state == "D"), None)
+            where = f" in {asleep.wchan}" if asleep is not None and asleep.wchan else ""
+            self._gap(
+                self._members[pid],
+                f"a thread is in uninterruptible sleep (state D{where}), so they were read without "
+                "pausing it and may be inexact",
+                "look at the storage, network or driver it waits for: dmesg, and as root "
+                f"/proc/{pid}/stack",
+                cost="",
+            )
+        return obstacle is not None
+
+    def _ended(self, outcome: Outcome) -> None:
+        """Read the counters right after a dump; let a process go whose tracer was killed."""
+        pid = outcome.command.pid
+        if outcome.timed_out and pid not in self._unpaused and pausing.let_go(self._proc, pid):
+            self.touched.append(
+                f"sent SIGCONT to process {pid}, because py-spy was cut off while pausing it"
+            )
+        self._count(pid)
+
+    def _count(self, pid: int) -> None:
+        if pid in self.processes:
+            self.processes[pid] = replace(self.processes[pid], after=self._proc.counters(pid))
+
+    def _may_work_again(self, outcome: Outcome) -> bool:
+        """Return whether a dump failed for a reason that may have passed, or that is seen now."""
+        failed = outcome.code != 0 and not outcome.timed_out
+        no_right = any(mark in outcome.errors for mark in _NO_RIGHT)
+        return failed and not no_right and self._is_alive(outcome.command.pid)
+
+    def _is_alive(self, pid: int) -> bool:
+        stat = self._proc.stat(pid)
+        return stat is not None and stat.state not in ENDED
+
+    def _add_files(self) -> None:
+        """Add locks on files, and how far ranks are in the files that they have open."""
+        table = self._proc.bytes_of("locks") or b""
+        holders = lock_holders(table)
+        holds = locked_files(self._proc, table, self.processes)
+        for pid, process in self.processes.items():
+            rank = self._members[pid].role is Role.RANK
+            self.processes[pid] = replace(
+                process,
+                lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
+                holds=holds.get(pid, ()),
+                positions=positions(self._proc, pid) if rank else {},
+            )
+
+    def _keep(self, outcome: Outcome) -> None:
+        member = self._members[outcome.command.pid]
+        if outcome.code == 0 and outcome.output.strip():
+            dump = Dump(
+                pid=member.pid,
+                look=self.number,
+                taken_at=outcome.began,
+                data=outcome.output,
+                native=self.native,
+            )
+            self.dumps.append(dump)
+        elif outcome.timed_out:
+            why = f"py-spy did not come back within {outcome.command.limit:g} s"
+            self._gap(member, why, "give it more with --timeout, or look with gdb -p")
+        elif not self._is_alive(member.pid):
+            self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
+        else:
+            self._gap(member, *pyspy.explain_failure(outcome.errors))
+            if pyspy.lacks_interpreter(outcome.errors):
+                about = member.who(self._hostname)
+                self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
+
+    def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
+        rank = f"rank {member.rank}, " if member.rank is not None else ""
+        what = f"stacks of {rank}process {member.pid}"
+        about = member.who(self._hostname)
+        self.facts.append(Gap(what=what, why=why, cost=cost, remedy=remedy, who=about))
+
+    def _note_pauses(self, outcomes: Iterable[Outcome]) -> None:
+        paused = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
+        if paused:
+            how = "py-spy dump --native" if self.native else "py-spy dump"
+            longest = max(outcome.seconds for outcome in paused)
+            self.touched.append(
+                f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
+            )
+
+
+def in_turn(pids: list[int], number: int) -> list[int]:
+    """Let each snapshot begin with another process.
+
+    Whoever is paused first is late for its step, and the others are then seen to wait for it.
+    """
+    first = number % max(1, len(pids))
+    return [*pids[first:], *pids[:first]]
+
+
+def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:
+    """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
+
+    Of other Python programs below a rank, the first few are read as well: a checkpoint may be
+    written in one. Pools of compile workers are not; they are many and wait for their rank.
+    """
+    chosen: set[int] = set()
+    others: dict[int | None, int] = {}
+    for member in members:
+        if member.role is Role.OTHER and member.python:
+            others[member.owner] = others.get(member.owner, 0) + 1
+            if others[member.owner] <= most_others:
+                chosen.add(member.pid)
+        elif member.role is Role.RANK or (
+            member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
+        ):
+            chosen.add(member.pid)
+    return chosen

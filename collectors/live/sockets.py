@@ -1,0 +1,174 @@
+"""Sockets by /proc (proc(5)): their ends, who listens on a port, a network's own addresses.
+
+The tables /proc/PID/net/tcp and its neighbours belong to a network namespace and are read once
+for each.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from whyhang.analyzer.facts import Listener, replace
+from whyhang.analyzer.redact import redact_command
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+
+_LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
+
+
+_Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
+
+_STATES = (  # include/net/tcp_states.h
+    *("", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait"),
+    *("closed", "close-wait", "last-ack", "listen", "closing"),
+)
+_LISTEN = b"0A"
+_MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
+
+
+class Sockets:
+    """Names sockets by their inode number; one for a whole look at a host.
+
+    The kernel takes milliseconds to print the tables, however little stands in them.
+    """
+
+    def __init__(self, proc: Proc) -> None:
+        self._proc = proc
+        self._spaces: dict[int, str | None] = {}
+        self._tables: dict[str | None, _Table] = {}
+
+    def name(self, pid: int, inode: str) -> str:
+        """Name the socket of a process: ``tcp 10.0.0.1:29500 -> 10.0.0.2:41000 established``."""
+        kind, field = self._table(pid).get(inode.encode(), ("", []))
+        if kind == "unix":
+            path = field[7].decode(errors="replace") if len(field) > 7 else "socket"
+            return f"unix {path}"
+        return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
+
+    def listening(self, pid: int, port: int) -> dict[str, str]:
+        """Return the address of each socket that listens on a TCP port, by its inode.
+
+        They are those of the network that the process lives in.
+        """
+        ending = b":%04X" % port
+        return {
+            inode.decode(): _address(field[1].decode())
+            for inode, (kind, field) in self._table(pid).items()
+            if kind == "tcp" and field[3] == _LISTEN and field[1].endswith(ending)
+        }
+
+    def _table(self, pid: int) -> _Table:
+        if pid not in self._spaces:
+            self._spaces[pid] = self._proc.namespace(pid, "net")
+        space = self._spaces[pid]
+        if space not in self._tables:
+            table = self._read(pid)
+            if table is None:  # it has just ended; another one may tell
+                return {}
+            self._tables[space] = table
+        return self._tables[space]
+
+    def _read(self, pid: int) -> _Table | None:
+        """Split the tables into fields by inode; most lines are of other processes."""
+        table: _Table = {}
+        for kind, column in (("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9), ("unix", 6)):
+            data = self._proc.bytes_of(f"{pid}/net/{kind}")
+            if data is None and kind == "tcp":
+                return None
+            for line in (data or b"").splitlines()[1:]:
+                field = line.split()
+                if len(field) > column:
+                    table[field[column]] = (kind.rstrip("6"), field)
+        return table
+
+
+def socket_line(kind: str, local: str, remote: str, state: str) -> str:
+    """Put one line of the kernel's socket table into words."""
+    here, there = _address(local), _address(remote)
+    number = int(state, 16) if kind == "tcp" else 0
+    word = _STATES[number] if number < len(_STATES) else ""
+    if word == "listen" or there.endswith(":0"):
+        return f"{kind} {here} {word}".rstrip()
+    return f"{kind} {here} -> {there} {word}".rstrip()
+
+
+def _address(text: str) -> str:
+    """Read ``0100007F:7345``: the address in words of four bytes in host order, then the port."""
+    address, _, port = text.partition(":")
+    number = int(port, 16)
+    if len(address) == 8 or address.startswith(_MAPPED):
+        last = bytes.fromhex(address[-8:])
+        return f"{last[3]}.{last[2]}.{last[1]}.{last[0]}:{number}"
+    words = bytes.fromhex(address)
+    packed = b"".join(words[i : i + 4][::-1] for i in range(0, len(words), 4))
+    return f"[{ipaddress.IPv6Address(packed)}]:{number}"
+
+
+def listeners(
+    host: Host, sockets: Sockets, view: int, port: int, members: Iterable[int]
+) -> tuple[Listener, ...]:
+    """List who listens on ``port`` in the network of process ``view``.
+
+    ``members`` are the processes of the job: they are asked first, the others of the host only
+    where none of them is it. A listener whose owner this user may not see has no pid.
+    """
+    inodes = sockets.listening(view, port)
+    if not inodes:
+        return ()
+    ours = set(members)
+    owners = _owners(host, set(inodes), ours)
+    missing = inodes.keys() - owners.keys()
+    if missing:
+        space = host.proc.namespace(view, "net")
+        others = (p for p in host.stats if p not in ours and host.proc.namespace(p, "net") == space)
+        owners |= _owners(host, missing, others)
+    found = []
+    for inode, address in inodes.items():
+        listener, owner = Listener(address=address), owners.get(inode)
+        if owner is not None:
+            listener = replace(listener, pid=owner, ours=owner in ours)
+        if owner in host.stats:
+            listener = _described(listener, host, owner, view)
+        found.append(listener)
+    return tuple(found)
+
+
+def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[str, int] = {}
+    for pid in pids:
+        for link in wanted.keys() & set(host.proc.open_files(pid).values()):
+            found.setdefault(wanted[link], pid)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _described(listener: Listener, host: Host, owner: int, view: int) -> Listener:
+    stat, place = host.stats[owner], host.place(owner)
+    return replace(
+        listener,
+        command=redact_command(host.arguments(owner)) or f"[{stat.comm}]",
+        started_at=host.proc.started_at(stat),
+        rank=place.rank if place is not None else None,
+        same_script=host.is_python(owner) and host.script(owner) == host.script(view),
+    )
+
+
+def own_addresses(proc: Proc, pid: int) -> frozenset[str]:
+    """Return the addresses of the network that a process lives in; empty where not told."""
+    table = proc.bytes_of(f"{pid}/net/fib_trie") or b""
+    found = {match.decode() for match in _LOCAL4.findall(table)}
+    for line in (proc.bytes_of(f"{pid}/net/if_inet6") or b"").splitlines():
+        found.add(str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0].decode()))))
+    return frozenset(found)
+
+
+def is_own(own: frozenset[str], address: str) -> bool | None:
+    """Return whether an address is one of these; None where they are not known."""
+    if not own:
+        return None
+    return address in own or address.startswith("127.") or address == "::1"

@@ -1,0 +1,115 @@
+"""What all probes have in common: they say what they do, and hold nobody up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from live_sites import site_of, snapshot
+
+from whyhang.analyzer.facts import Excerpt, Gap
+from whyhang.collectors.live import probes
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.probes import PROBES
+from whyhang.collectors.live.probes.probe import Collected, Options, Probe, Running, Site
+from whyhang.collectors.live.proc import Proc
+
+EXCERPT = Excerpt(file="t.py", first_line=1, lines=("x",))
+OF_FACTS = {"stores", "file_stores", "excerpts", "claims", "gaps"}
+
+
+def running(probe: Probe) -> Running:
+    """Start a probe at an empty job."""
+    return Running(probe, site_of(Host(Proc())))
+
+
+def probe(work: object, limit: float = 0.2) -> Probe:
+    """Make a probe that does some work."""
+
+    def collect(site: Site, collected: Collected) -> None:
+        collected.facts.append(EXCERPT)
+        work()  # type: ignore[operator]
+
+    return Probe(name="a test", takes="", limit=limit, writes=(), collect=collect)
+
+
+def test_every_probe_is_listed_and_says_what_it_does() -> None:
+    """A file that makes one and is not in the list would never be run."""
+    folder = Path(probes.__file__).parent
+    made = [path.stem for path in folder.glob("*.py") if "\nPROBE = " in path.read_text()]
+    assert len(made) == len(PROBES) == len({each.name for each in PROBES})
+    for each in PROBES:
+        assert each.takes
+        assert 0 < each.limit <= 60
+        own = [name.partition(".json")[0] for name in each.writes if name.endswith(".json")]
+        assert all(name in OF_FACTS or "*" in name for name in own)
+
+
+@pytest.mark.parametrize("each", PROBES, ids=lambda each: each.name)
+def test_a_probe_writes_what_it_says(each: Probe) -> None:
+    """Here there is little to find, but nothing may come that was not announced."""
+    found = running(each).finish(time.monotonic())
+
+    for file in found.files:
+        assert any(fnmatch(file.entry.path, pattern) for pattern in each.writes)
+    kinds = {type(fact).__name__ for fact in found.facts}
+    assert kinds <= {"Excerpt", "Gap", "NearLimit", "StoreView", "FileView"}
+    assert "Gap" not in kinds or "gaps.json" in each.writes
+
+
+def test_a_probe_that_is_late_is_a_gap_and_what_it_has_counts() -> None:
+    """It is waited for no longer than it says."""
+    stop = threading.Event()
+    late = running(probe(stop.wait))
+    began = time.monotonic()
+    found = late.finish(began)
+    took = time.monotonic() - began
+    stop.set()
+
+    assert took < 1.0
+    assert found.facts[0] == EXCERPT
+    assert isinstance(found.facts[1], Gap)
+    assert str(found.facts[1]).startswith(
+        "a test: it did not come back within 0.2 s of the last look"
+    )
+
+
+def test_a_mistake_in_a_probe_is_not_hidden() -> None:
+    """It is raised where its result is waited for."""
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        running(probe(fail)).finish(time.monotonic())
+
+
+def test_probes_follow_the_snapshots() -> None:
+    """They may wait for each to begin, and for the last one to be over."""
+    host = Host(Proc())
+    site = Site(host, Job(members=()), "h", Options(looks=3), [snapshot(host)])
+    seen: list[object] = []
+
+    def follow(site: Site, collected: Collected) -> None:
+        del collected
+        seen.extend(site.wait_for(number) for number in range(4))
+        site.wait_for_last()
+        seen.append("over")
+
+    one = Running(Probe(name="", takes="", limit=1.0, writes=(), collect=follow), site)
+    for number in (1, 2, 3):
+        until = time.monotonic() + 5
+        while len(seen) < number and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        assert seen == [True] * number
+        if number < 3:
+            site.snapshots.append(snapshot(host, number))
+        site.tell(over=number == 3)
+    one.finish(time.monotonic())
+
+    assert seen == [True, True, True, False, "over"]

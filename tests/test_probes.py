@@ -12,6 +12,7 @@ from live_sites import site_of, snapshot
 
 from whyhang.analyzer.model import Excerpt, Gap
 from whyhang.collectors.live import probes
+from whyhang.collectors.live.bundling import file_of
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes import PROBES
@@ -56,9 +57,7 @@ def test_a_probe_writes_what_it_says(each: Probe) -> None:
 
     for file in found.files:
         assert any(fnmatch(file.entry.path, pattern) for pattern in each.writes)
-    kinds = {type(fact).__name__ for fact in found.facts}
-    assert kinds <= {"Claim", "Excerpt", "Gap", "StoreView", "FileView"}
-    assert "Gap" not in kinds or "gaps.json" in each.writes
+    assert {f"{file_of(fact)}.json" for fact in found.facts} <= set(each.writes)
 
 
 def test_a_probe_that_is_late_is_a_gap_and_what_it_has_counts() -> None:

@@ -57,6 +57,11 @@ class Taken(Record):
     touched: tuple[str, ...] = ()
 
 
+def file_of(fact: Fact) -> str:
+    """Return the file of the bundle that holds facts of this kind, without its ending."""
+    return _KINDS.get(type(fact), "claims")
+
+
 def bundle_of(taken: Taken) -> Bundle:
     """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
     folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
@@ -128,7 +133,7 @@ def _fact_files(taken: Taken) -> Iterator[File]:
         "gaps": [],
     }
     for fact in taken.facts:
-        facts[_KINDS.get(type(fact), "claims")].append(fact)
+        facts[file_of(fact)].append(fact)
     facts["gaps"] = list(_fold_gaps(gap for gap in taken.facts if isinstance(gap, Gap)))
     for kind, rows in facts.items():
         if rows:

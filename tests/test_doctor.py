@@ -15,23 +15,23 @@ from whyhang.collectors.stacks import pyspy
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 
 
-def by_name(found: list[Check]) -> dict[str, Check]:
+def by_name(results: list[Check]) -> dict[str, Check]:
     """Find checks by what they are about."""
-    return {check.what: check for check in found}
+    return {check.what: check for check in results}
 
 
 @linux
 def test_everything_is_tried_and_nothing_left_running() -> None:
     """Each check says what was found, and what fails has a cost and a remedy."""
     before = {pid for pid, stat in Proc().table().items() if stat.comm.startswith("python")}
-    found = by_name(checks())
+    results = by_name(checks())
     assert {"live jobs", "py-spy", "stacks of your own processes", "NCCL RAS", "torch"} <= set(
-        found
+        results
     )
-    assert found["live jobs"].ok
-    assert found["py-spy"].ok
-    for check in found.values():
-        assert check.found
+    assert results["live jobs"].ok
+    assert results["py-spy"].ok
+    for check in results.values():
+        assert check.result
         assert check.ok or (check.cost and check.remedy)
     for pid in {pid for pid in Proc().table() if pid not in before}:
         arguments = Proc().bytes_of(f"{pid}/cmdline") or b""
@@ -47,7 +47,7 @@ def test_missing_right_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(pyspy, "executable", lambda: str(fake))
     check = by_name(checks())["stacks of your own processes"]
     assert not check.ok
-    assert "CAP_SYS_PTRACE" in check.found
+    assert "CAP_SYS_PTRACE" in check.result
     assert "ptrace_scope" in check.remedy
 
 
@@ -72,10 +72,10 @@ def test_gpu_tool_that_hangs_or_fails(monkeypatch: pytest.MonkeyPatch, tmp_path:
     tool.write_text("#!/bin/sh\necho 'No devices were found' >&2\nexit 6\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert "No devices were found" in doctor.gpus().found
+    assert "No devices were found" in doctor.gpus().result
     tool.write_text("#!/bin/sh\necho 'GPU 0: H100 (UUID: GPU-1)'\n")
-    assert doctor.gpus() == Check(what="GPUs", ok=True, found="nvidia-smi tells of 1")
+    assert doctor.gpus() == Check(what="GPUs", ok=True, result="nvidia-smi tells of 1")
 
     tool.write_text("#!/bin/sh\nexec sleep 600\n")
     monkeypatch.setattr(doctor, "LIMIT", 0.3)
-    assert "does not come back" in doctor.gpus().found
+    assert "does not come back" in doctor.gpus().result

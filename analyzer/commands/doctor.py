@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     del options
     for check in checks():
         mark = "ok     " if check.ok else "missing"
-        sys.stdout.write(f"{mark}  {check.what}: {check.found}\n")
+        sys.stdout.write(f"{mark}  {check.what}: {check.result}\n")
         if not check.ok:
             for text in (check.cost, check.remedy):
                 if text:

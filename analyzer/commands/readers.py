@@ -15,4 +15,4 @@ def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
     The reader of logs looks for what the signatures ask for, and counts the bytes of long logs.
     """
     patterns = {pattern for signature in known.signatures for pattern in signature.searched}
-    return (*READERS, LogReader(patterns, owners=known.owners(), told=meter.count))
+    return (*READERS, LogReader(patterns, owners=known.owners(), progress=meter.count))

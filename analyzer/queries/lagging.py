@@ -61,7 +61,7 @@ def lagging(
         return ()
     starting = while_in == (WaitKind.INIT,)
     groups: dict[tuple[object, ...], list[RankState]] = {}
-    for state in _apart(case, waiters):
+    for state in _not_waiting(case, waiters):
         if (
             state.status in states
             and (not kinds or kinds_of(state) & set(kinds))
@@ -75,7 +75,7 @@ def lagging(
     return tuple(_lagging_hit(case, states, waiters) for states in groups.values())
 
 
-def _apart(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
+def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
     recorded = all(case.states[number].position is not None for number in waiters)
     return [

@@ -43,10 +43,10 @@ class Owner(Protocol):
 
 
 @runtime_checkable
-class Apart(Protocol):
+class SharedReader(Protocol):
     """A reader of files that come by the thousand: several processes share the reading."""
 
-    def apart(self, start: bytes, size: int) -> bool:
+    def is_shared(self, start: bytes, size: int) -> bool:
         """Tell from a file's first bytes and its size whether it may be one of these."""
 
     def ready(self) -> None:
@@ -129,12 +129,12 @@ def _facts_of_all(
             return [], [document]
         return list(_facts(manifests.described(document), readers, troubles)), troubles
 
-    apart = _apart(files, readers)
-    chunks = workers.chunked(list(apart), lambda number: files[number].size)
+    shared = _shared(files, readers)
+    chunks = workers.chunked(list(shared), lambda number: files[number].size)
     team = workers.worth_it(len(chunks))
     if team < 2:
-        apart, chunks = {}, []
-    for reader in dict.fromkeys(apart.values()):
+        shared, chunks = {}, []
+    for reader in dict.fromkeys(shared.values()):
         reader.ready()
     done = 0
     with closing(workers.in_order(facts_of, chunks, team)) as results:
@@ -143,19 +143,19 @@ def _facts_of_all(
             done += item.size
             if number % EVERY == 0:
                 progress(f"reading {number:,} of {len(files):,} files: {item.path}")
-            facts, troubles = next(results) if number in apart else facts_of(number)
+            facts, troubles = next(results) if number in shared else facts_of(number)
             gaps += troubles
             yield from facts
 
 
-def _apart(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, Apart]:
+def _shared(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, SharedReader]:
     """Find the files that several processes read, each with the reader it may be for."""
-    fitting = [reader for reader in readers if isinstance(reader, Apart)]
+    fitting = [reader for reader in readers if isinstance(reader, SharedReader)]
     return {
         number: reader
         for number, item in enumerate(files)
         for reader in fitting
-        if reader.apart(item.start, item.size)
+        if reader.is_shared(item.start, item.size)
     }
 
 

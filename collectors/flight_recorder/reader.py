@@ -67,7 +67,7 @@ class FlightRecorder:
         """Return whether this is a dump, which holds nothing for any other reader."""
         return self.sniff(document)
 
-    def apart(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - dumps are small
+    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - dumps are small
         """Return whether it is a pickle: these come by the thousand and are read side by side."""
         return _PICKLE.match(start) is not None
 

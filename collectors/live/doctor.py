@@ -41,23 +41,23 @@ class Check(Record):
 
     what: str
     ok: bool
-    found: str
+    result: str
     cost: str = ""
     remedy: str = ""
 
 
 def checks() -> list[Check]:
     """Try everything out; takes a second or two. Never raises for what this machine lacks."""
-    found = [_platform(), _py_spy()]
-    if found[0].ok:
+    results = [_platform(), _py_spy()]
+    if results[0].ok:
         with _stranger() as pid:
-            found += [
+            results += [
                 _stacks(pid, "stacks of your own processes", _NO_STACKS),
                 _stacks(pid, "native stacks", _NO_NATIVE, native=True),
                 _kernel_places(pid),
             ]
-        found += [_other_users(), _namespace(), _kernel_log()]
-    return [*found, _gdb(), gpus(), _ras(), _torch()]
+        results += [_other_users(), _namespace(), _kernel_log()]
+    return [*results, _gdb(), gpus(), _ras(), _torch()]
 
 
 def _platform() -> Check:
@@ -65,7 +65,7 @@ def _platform() -> Check:
     return Check(
         what="live jobs",
         ok=proc,
-        found=f"{platform.system()} {platform.release()}" + ("" if proc else ", no /proc"),
+        result=f"{platform.system()} {platform.release()}" + ("" if proc else ", no /proc"),
         cost="only what a job left behind can be read here",
         remedy="run whyhang PID on the Linux machine where the job runs",
     )
@@ -76,7 +76,7 @@ def _py_spy() -> Check:
     return Check(
         what="py-spy",
         ok=outcome.code == 0,
-        found=_words(outcome).strip() if outcome.code == 0 else "not found",
+        result=_words(outcome).strip() if outcome.code == 0 else "not found",
         cost="no Python stacks of running processes",
         remedy="pip install py-spy",
     )
@@ -109,13 +109,13 @@ def _stranger() -> Iterator[int | None]:
 
 def _stacks(pid: int | None, what: str, cost: str, *, native: bool = False) -> Check:
     if pid is None:
-        return Check(what=what, ok=False, found="could not be tried out", cost=cost)
+        return Check(what=what, ok=False, result="could not be tried out", cost=cost)
     outcome = _run(*pyspy.command(pid, native=native))
     if outcome.code == 0:
-        return Check(what=what, ok=True, found="tried out, py-spy reads them")
+        return Check(what=what, ok=True, result="tried out, py-spy reads them")
     why, remedy = pyspy.explain_failure(_words(outcome))
     rights = "; ".join(_rights())
-    return Check(what=what, ok=False, found=f"{why} ({rights})", cost=cost, remedy=remedy)
+    return Check(what=what, ok=False, result=f"{why} ({rights})", cost=cost, remedy=remedy)
 
 
 def _rights() -> Iterator[str]:
@@ -141,7 +141,7 @@ def _kernel_places(pid: int | None) -> Check:
     return Check(
         what="where threads sleep in the kernel",
         ok=place is not None,
-        found=f"/proc/PID/wchan says {place}" if place else "hidden by the kernel",
+        result=f"/proc/PID/wchan says {place}" if place else "hidden by the kernel",
         cost="a wait for storage is told from the stack alone",
         remedy="run whyhang as root, or use a kernel with CONFIG_KALLSYMS",
     )
@@ -154,7 +154,7 @@ def _other_users() -> Check:
     return Check(
         what="processes of other users",
         ok=able,
-        found="readable" if able else "hidden (hidepid)" if hidden else "not readable",
+        result="readable" if able else "hidden (hidepid)" if hidden else "not readable",
         cost="a job can be looked at only by the user who runs it",
         remedy="run whyhang as that user, as root, or with CAP_SYS_PTRACE",
     )
@@ -165,7 +165,7 @@ def _namespace() -> Check:
     return Check(
         what="processes of the whole host",
         ok=not inside,
-        found="only those of this container are seen" if inside else "all are seen",
+        result="only those of this container are seen" if inside else "all are seen",
         cost="ranks in other containers of this host are not found",
         remedy="run whyhang on the host, or share the namespace (docker --pid=host, "
         "shareProcessNamespace in Kubernetes)",
@@ -181,7 +181,7 @@ def _kernel_log() -> Check:
     return Check(
         what="kernel log",
         ok=readable,
-        found="readable" if readable else "not readable",
+        result="readable" if readable else "not readable",
         cost="GPU errors (Xid) and the out-of-memory killer are not seen",
         remedy="run as root, or set kernel.dmesg_restrict=0; journalctl -k may do as well",
     )
@@ -192,7 +192,7 @@ def _gdb() -> Check:
     return Check(
         what="gdb",
         ok=path is not None,
-        found=path or "not installed",
+        result=path or "not installed",
         cost="ranks that are no Python programs cannot be looked into",
         remedy="install gdb, if you need that",
     )
@@ -206,23 +206,23 @@ def gpus() -> Check:
         outcome = _run(*command)
         lines = [line for line in _words(outcome).splitlines() if line.strip()]
         if outcome.code == 0:
-            return Check(what="GPUs", ok=True, found=f"{command[0]} tells of {len(lines)}")
+            return Check(what="GPUs", ok=True, result=f"{command[0]} tells of {len(lines)}")
         return Check(
             what="GPUs",
             ok=False,
-            found=f"{command[0]} fails: {lines[0][:100] if lines else 'it does not come back'}",
+            result=f"{command[0]} fails: {lines[0][:100] if lines else 'it does not come back'}",
             cost="the state of the GPUs is not known",
             remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
         )
     outcome = _run(sys.executable, "-I", probe.__file__)
     count = outcome.output.count(b'{"index":')
     if outcome.code == 0 and count:
-        return Check(what="GPUs", ok=True, found=f"NVML tells of {count}")
+        return Check(what="GPUs", ok=True, result=f"NVML tells of {count}")
     device = ", though /dev/nvidia0 is there" if Path("/dev/nvidia0").exists() else ""
     return Check(
         what="GPUs",
         ok=False,
-        found=f"no NVML, no nvidia-smi, no rocm-smi{device}",
+        result=f"no NVML, no nvidia-smi, no rocm-smi{device}",
         cost="the state of the GPUs is not known, if there are any",
         remedy="install the tools of the driver; containers get them with "
         "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
@@ -236,7 +236,7 @@ def _ras() -> Check:
     return Check(
         what="NCCL RAS",
         ok=answering,
-        found=f"port {PORT} answers" if answering else f"nothing answers at port {PORT}",
+        result=f"port {PORT} answers" if answering else f"nothing answers at port {PORT}",
         cost="NCCL's own view of its communicators is not had",
         remedy="a running job with NCCL 2.24 or newer answers, unless NCCL_RAS_ENABLE=0",
     )
@@ -251,7 +251,7 @@ def _torch() -> Check:
     return Check(
         what="torch",
         ok=there,
-        found=f"{version}, next to whyhang" if there else "not installed next to whyhang",
+        result=f"{version}, next to whyhang" if there else "not installed next to whyhang",
         cost="whyhang demo cannot start jobs; everything else works without",
         remedy="pip install 'whyhang[torch]'",
     )

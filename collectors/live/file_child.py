@@ -71,9 +71,9 @@ def knock(path: str, _task: dict[str, int]) -> tuple[dict[str, object], bytes]:
     return {}, b""
 
 
-def answer(found: dict[str, object], data: bytes) -> None:
+def answer(fields: dict[str, object], data: bytes) -> None:
     """Print what was found and what was read."""
-    head = json.dumps({**found, "size": len(data)}).encode()
+    head = json.dumps({**fields, "size": len(data)}).encode()
     sys.stdout.buffer.write(head + b"\n" + data)
     sys.stdout.buffer.flush()
 
@@ -86,12 +86,12 @@ def main() -> None:
         do = {"read": read, "names": names, "knock": knock}[task["do"]]
         for path in task["paths"]:
             try:
-                found, data = do(path, task)
+                fields, data = do(path, task)
             except OSError as error:
-                found, data = {"trouble": error.strerror or str(error), "errno": error.errno}, b""
+                fields, data = {"trouble": error.strerror or str(error), "errno": error.errno}, b""
             except (ValueError, OverflowError) as error:  # a NUL byte in the path, an odd start
-                found, data = {"trouble": str(error)}, b""
-            answer(found, data)
+                fields, data = {"trouble": str(error)}, b""
+            answer(fields, data)
 
 
 if __name__ == "__main__":

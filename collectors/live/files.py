@@ -216,17 +216,17 @@ class _Child:
         """Take the next answer. Raises ``TimeoutError`` or, where it has ended, ``EOFError``."""
         while (end := self._read.find(b"\n")) < 0:
             self._wait(patience)
-        found = json.loads(self._read[:end])
-        stop = end + 1 + found.pop("size")
+        fields = json.loads(self._read[:end])
+        stop = end + 1 + fields.pop("size")
         while len(self._read) < stop:
             self._wait(patience)
         data = bytes(self._read[end + 1 : stop])
         del self._read[:stop]
         return Content(
             data=data,
-            names=tuple(found.pop("names", ())),
-            missing=found.pop("errno", None) in {ENOENT, ENOTDIR},
-            **found,
+            names=tuple(fields.pop("names", ())),
+            missing=fields.pop("errno", None) in {ENOENT, ENOTDIR},
+            **fields,
         )
 
     def _wait(self, patience: float) -> None:

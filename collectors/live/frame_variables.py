@@ -101,11 +101,11 @@ def read_spot(pid: int, data: bytes) -> InitArguments | None:
     for thread in read_threads(data):
         frames = [frame for frame in thread.frames if frame.filename.endswith(_INIT_FILES)]
         if any(frame.name == "init_process_group" for frame in frames):
-            return _spot(pid, dict(_said(frames)))
+            return _spot(pid, dict(_arguments(frames)))
     return None
 
 
-def _said(frames: Iterable[PyspyFrame]) -> Iterator[tuple[str, str]]:
+def _arguments(frames: Iterable[PyspyFrame]) -> Iterator[tuple[str, str]]:
     """Yield the arguments, the outer before the inner: what is deeper is what counts."""
     for frame in reversed(list(frames)):
         for variable in frame.locals or ():
@@ -113,21 +113,21 @@ def _said(frames: Iterable[PyspyFrame]) -> Iterator[tuple[str, str]]:
                 yield variable.name, str(variable.repr).strip("\"'")
 
 
-def _spot(pid: int, said: Mapping[str, str]) -> InitArguments:
+def _spot(pid: int, arguments: Mapping[str, str]) -> InitArguments:
     return InitArguments(
-        address=_address(said),
-        rank=_whole(said.get("rank")),
-        world_size=_whole(said.get("world_size")),
+        address=_address(arguments),
+        rank=_whole(arguments.get("rank")),
+        world_size=_whole(arguments.get("world_size")),
         who=Who(pid=pid),
         source=Source(file="claims.json"),
     )
 
 
-def _address(said: Mapping[str, str]) -> Address | None:
-    port = _whole(said.get("port"))
-    if "hostname" in said and port is not None:
-        return Address(host=redact(said["hostname"]), port=port)
-    url = said.get("url", said.get("init_method", ""))
+def _address(arguments: Mapping[str, str]) -> Address | None:
+    port = _whole(arguments.get("port"))
+    if "hostname" in arguments and port is not None:
+        return Address(host=redact(arguments["hostname"]), port=port)
+    url = arguments.get("url", arguments.get("init_method", ""))
     if url.startswith("file://"):
         return Address(file=redact(url.partition("?")[0].removeprefix("file://")))
     if match := _ADDRESS.match(url):
@@ -212,8 +212,8 @@ def _numbers_of_program(threads: list[PyspyThread]) -> Numbers:
     frames = main.frames if main is not None else []
     calls = [f for f in frames if f.name == "init_process_group" and f.filename.endswith(_C10D)]
     for frame in (*calls, *reversed(frames)):
-        said = _integers(frame, {"rank", "world_size"})
-        if "rank" in said:
+        numbers = _integers(frame, {"rank", "world_size"})
+        if "rank" in numbers:
             joins = frame in calls
-            return Numbers(rank=said["rank"], size=said.get("world_size"), joins=joins)
+            return Numbers(rank=numbers["rank"], size=numbers.get("world_size"), joins=joins)
     return Numbers()

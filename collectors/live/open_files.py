@@ -70,7 +70,7 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
 
     The furthest counts where a file is open several times. What it prints is left out.
     """
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     files = [
         (number, link)
         for number, link in proc.open_files(pid).items()
@@ -83,8 +83,8 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
         first = (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"").split(b"\n", 1)[0]
         if first.startswith(b"pos:") and first[4:].strip().isdigit():
             name = redact(link)
-            found[name] = max(found.get(name, 0), int(first[4:]))
-    return found
+            offsets[name] = max(offsets.get(name, 0), int(first[4:]))
+    return offsets
 
 
 def lock_holders(table: bytes) -> dict[int, int]:
@@ -93,7 +93,7 @@ def lock_holders(table: bytes) -> dict[int, int]:
     Locks of no process that can be seen are left out.
     """
     holders: dict[bytes, int] = {}
-    found: dict[int, int] = {}
+    holder_of: dict[int, int] = {}
     for line in table.splitlines():
         number, *field = line.split()
         waits_for_it = field[:1] == [b"->"]
@@ -104,8 +104,8 @@ def lock_holders(table: bytes) -> dict[int, int]:
         if not waits_for_it:
             holders[number] = pid
         elif holders.get(number, 0) > 0 and pid > 0:
-            found[pid] = holders[number]
-    return found
+            holder_of[pid] = holders[number]
+    return holder_of
 
 
 def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
@@ -126,7 +126,7 @@ def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tup
     """Return for each of these processes the files on which it has an exclusive lock."""
     fields = [line.split() for line in table.splitlines()]
     writers = {int(f[4]) for f in fields if len(f) > 4 and f[3] == b"WRITE" and f[4].isdigit()}
-    found = {}
+    locked = {}
     for pid in writers.intersection(pids):
         paths = [
             redact(link)
@@ -134,5 +134,5 @@ def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tup
             if link.startswith("/") and b"lock:" in (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
         ]
         if paths:
-            found[pid] = tuple(dict.fromkeys(paths))
-    return found
+            locked[pid] = tuple(dict.fromkeys(paths))
+    return locked

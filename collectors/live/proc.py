@@ -72,12 +72,12 @@ def parse_stat(data: bytes) -> Stat | None:
 def parse_status(data: bytes) -> Status:
     """Take apart a status file; what is not there counts as zero."""
     pairs = (line.partition(b":") for line in data.splitlines())
-    found = {name: value for name, _, value in pairs}
+    fields = {name: value for name, _, value in pairs}
     return Status(
-        process=_number(found.get(b"Tgid")),
-        tracer=_number(found.get(b"TracerPid")),
-        switches=_number(found.get(b"voluntary_ctxt_switches")),
-        pending=_number(found.get(b"SigPnd"), 16) | _number(found.get(b"ShdPnd"), 16),
+        process=_number(fields.get(b"Tgid")),
+        tracer=_number(fields.get(b"TracerPid")),
+        switches=_number(fields.get(b"voluntary_ctxt_switches")),
+        pending=_number(fields.get(b"SigPnd"), 16) | _number(fields.get(b"ShdPnd"), 16),
     )
 
 
@@ -179,13 +179,13 @@ class Proc:
 
     def mounts(self, pid: int | str) -> dict[str, str]:
         """Return what a process sees mounted where: "nfs4 from server:/data" by its folder."""
-        found: dict[str, str] = {}
+        by_folder: dict[str, str] = {}
         table = (self.bytes_of(f"{pid}/mountinfo") or b"").decode(errors="replace")
         for line in table.splitlines():
             field, kind = (part.split() for part in (line + " - ").split(" - ")[:2])
             if len(field) > 4 and len(kind) > 1:
-                found[field[4].replace("\\040", " ")] = f"{kind[0]} from {kind[1]}"
-        return found
+                by_folder[field[4].replace("\\040", " ")] = f"{kind[0]} from {kind[1]}"
+        return by_folder
 
     def wchan(self, pid: int, tid: int | None = None) -> str | None:
         """Name the kernel function that a thread sleeps in; None where the kernel hides it."""
@@ -204,13 +204,13 @@ class Proc:
 
         A thread that reads from a disk is in that state for moments, too.
         """
-        found = None
+        sleeper = None
         for number in range(readings):
             time.sleep(0.02 if number else 0.0)
-            found = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
-            if found is None:
+            sleeper = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
+            if sleeper is None:
                 break
-        return found
+        return sleeper
 
     def thread_ids(self, pid: int) -> list[int]:
         """List the threads of a process, main thread first."""
@@ -218,12 +218,12 @@ class Proc:
 
     def threads(self, pid: int) -> tuple[ThreadState, ...]:
         """Read name, state and place in the kernel of each thread, main thread first."""
-        found: list[ThreadState] = []
+        states: list[ThreadState] = []
         for tid in self.thread_ids(pid)[:MAX_THREADS]:
             stat = self.stat(pid, tid)
             if stat is not None:
                 wchan = None if stat.state == "R" else self.wchan(pid, tid)
-                found.append(
+                states.append(
                     ThreadState(
                         tid=tid,
                         name=stat.comm,
@@ -232,7 +232,7 @@ class Proc:
                         cpu_ticks=stat.cpu_ticks,
                     )
                 )
-        return tuple(found)
+        return tuple(states)
 
     def started_at(self, stat: Stat) -> float | None:
         """Return the time at which a process started, in seconds since the epoch."""

@@ -125,26 +125,26 @@ def listeners(
         space = host.proc.namespace(view, "net")
         others = (p for p in host.stats if p not in ours and host.proc.namespace(p, "net") == space)
         owners |= _owners(host, missing, others)
-    found = []
+    listening = []
     for inode, address in inodes.items():
         listener, owner = Listener(address=address), owners.get(inode)
         if owner is not None:
             listener = replace(listener, pid=owner, ours=owner in ours)
         if owner in host.stats:
             listener = _described(listener, host, owner, view)
-        found.append(listener)
-    return tuple(found)
+        listening.append(listener)
+    return tuple(listening)
 
 
 def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    found: dict[str, int] = {}
+    owners: dict[str, int] = {}
     for pid in pids:
         for link in wanted.keys() & set(host.proc.open_files(pid).values()):
-            found.setdefault(wanted[link], pid)
-        if len(found) == len(wanted):
+            owners.setdefault(wanted[link], pid)
+        if len(owners) == len(wanted):
             break
-    return found
+    return owners
 
 
 def _described(listener: Listener, host: Host, owner: int, view: int) -> Listener:
@@ -161,10 +161,10 @@ def _described(listener: Listener, host: Host, owner: int, view: int) -> Listene
 def own_addresses(proc: Proc, pid: int) -> frozenset[str]:
     """Return the addresses of the network that a process lives in; empty where not told."""
     table = proc.bytes_of(f"{pid}/net/fib_trie") or b""
-    found = {match.decode() for match in _LOCAL4.findall(table)}
+    addresses = {match.decode() for match in _LOCAL4.findall(table)}
     for line in (proc.bytes_of(f"{pid}/net/if_inet6") or b"").splitlines():
-        found.add(str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0].decode()))))
-    return frozenset(found)
+        addresses.add(str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0].decode()))))
+    return frozenset(addresses)
 
 
 def is_own(own: frozenset[str], address: str) -> bool | None:

@@ -36,7 +36,7 @@ MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
 class LogReader:
     """Reads any text as a log. ``patterns`` are those of the signatures.
 
-    ``owners`` says of patterns by users which card they are from. ``told`` is called with every
+    ``owners`` says of patterns by users which card they are from. ``progress`` is called with every
     number of bytes read, for a progress display. ``engine`` "words" does without Hyperscan.
     """
 
@@ -45,11 +45,11 @@ class LogReader:
         patterns: Iterable[str],
         *,
         owners: Mapping[str, str] | None = None,
-        told: Progress = lambda _: None,
+        progress: Progress = lambda _: None,
         engine: str = "auto",
     ) -> None:
         self._patterns = Patterns(frozenset(patterns), OWN_PATTERNS, owners or {})
-        self._told = told
+        self._progress = progress
         self._engine = engine
         self._searcher: Searcher | None = None
         self._gaps: tuple[Gap, ...] = ()
@@ -64,7 +64,7 @@ class LogReader:
         """Take whatever looks like text."""
         return looks_like_text(document.head)
 
-    def apart(self, start: bytes, size: int) -> bool:
+    def is_shared(self, start: bytes, size: int) -> bool:
         """Say that texts of some size can be read side by side; in one huge one, threads can."""
         return SHARED_FROM <= size <= SHARED_TO and not start.startswith(_NO_TEXT)
 
@@ -86,7 +86,7 @@ class LogReader:
         if document.size < THREADS_FROM or os.getpid() != self._process:
             threads = 1
         scan = FileScan(LogFile(document), searching, self._patterns, threads)
-        yield from scan.facts(self._told)
+        yield from scan.facts(self._progress)
 
 
 def looks_like_text(head: bytes) -> bool:

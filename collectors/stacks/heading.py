@@ -56,8 +56,8 @@ class Heading(Record):
 
     def names_ranks(self) -> bool:
         """Return whether it says which ranks stand there, or how many, or on which host."""
-        said = (self.who.rank, self.who.host)
-        return said != (None, None) or self.copies > 1 or bool(self.ranks)
+        named = (self.who.rank, self.who.host)
+        return named != (None, None) or self.copies > 1 or bool(self.ranks)
 
     def then(self, below: Heading, *, same: bool) -> Heading:
         """Go on to the heading below this one; ``same``: both stand above one stack.

@@ -41,8 +41,8 @@ def alike(host: Host, pid: int) -> tuple[int, ...]:
     """
     if host.is_python(pid):
         parent = host.stats[pid].ppid
-        found = [one for one in host.children.get(parent, ()) if _same(host, one, pid)]
-        return tuple(found) if len(found) > 1 and not host.is_python(parent) else ()
+        programs = [one for one in host.children.get(parent, ()) if _same(host, one, pid)]
+        return tuple(programs) if len(programs) > 1 and not host.is_python(parent) else ()
     tops = host.topmost(host.python_below(pid))
     same = len(tops) > 1 and all(_same(host, one, tops[0]) for one in tops)
     return tuple(tops) if same else ()
@@ -160,8 +160,8 @@ def _number_family(job: Job, host: Host, numbers: Mapping[int, Numbers], size: i
     """Return spawned ranks their numbers: by their variables, else in the order of their start."""
     ranks = sorted(job.ranks, key=lambda m: (host.stats[m.pid].started, m.pid))
     known = {m.pid: numbers.get(m.pid, Numbers()).local_rank for m in ranks}
-    told = [value for value in known.values() if value is not None]
-    complete = len(set(told)) == len(ranks)
+    local_ranks = [value for value in known.values() if value is not None]
+    complete = len(set(local_ranks)) == len(ranks)
     fixed: dict[int, Member] = {}
     for position, member in enumerate(ranks):
         local = known[member.pid] if complete else position
@@ -170,7 +170,7 @@ def _number_family(job: Job, host: Host, numbers: Mapping[int, Numbers], size: i
             rank = local
         trust = Trust.NONE if rank is None else Trust.INFERRED
         fixed[member.pid] = replace(member, rank=rank, local_rank=local, trust=trust)
-    ended = _ended(host, job.family or 0, told, size) if complete else []
+    ended = _ended(host, job.family or 0, local_ranks, size) if complete else []
     members = sorted((*(fixed.get(m.pid, m) for m in job.members), *ended), key=by_rank)
     return replace(job, members=tuple(members), world_size=size)
 

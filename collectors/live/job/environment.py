@@ -71,7 +71,7 @@ def rank_of(environ: Mapping[str, str]) -> Place | None:
     and Slurm. Ray sets RANK at run time, so that it shows in no environment.
     """
     place = _named(environ, _TORCH) or _lightning(environ)
-    return place or next((found for each in _OTHERS if (found := _named(environ, each))), None)
+    return place or next((other for each in _OTHERS if (other := _named(environ, each))), None)
 
 
 def _named(environ: Mapping[str, str], names: _Names) -> Place | None:

@@ -38,11 +38,11 @@ def launchers(host: Host, agents: Sequence[int]) -> list[Member]:
 
     A launcher above a rank that started this launcher belongs to another job.
     """
-    found = list(agents)
+    pids = list(agents)
     for agent in agents:
         free = itertools.takewhile(lambda pid: host.place(pid) is None, host.ancestors(agent))
-        found += [pid for pid in free if is_agent(host, pid)]
-    return [helper(host, pid, Role.LAUNCHER) for pid in dict.fromkeys(found)]
+        pids += [pid for pid in free if is_agent(host, pid)]
+    return [helper(host, pid, Role.LAUNCHER) for pid in dict.fromkeys(pids)]
 
 
 def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member]:
@@ -61,12 +61,12 @@ def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member
     bases = {m.rank - m.local_rank for m in mine if m.rank is not None and m.local_rank is not None}
     alone = not mine and not any("nnodes" in part for part in host.arguments(agent))
     base = bases.pop() if len(bases) == 1 else 0 if alone else None
-    found: dict[int, Member] = {}
+    ranks: dict[int, Member] = {}
     for number, pid in enumerate(below):
         local = free[number] if len(free) == len(below) else None
         rank = None if local is None or base is None else base + local
-        found[pid] = inferred_rank(host, pid, rank, local)
-    return found
+        ranks[pid] = inferred_rank(host, pid, rank, local)
+    return ranks
 
 
 def _local_size(host: Host, ranks: Iterable[Member]) -> int | None:
@@ -97,11 +97,11 @@ def _fellows(host: Host, agent: int) -> list[int]:
     """
     mine = host.arguments(agent)
     meeting, session = _meeting_of(mine), host.stats[agent].session
-    apart = {agent, *host.ancestors(agent)}
+    excluded = {agent, *host.ancestors(agent)}
     return [
         pid
         for pid, stat in host.stats.items()
-        if pid not in apart
+        if pid not in excluded
         and host.launcher(pid) == "torchrun"
         and _script_of(host.arguments(pid)) == _script_of(mine)
         and (stat.session == session or (meeting and _meeting_of(host.arguments(pid)) == meeting))

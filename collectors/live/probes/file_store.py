@@ -28,15 +28,15 @@ _COUNTS = {"refcount/", "cleanup/"}
 def collect(site: Site, collected: Collected) -> None:
     """Look at every file that ranks meet through, once for each set of mounts they have."""
     host = site.host
-    told = {spot.who.pid: spot.address.file for spot in site.spots if spot.address is not None}
-    found: dict[tuple[str, str], list[int]] = {}
+    files = {spot.who.pid: spot.address.file for spot in site.spots if spot.address is not None}
+    users: dict[tuple[str, str], list[int]] = {}
     for pid in (member.pid for member in site.job.ranks):
         match = _IN_COMMAND.search("\n".join(host.arguments(pid)))
-        path = told.get(pid) or (match[1] if match is not None else None)
+        path = files.get(pid) or (match[1] if match is not None else None)
         if path is not None:
             mounts = host.proc.namespace(pid, "mnt") or ""
-            found.setdefault((path, mounts), []).append(pid)
-    for (path, _), pids in list(found.items())[:MAX_FILES]:
+            users.setdefault((path, mounts), []).append(pid)
+    for (path, _), pids in list(users.items())[:MAX_FILES]:
         collected.facts.append(_view(host, path, pids, site.hostname))
 
 

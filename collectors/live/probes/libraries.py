@@ -59,7 +59,7 @@ class Mapped(Record):
 
 def libraries(maps: bytes) -> tuple[Mapped, ...]:
     """List the libraries in a maps file whose identity matters, each once."""
-    found: dict[str, Mapped] = {}
+    by_path: dict[str, Mapped] = {}
     for match in _MAPPED.finditer(maps.decode("utf-8", "replace")):
         mapped = Mapped(
             name=match["name"],
@@ -68,8 +68,8 @@ def libraries(maps: bytes) -> tuple[Mapped, ...]:
             inode=match["inode"],
             deleted=match["deleted"] is not None,
         )
-        found.setdefault(f"{mapped.path}{match['deleted']}", mapped)
-    return tuple(found.values())
+        by_path.setdefault(f"{mapped.path}{match['deleted']}", mapped)
+    return tuple(by_path.values())
 
 
 def build_id(files: Files, path: str) -> str | None:
@@ -84,9 +84,9 @@ def build_id(files: Files, path: str) -> str | None:
     for at in range(0, len(table) - 55, size or 56):
         kind, _, start, _, _, length = struct.unpack_from(f"{order}IIQQQQ", table, at)
         if kind == _NOTE and length < 1 << 16:
-            found = _build_id_in(files.read(path, start=start, most=length).data, order)
-            if found is not None:
-                return found
+            identifier = _build_id_in(files.read(path, start=start, most=length).data, order)
+            if identifier is not None:
+                return identifier
     return None
 
 
@@ -166,8 +166,8 @@ class Fingerprints:
         if library.name in {"libnccl.so", "librccl.so"}:
             version = _FILE_VERSION.search(library.path)
             root, _, _ = library.path.rpartition("/nvidia/nccl/lib/")
-            told = version[1] if version else self._package_version(pid, root)
-            return {"nccl": told} if told else {}
+            nccl = version[1] if version else self._package_version(pid, root)
+            return {"nccl": nccl} if nccl else {}
         match = _TORCH.match(library.path)
         return self._torch_versions(pid, match["root"]) if match is not None else {}
 
@@ -177,10 +177,10 @@ class Fingerprints:
             content = self._host.files.read(path, most=10_000)
             self._texts[path] = content.data.decode("utf-8", "replace")
         version, cuda = _VERSION.search(self._texts[path]), _CUDA.search(self._texts[path])
-        found: dict[SettingName, str] = {"torch": version[1]} if version else {}
+        versions: dict[SettingName, str] = {"torch": version[1]} if version else {}
         if cuda:
-            found["cuda"] = cuda[1]
-        return found
+            versions["cuda"] = cuda[1]
+        return versions
 
     def _package_version(self, pid: int, root: str) -> str | None:
         """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""

@@ -66,10 +66,10 @@ class Pressure:
 
     def facts(self, hostname: str) -> Iterator[NearLimit]:
         """Say of each rank, and of the host, what is near its limit."""
-        said = {f: tuple(self._of_group(f)) for folders in self._places.values() for f in folders}
+        limits = {f: tuple(self._of_group(f)) for folders in self._places.values() for f in folders}
         for pid, folders in self._groups.items():
             for folder in folders:
-                for words in said[folder]:
+                for words in limits[folder]:
                     at = Source(file=str(folder))
                     yield NearLimit(says=words, who=Who(host=hostname, pid=pid), source=at)
         if self._groups:

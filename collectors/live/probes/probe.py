@@ -143,9 +143,9 @@ class Running:
         self._thread.join(max(0.0, last + self.probe.limit - time.monotonic()))
         if self._error is not None:
             raise self._error
-        found = replace(self._collected, facts=list(self._collected.facts))
+        collected = replace(self._collected, facts=list(self._collected.facts))
         if self._thread.is_alive():
-            found.facts.append(
+            collected.facts.append(
                 Gap(
                     what=self.probe.name,
                     why=f"it did not come back within {self.probe.limit:g} s of the last look",
@@ -153,4 +153,4 @@ class Running:
                     who=Who(host=self._hostname),
                 )
             )
-        return found
+        return collected

@@ -92,8 +92,8 @@ def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Ans
         late = f"no report came within {limit:g} s; a process may be silent"
         return None, trouble or (late if outcome.timed_out else outcome.errors)
     if answer.pid is None:  # it was not seen who answered: a process of the job, by what it says?
-        told = {int(pid) for pid in re.findall(rb'"pid": (\d+)', answer.data)}
-        if not told or 2 * len(own & told) < len(own):
+        reported = {int(pid) for pid in re.findall(rb'"pid": (\d+)', answer.data)}
+        if not reported or 2 * len(own & reported) < len(own):
             return None, "it cannot be seen whether what answers is of this job"
     return answer, ""
 

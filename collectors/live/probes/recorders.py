@@ -59,9 +59,9 @@ def written(host: Host, job: Job, collected: Collected) -> list[File]:
     """Take the newest dump of each rank that its present process has written."""
     dumps = []
     for rank in _numbered(host, job):
-        found, unfit = _newest(host, rank, job.world_size)
-        if found is not None:
-            dumps.append(found)
+        dump, unfit = _newest(host, rank, job.world_size)
+        if dump is not None:
+            dumps.append(dump)
         elif unfit:
             collected.facts.append(_unfit(rank, unfit))
     return dumps
@@ -170,13 +170,13 @@ def _arrivals(
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
         for rank in list(left):
-            found, _ = _newest(host, rank, world_size)
-            if found is None or (found.entry.taken_at or 0) < since - _SLACK:
+            dump, _ = _newest(host, rank, world_size)
+            if dump is None or (dump.entry.taken_at or 0) < since - _SLACK:
                 continue
-            if sizes.get(rank.pid) == len(found.data):
+            if sizes.get(rank.pid) == len(dump.data):
                 left.remove(rank)
-                yield found
-            sizes[rank.pid] = len(found.data)
+                yield dump
+            sizes[rank.pid] = len(dump.data)
 
 
 def _unfit(rank: Member, why: str) -> Gap:

@@ -27,11 +27,11 @@ _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 def collect(site: Site, collected: Collected) -> None:
     """Read around every place at which the snapshots have seen user code."""
     site.wait_for_last()
-    found: dict[tuple[str, int], int] = {}
+    pids: dict[tuple[str, int], int] = {}
     for dump in (dump for snapshot in site.snapshots for dump in snapshot.dumps):
         for place in places(dump.data):
-            found.setdefault(place, dump.pid)
-    collected.facts += excerpts(site.host, found)
+            pids.setdefault(place, dump.pid)
+    collected.facts += excerpts(site.host, pids)
 
 
 def places(data: bytes) -> set[tuple[str, int]]:
@@ -46,11 +46,11 @@ def _is_own(file: str) -> bool:
     return origin_of_file(file) is not Origin.LIBRARY
 
 
-def excerpts(host: Host, found: Mapping[tuple[str, int], int]) -> Iterator[Excerpt | Gap]:
-    """Read the lines around each place; ``found`` gives a pid for each, to know whose files."""
+def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerpt | Gap]:
+    """Read the lines around each place; ``pids`` gives a pid for each, to know whose files."""
     wanted: dict[str, set[int]] = {}
     readers: dict[str, int] = {}
-    for (file, line), pid in sorted(found.items()):
+    for (file, line), pid in sorted(pids.items()):
         wanted.setdefault(file, set()).add(line)
         readers.setdefault(file, pid)
     for file, lines in list(wanted.items())[:MAX_FILES]:

@@ -38,7 +38,7 @@ VALUES = ("init/", "torch.rendezvous.", "torchelastic/", "store_based_barrier_ke
 """Parts of the names of keys whose values are read: counts, addresses, who has joined."""
 
 
-class _Told(Record):
+class _Reply(Record):
     """What the child has found out; see ``store_client.py``."""
 
     stage: str = ""
@@ -71,11 +71,11 @@ def ask(site: Site, places: list[Place], collected: Collected, limit: float = LI
     grace = GRACE + (PROBING if site.options.probe else 0.0)
     commands = {_command(site, place, limit, grace): place for place in places}
     for outcome in run_all(commands, width=len(commands)):
-        told = _told(outcome.output)
-        view = _view(commands[outcome.command], outcome, told, site.hostname)
+        reply = _read_reply(outcome.output)
+        view = _view(commands[outcome.command], outcome, reply, site.hostname)
         view = _with_network(site, view)
-        collected.facts += [view, *_gaps(view, told)]
-        collected.touched += _touched(view, told, asked=site.options.store)
+        collected.facts += [view, *_gaps(view, reply)]
+        collected.touched += _touched(view, reply, asked=site.options.store)
 
 
 def _command(site: Site, place: Place, limit: float, grace: float) -> Command:
@@ -106,47 +106,47 @@ def _likely_keys(world_size: int) -> list[str]:
     return ["init/", *gloo, "/default_pg/0//cuda//0"]
 
 
-def _told(output: bytes) -> _Told:
+def _read_reply(output: bytes) -> _Reply:
     """Put together what the child printed, line by line."""
-    told: dict[str, object] = {}
+    fields: dict[str, object] = {}
     values: dict[str, str] = {}
     for line in output.splitlines():
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             break  # cut off in the middle
-        values |= found.pop("values", {})
-        told |= found
-    return msgspec.convert({**told, "values": values}, type=_Told)
+        values |= entry.pop("values", {})
+        fields |= entry
+    return msgspec.convert({**fields, "values": values}, type=_Reply)
 
 
-def _view(place: Place, outcome: Outcome, told: _Told, hostname: str) -> StoreView:
+def _view(place: Place, outcome: Outcome, reply: _Reply, hostname: str) -> StoreView:
     not_started = outcome.code is None and not outcome.timed_out
-    ended = "failed" if not_started else told.outcome
+    ended = "failed" if not_started else reply.outcome
     if ended in {"", "timeout"}:
-        ended = "silent" if told.stage == "greeting" else "unreachable"
-        ended = "unanswered" if told.stage in _RESOLVING else ended
-        ended = "answered" if told.num_keys is not None else ended
-    elif ended == "closed" and told.num_keys is not None:
+        ended = "silent" if reply.stage == "greeting" else "unreachable"
+        ended = "unanswered" if reply.stage in _RESOLVING else ended
+        ended = "answered" if reply.num_keys is not None else ended
+    elif ended == "closed" and reply.num_keys is not None:
         ended = "answered"
-    keys = None if told.keys is None else (redact(key) for key in told.keys)
+    keys = None if reply.keys is None else (redact(key) for key in reply.keys)
     return StoreView(
         who=Who(host=hostname),
         source=Source(file="stores.json"),
         host=place.host,
         port=place.port,
         outcome=ended,
-        why=redact(outcome.errors if not_started else told.why or ""),
-        resolved=tuple(redact(address) for address in told.resolved),
-        connected_to=told.connected_to,
+        why=redact(outcome.errors if not_started else reply.why or ""),
+        resolved=tuple(redact(address) for address in reply.resolved),
+        connected_to=reply.connected_to,
         asked_by=place.pids,
-        num_keys=told.num_keys,
+        num_keys=reply.num_keys,
         keys=None if keys is None else tuple(key.removeprefix("/") for key in keys),
-        complete=told.complete,
-        values={key.removeprefix("/"): _harmless(key, text) for key, text in told.values.items()},
-        mtu=told.mtu,
-        echo_small=told.echo_small,
-        echo_large=told.echo_large,
+        complete=reply.complete,
+        values={key.removeprefix("/"): _harmless(key, text) for key, text in reply.values.items()},
+        mtu=reply.mtu,
+        echo_small=reply.echo_small,
+        echo_large=reply.echo_large,
         taken_at=outcome.began,
         seconds=round(outcome.seconds, 3),
     )
@@ -171,7 +171,7 @@ def _harmless(key: str, value: str) -> str:
     return state or redact(value)
 
 
-def _touched(view: StoreView, told: _Told, *, asked: bool) -> Iterator[str]:
+def _touched(view: StoreView, reply: _Reply, *, asked: bool) -> Iterator[str]:
     """Say what was done to the store and its host."""
     place = f"{view.host}:{view.port}"
     if view.connected_to is not None and asked:
@@ -181,11 +181,11 @@ def _touched(view: StoreView, told: _Told, *, asked: bool) -> Iterator[str]:
         )
     elif view.connected_to is not None:
         yield f"connected to {place} and said nothing"
-    if view.mtu is not None and told.probe_trouble is None:
+    if view.mtu is not None and reply.probe_trouble is None:
         yield f"sent up to three echo requests of up to {view.mtu} bytes to {view.host}"
 
 
-def _gaps(view: StoreView, told: _Told) -> Iterator[Gap]:
+def _gaps(view: StoreView, reply: _Reply) -> Iterator[Gap]:
     """Say what could not be learnt of a store, where that is not itself the finding."""
     why, cost, remedy = "", "which ranks have joined is not known from it", ""
     if view.outcome == "elsewhere":
@@ -203,10 +203,10 @@ def _gaps(view: StoreView, told: _Told) -> Iterator[Gap]:
     if why:
         what = f"the store at {view.host}:{view.port}"
         yield Gap(what=what, why=why, cost=cost, remedy=remedy)
-    if told.probe_trouble is not None:
+    if reply.probe_trouble is not None:
         yield Gap(
             what=f"pings to {view.host}",
-            why=f"they could not be sent ({told.probe_trouble})",
+            why=f"they could not be sent ({reply.probe_trouble})",
             cost="whether large packets come through is not known",
             remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
         )

@@ -69,9 +69,9 @@ _OUTCOMES: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def tell(**found: object) -> None:
+def tell(**fields: object) -> None:
     """Print what was found out."""
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
 
@@ -134,9 +134,9 @@ class Client:
     def shake_hands(self) -> None:
         """Say that this is a client. Raises ``NoStoreError`` where no store answers."""
         self.ask(struct.pack("=BIB", VALIDATE, MAGIC, PING) + NONCE)
-        said = self._receive(256)
-        if said != NONCE:
-            raise NoStoreError(said[:80].decode("ascii", "backslashreplace"))
+        answer = self._receive(256)
+        if answer != NONCE:
+            raise NoStoreError(answer[:80].decode("ascii", "backslashreplace"))
 
     def count_keys(self) -> int:
         """Ask how many keys there are."""
@@ -175,17 +175,17 @@ def connect(host: str, port: int, deadline: float) -> socket.socket:
     """Connect to the first address that answers, as torch does. Raises ``OSError``."""
     # as bytes a name needs no codec for other alphabets, which takes 10 ms to load
     name = host.encode() if host.isascii() else host
-    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    entries = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     tell(resolved=addresses, stage="connecting")
     trouble: OSError | None = None
-    for number, (family, kind, protocol, _, address) in enumerate(found):
+    for number, (family, kind, protocol, _, address) in enumerate(entries):
         left = deadline - time.monotonic()
         if left <= 0:
             break
         connection = socket.socket(family, kind, protocol)
         # an address that drops packets must leave time for the next
-        connection.settimeout(left / (len(found) - number))
+        connection.settimeout(left / (len(entries) - number))
         try:
             connection.connect(address)
         except OSError as error:

@@ -45,28 +45,28 @@ def meeting_places(
     the thread of torch's store and listens on one port of all interfaces: other listeners (gloo,
     NCCL) must not be spoken to.
     """
-    found: dict[_Key, list[int]] = {}
-    told = {spot.who.pid: spot.address for spot in spots if spot.address is not None}
+    places: dict[_Key, list[int]] = {}
+    addresses = {spot.who.pid: spot.address for spot in spots if spot.address is not None}
     for member in job.members:
         pid, environ = member.pid, host.environ(member.pid)
         named: list[tuple[str, str]] = []
-        if pid in told:
-            named = [(told[pid].host, str(told[pid].port))]
+        if pid in addresses:
+            named = [(addresses[pid].host, str(addresses[pid].port))]
         elif member.role is Role.RANK:
             named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
         elif member.role is Role.LAUNCHER:
             named = _named_by(host.arguments(pid), environ)
         for name, port in named:
             if name and port.isdecimal() and 0 < int(port) < 65536:
-                found.setdefault(_key(host, pid, name, int(port)), []).append(pid)
-    known = {port for _, port, _, _ in found}
+                places.setdefault(_key(host, pid, name, int(port)), []).append(pid)
+    known = {port for _, port, _, _ in places}
     for pid, process in processes.items():
         own = _own_port(process)
         if own is not None and own not in known:
-            found.setdefault(_key(host, pid, "localhost", own), []).append(pid)
+            places.setdefault(_key(host, pid, "localhost", own), []).append(pid)
     return [
         Place(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
-        for (name, port, _, _), pids in list(found.items())[:MAX_PLACES]
+        for (name, port, _, _), pids in list(places.items())[:MAX_PLACES]
     ]
 
 
@@ -83,7 +83,7 @@ def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
 
 def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the addresses that torchrun was given, as options or by PET_ variables."""
-    said = {
+    options = {
         name: environ[f"PET_{name.upper()}"]
         for name in ("rdzv_endpoint", "master_addr", "master_port")
         if f"PET_{name.upper()}" in environ
@@ -91,13 +91,13 @@ def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tupl
     for word, following in itertools.pairwise([*arguments, ""]):
         option = _OPTION.match(word)
         if option is not None:
-            said[f"{option[1]}_{option[2]}"] = following if option[3] is None else option[3]
-    name, colon, port = said.get("rdzv_endpoint", "").rpartition(":")
+            options[f"{option[1]}_{option[2]}"] = following if option[3] is None else option[3]
+    name, colon, port = options.get("rdzv_endpoint", "").rpartition(":")
     if not colon:
         name, port = port, str(DEFAULT_PORT)
     return [
         (name.strip("[]"), port),
-        (said.get("master_addr", ""), said.get("master_port", "29500")),
+        (options.get("master_addr", ""), options.get("master_port", "29500")),
     ]
 
 

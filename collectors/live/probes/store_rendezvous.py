@@ -38,7 +38,7 @@ def readable(value: str) -> str | None:
     try:
         state = _walk(base64.b64decode(value[: 2 * MAX_BYTES], validate=True))
         fields = state.fields
-        told = {
+        summary = {
             "round": int(fields["round"]),
             "complete": bool(fields["complete"]),
             "closed": bool(fields["closed"]),
@@ -48,7 +48,7 @@ def readable(value: str) -> str | None:
         }
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, binascii.Error):
         return None
-    return json.dumps(told)
+    return json.dumps(summary)
 
 
 def _node(node: Any) -> str:

@@ -95,15 +95,15 @@ class NcclReader(LineReader):
             comm = self._new(line, match)
             self._open[key] = comm
         pid = line.who.pid
-        if pid is not None and (told := regex.search(BUS, match[0])):
-            gpu = GpuAddress(bus=_address(told["bus"]), who=line.who, source=line.source)
+        if pid is not None and (detail := regex.search(BUS, match[0])):
+            gpu = GpuAddress(bus=_address(detail["bus"]), who=line.who, source=line.source)
             self._buses.setdefault((line.who.host, pid), gpu)
-        if told := regex.search(COMM_ID, match[0]):
-            comm.name = f"nccl {told['id']}"
-        elif told := regex.search(SPLIT, match[0]):
-            parent = self._open.get((line.who.host, line.who.pid, told["parent"]))
+        if detail := regex.search(COMM_ID, match[0]):
+            comm.name = f"nccl {detail['id']}"
+        elif detail := regex.search(SPLIT, match[0]):
+            parent = self._open.get((line.who.host, line.who.pid, detail["parent"]))
             above = parent.key[0] if parent is not None else "nccl"
-            comm.name = f"{above} split {told['count'] or comm.order} color {told['color']}"
+            comm.name = f"{above} split {detail['count'] or comm.order} color {detail['color']}"
         comm.begun = comm.begun or event == "Init START"
         comm.done = comm.done or event == "Init COMPLETE"
         if not event.startswith("Init"):
@@ -196,11 +196,11 @@ class NcclReader(LineReader):
 
         With several of them a process has several ranks, or a rank several processes.
         """
-        ranks = [rank for told in self._placed.values() for rank in told]
+        ranks = [rank for sources in self._placed.values() for rank in sources]
         if len(ranks) > len(self._placed) or len(set(ranks)) < len(ranks):
             return
-        for (host, pid), told in self._placed.items():
-            for rank, source in told.items():
+        for (host, pid), sources in self._placed.items():
+            for rank, source in sources.items():
                 self._file.pids.setdefault((host, pid), rank)
                 who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)
                 yield ProcessRank(rank=rank, who=who, source=source)

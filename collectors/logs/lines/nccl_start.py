@@ -90,7 +90,7 @@ class NcclStartReader(LineReader):
             if len(self._furthest) >= MAX_PROCESSES:
                 return
             stage = self._furthest[key] = _Stage(line.who)
-        stage.told |= {k: v for k, v in match.groupdict().items() if v}
+        stage.fields |= {k: v for k, v in match.groupdict().items() if v}
         if stage.source is None or phase >= stage.phase:
             stage.phase, stage.text, stage.source = phase, line.text, line.source
 
@@ -100,12 +100,12 @@ class NcclStartReader(LineReader):
             if stage.source is None:
                 continue
             who = self._file.resolve(stage.who)
-            address = stage.told.get("address", "")
+            address = stage.fields.get("address", "")
             yield NcclSetup(
                 phase=stage.phase,
                 text=stage.text,
-                transport=stage.told.get("via", ""),
-                interface=stage.told.get("interface", ""),
+                transport=stage.fields.get("via", ""),
+                interface=stage.fields.get("interface", ""),
                 address=address,
                 who=who,
                 source=stage.source,
@@ -123,4 +123,4 @@ class _Stage:
         self.phase = NcclPhase.INTERFACE
         self.text = ""
         self.source: Source | None = None
-        self.told: dict[str, str] = {}
+        self.fields: dict[str, str] = {}

@@ -31,14 +31,19 @@ from whyhang.collectors.flight_recorder.pickles import (
 MAX_LOOKALIKES = 16
 """How many places that look as if a number was given there are tried."""
 
-_DICT = re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
-_LIST = re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
-_ENTRIES = re.compile(rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL)
-_FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
-_OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
+NEAR = 16_384
+"""Bytes behind the first entry, about a hundred others, that are quicker built than chosen from."""
+
+_DICT = lazy_re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
+_LIST = lazy_re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
+_ENTRIES = lazy_re.compile(
+    rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL
+)
+_FIRST_KEY = lazy_re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
+_OPENING = lazy_re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
-_CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
-_REFERENCES = re.compile(rb"h.|j..[\x00-\x0f]\x00", re.DOTALL)
+_CLOSING = lazy_re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
+_REFERENCES = lazy_re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
 
 
 class UnusualError(Exception):
@@ -72,7 +77,7 @@ class Layout:
         (entries,) = self._built([(self.first, self._second)])
         self.first_entry = entries[0] if entries else None
         memo = self._builder.memo()
-        self._memoised = set(map(get, memo))
+        self._newest = max(memo, default=-1)  # numbers are given in ascending order
         self._numbers = {text: number for number, text in memo.items() if isinstance(text, str)}
 
     def _header(self) -> int:
@@ -155,31 +160,39 @@ class Layout:
 
     def entries(self, starts: set[int], window: int) -> list[object]:
         """Build the entries at some places, and all from the window on."""
-        starts = starts | {window}
-        spans = self._with_definitions(starts, window)
-        built = zip(spans, self._built(spans), strict=True)
-        return [entry for (start, _), part in built if start in starts for entry in part]
+        wanted = starts | {window}
+        spans = self._with_definitions(wanted, window)
+        _, *parts = self._built(spans)
+        built = zip(spans[1:], parts, strict=True)
+        return [entry for (start, _), part in built if start in wanted for entry in part]
 
     def _with_definitions(self, starts: Iterable[int], window: int) -> list[tuple[int, int]]:
         """Find the entries in which something is memoised that others refer to.
 
-        Some of the references are only bytes that look like one; a wrong entry does no harm.
+        Those near the first entry are one span, which comes first. Some of the references are
+        only bytes that look like one; a wrong entry does no harm.
         """
-        resolved = set(self._memoised)
+        near, near_end = min(window, self._second + NEAR), self._second
         spans: dict[int, int] = {}
+        looked_up: set[bytes] = set()
         pending = list(starts)
         while pending:
             start = pending.pop()
             if start in spans:
                 continue
             spans[start] = end = self.end if start == window else self.next_to(start)
-            referred = set(_REFERENCES.findall(self.data, start, end)) - resolved
-            resolved |= referred
-            for reference in referred:
-                place = self._place_of(int.from_bytes(reference[1:], "little"))
-                if 0 <= place < window:
+            references = set(_REFERENCES.findall(self.data, start, end)) - looked_up
+            looked_up |= references
+            for reference in references:
+                number = int.from_bytes(reference[1:], "little")
+                place = self._place_of(number) if number > self._newest else -1
+                if place < near:
+                    near_end = max(near_end, place)
+                elif place < window:
                     pending.append(self.start_of(place))
-        return sorted(spans.items())
+        if near_end > self._second:
+            near_end = self.next_to(self.start_of(near_end))
+        return [(self._second, near_end), *sorted(spans.items())]
 
     def _place_of(self, number: int) -> int:
         """Return where a number is given behind the first entry; -1 if it is hard to find."""

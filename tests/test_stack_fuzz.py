@@ -194,6 +194,14 @@ HOSTILE = {
         for tid in THREADS
     ),
     "ranks without end": "ranks 0-99999:\nProcess 7: x\n" * 8000 + "Thread 1 (idle)\n",
+    "ranks in many headings": 'ranks 0-9999:\nThread 1 (idle): "MainThread"\n    f (a.py:1)\n'
+    * 4000,
+    "ranks in many prefixes": "".join(
+        f"[rank{rank}]: {line}"
+        for rank in range(2000)
+        for line in ("ranks 0-9999:\n", 'Thread 1 (idle): "MainThread"\n', "    f (a.py:1)\n")
+    ),
+    "ranks in a summary": "ranks 0-9999: f (a.py:1)\n" * 8000,
 }
 
 

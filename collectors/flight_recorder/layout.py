@@ -34,16 +34,14 @@ MAX_LOOKALIKES = 16
 NEAR = 16_384
 """Bytes behind the first entry, about a hundred others, that are quicker built than chosen from."""
 
-_DICT = lazy_re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
-_LIST = lazy_re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
-_ENTRIES = lazy_re.compile(
-    rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL
-)
-_FIRST_KEY = lazy_re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
-_OPENING = lazy_re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
+_DICT = re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
+_LIST = re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
+_ENTRIES = re.compile(rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL)
+_FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
+_OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
-_CLOSING = lazy_re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
-_REFERENCES = lazy_re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
+_CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
+_REFERENCES = re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
 
 
 class UnusualError(Exception):

@@ -21,10 +21,21 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import regex
 
-from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    NOBODY,
+    Fact,
+    Frame,
+    Record,
+    StackDump,
+    Thread,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
@@ -101,6 +112,9 @@ def _lines(document: Document) -> list[str]:
     return ["" if len(line) > LONGEST_LINE else line.expandtabs() for line in text.split("\n")]
 
 
+Label: TypeAlias = "regex.Match[str] | None"
+
+
 class _Entry(Record):
     """One line of a summary: whom it names and the frames, innermost first."""
 
@@ -111,10 +125,13 @@ class _Entry(Record):
 
 def _labelled(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
     entries = list(_entries(lines))
-    counts_ranks = _counts_from_zero(entries)
-    for entry in entries:
-        for who, copies in _whom(entry.label, counts_ranks=counts_ranks):
-            yield _dump(document, who, entry.frames, entry.line, copies)
+    labels = [_WHOM.match(entry.label) for entry in entries]
+    numbers = _numbers(labels)
+    counts_ranks = _counts_from_zero(labels, numbers)
+    for entry, label, own in zip(entries, labels, numbers, strict=True):
+        copies = int(label["copies"] or 1) if label else 1
+        for who in _whom(label, own, counts_ranks=counts_ranks) or [Who(label=entry.label)]:
+            yield _dump(document, who, entry.frames, entry.line, max(1, copies))
 
 
 def _entries(lines: Sequence[str]) -> Iterator[_Entry]:
@@ -137,41 +154,37 @@ def _frame(place: regex.Match[str]) -> Frame:
     return frame(place["function"], place["file"], int(place["line"]), native=native)
 
 
-def _counts_from_zero(entries: Sequence[_Entry]) -> bool:
+def _numbers(labels: Sequence[Label]) -> list[tuple[int, ...]]:
+    """Spell out the numbers of each label. Raises ``TooSlowError`` for more than any job has."""
+    spelled: list[tuple[int, ...]] = []
+    left = MAX_RANKS
+    for label in labels:
+        text = (label["numbers"] if label else None) or ""
+        spelled.append(heading.numbers(re.sub(r"[A-Za-z]+", " ", text)))
+        left -= len(spelled[-1])
+        if left < 0:
+            raise limits.TooSlowError(text)
+    return spelled
+
+
+def _counts_from_zero(labels: Sequence[Label], numbers: Sequence[tuple[int, ...]]) -> bool:
     """Tell a summary that names DP0 to DP7 once each: the place in the mesh is then the rank."""
-    labels = [_WHOM.match(entry.label) for entry in entries]
     kinds = {(label["kind"] or "").lower() if label else "" for label in labels}
-    numbers = [n for label in labels if label for n in _spelled(label["numbers"] or "")]
-    return (
-        all(label and label["numbers"] for label in labels)
-        and len(kinds) == 1
-        and len(numbers) > 1
-        and sorted(numbers) == list(range(len(numbers)))
-    )
+    counted = sorted(number for own in numbers for number in own)
+    is_complete = all(numbers) and len(counted) > 1 and counted == list(range(len(counted)))
+    return is_complete and len(kinds) == 1
 
 
-def _spelled(numbers: str) -> tuple[int, ...]:
-    return heading.numbers(re.sub(r"[A-Za-z]+", " ", numbers))
-
-
-def _whom(text: str, *, counts_ranks: bool) -> Iterator[tuple[Who, int]]:
-    """Read "DP0,3,5,7", "ranks 0-6", "gpu 3", "6 processes", "node48": who, and how many."""
-    label = _WHOM.match(text)
-    if label is None or label["copies"]:
-        yield Who(label=text), int(label["copies"]) or 1 if label else 1
-        return
-    kind = (label["kind"] or "").lower().replace("_", " ")
+def _whom(label: Label, numbers: Sequence[int], *, counts_ranks: bool) -> list[Who]:
+    """Read "DP0,3,5,7", "ranks 0-6", "gpu 3"; nobody for "6 processes" and "node48"."""
+    kind = ((label["kind"] if label else None) or "").lower().replace("_", " ")
     singular = kind.removesuffix("s")
-    for number in _spelled(label["numbers"]):
-        name = f"{kind.upper()}{number}"
-        if singular in ("rank", "global rank", "r") or (not kind and counts_ranks):
-            yield Who(rank=number, trust=Trust.CONTENT), 1
-        elif singular in ("gpu", "local rank"):
-            yield Who(local_rank=number, label=f"{singular} {number}"), 1
-        elif counts_ranks:
-            yield Who(rank=number, trust=Trust.INFERRED, label=name), 1
-        else:
-            yield Who(label=name), 1
+    if singular in ("rank", "global rank", "r") or (not kind and counts_ranks):
+        return [Who(rank=number, trust=Trust.CONTENT) for number in numbers]
+    if singular in ("gpu", "local rank"):
+        return [Who(local_rank=number, label=f"{singular} {number}") for number in numbers]
+    named = [Who(rank=n, trust=Trust.INFERRED, label=f"{kind.upper()}{n}") for n in numbers]
+    return named if counts_ranks else [Who(label=who.label) for who in named]
 
 
 def _is_list_of_tops(lines: Sequence[str]) -> bool:

@@ -15,23 +15,21 @@ LONGEST = 200  # characters; what is longer is a log line and no heading
 LONGEST_RUN = 100_000  # ranks
 FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not
 
-_RANK = limits.compile(
-    r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE
-)
-_PID = limits.compile(
+_RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
+_PID = re.compile(
     r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
 )
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
-_RAY = limits.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
-_MESH = limits.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
-_URL = limits.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
-_HOST = limits.compile(
+_RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
+_MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
+_URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
+_HOST = re.compile(
     r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
     r"([A-Za-z0-9][\w.-]*)",
     re.IGNORECASE,
 )
-_PROMPT = limits.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
-_REMOTE = limits.compile(
+_PROMPT = re.compile(r"^\[?[\w.-]+@([A-Za-z0-9][\w.-]*)[: \]].*[$#]")
+_REMOTE = re.compile(
     r"(?<![A-Za-z])(?:ssh|kubectl exec(?: -\w+)*)\s+(?:\w+@)?([A-Za-z0-9][\w.-]*)\s"
 )
 _LONE_NAME = limits.compile(r"^[\W_]*([A-Za-z][\w.-]*\d[\w.-]*)[\W_]*$")
@@ -119,12 +117,15 @@ def _who(line: str) -> Who:
     local_ranks = {rank for is_local, rank in numbered if is_local}
     pid = _PID.search(line)
     # Only the debug server's pages: gdb greets with the address of its manual.
-    host = _URL.search(line) if numbered else None
-    host = host or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
-    lone = None if host or numbered else _LONE_NAME.match(line)
-    is_mesh = lone is not None and _MESH.match(lone[1]) is not None
-    if lone is not None and not is_mesh:
-        host = lone  # "=== train-worker-3 ===": equal pids below other such lines are others
+    url = _URL.search(line) if numbered else None
+    named = url or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
+    host = named[1] if named else None
+    label = None
+    if host is None and not numbered and (lone := _LONE_NAME.match(line)):
+        if _MESH.match(lone[1]):
+            label = lone[1]
+        else:  # "=== train-worker-3 ===": equal pids below other such lines are others
+            host = lone[1]
     rank = ranks.pop() if len(ranks) == 1 else None
     trust = Trust.CONTENT if len(line.split()) <= FEW_WORDS else Trust.INFERRED
     return Who(
@@ -132,6 +133,6 @@ def _who(line: str) -> Who:
         trust=Trust.NONE if rank is None else trust,
         local_rank=local_ranks.pop() if len(local_ranks) == 1 else None,
         pid=int(pid[1]) if pid else None,
-        host=host[1] if host else None,
-        label=lone[1] if lone is not None and is_mesh else None,
+        host=host,
+        label=label,
     )

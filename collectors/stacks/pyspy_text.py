@@ -110,7 +110,7 @@ class _Pyspy(Sections):
         self._calls += (replace(call, line=thread.line) for call in body.calls)
         if self._who is NOBODY:
             self._who = body.who
-        if body.frames:
+        if body.frames and self._without_stack:
             self._share(body.frames)
 
     def _share(self, frames: tuple[Frame, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Fact, Gap, Record
+from whyhang.analyzer.facts import MAX_RANKS, Fact, Gap, Record
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.owner import dumps
@@ -30,9 +30,10 @@ class StackText(Record):
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a dump for each process in the text, in its order."""
-        garbled = 0
+        garbled, ranks_left = 0, MAX_RANKS
         for passage in passages(document, self.marks):
             sections = self.sections()
+            sections.ranks_left = ranks_left
             too_slow = None
             try:
                 sections.read(passage)
@@ -43,6 +44,7 @@ class StackText(Record):
                 garbled += section.garbled
             if too_slow is not None:
                 raise too_slow
+            ranks_left = sections.ranks_left
         if garbled:
             yield Gap(
                 what=f"reading the stacks in {document.path}",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from whyhang.analyzer.facts import NOBODY, Record, Thread, Who, replace
+from whyhang.analyzer.facts import MAX_RANKS, NOBODY, Record, Thread, Who, replace
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
 from whyhang.collectors.stacks.heading import Heading
@@ -68,6 +68,7 @@ class Sections:
     ranks_only = False
 
     def __init__(self) -> None:
+        self.ranks_left = MAX_RANKS  # that headings of this document may still name
         self.threads: list[Thread] = []  # of the process that is open
         self.processes: list[ProcessStacks] = []  # of the section that is open
         self._ended: list[Section] = []
@@ -92,7 +93,10 @@ class Sections:
         raise NotImplementedError
 
     def between(self, text: str) -> None:
-        """Take in the lines between two stacks: a heading ends the process and the section."""
+        """Take in the lines between two stacks: a heading ends the process and the section.
+
+        Raises ``TooSlowError`` where headings name more ranks than any job has.
+        """
         if not text or text.isspace():
             return
         for below in heading.above(text):
@@ -100,6 +104,9 @@ class Sections:
                 self.end_section()
                 self._heading = self._heading.then(below, same=not self.heading_is_used)
                 self.heading_is_used = False
+                self.ranks_left -= len(below.ranks)
+                if self.ranks_left < 0:
+                    raise limits.TooSlowError(text)
 
     def add(self, thread: Thread, *, alone: bool = False) -> None:
         """Add a thread; ``alone``: it is all that is printed of its process."""

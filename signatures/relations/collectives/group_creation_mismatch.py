@@ -72,4 +72,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -rn 'new_group' .  # in the training code: does a rank skip one?",),
     links=("https://pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",),
+    # the group that some do not create is why they come to be a step apart
+    explains=("in-another-step",),
 )

@@ -21,7 +21,7 @@ from whyhang.analyzer.model import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
 from whyhang.collectors.files.budget import MIB, Budget, Limits, SpentError
-from whyhang.collectors.files.spool import Place, Spool
+from whyhang.collectors.files.spool import Extent, Spool
 
 STDIN = "-"
 START_BYTES = 8
@@ -47,13 +47,13 @@ class Item(Record):
     """A file that was found. ``start``: its first bytes."""
 
     path: str
-    place: Place
+    extent: Extent
     start: bytes = b""
 
     @property
     def size(self) -> int:
         """Its size in bytes."""
-        return self.place.size
+        return self.extent.size
 
 
 class Store:
@@ -96,8 +96,8 @@ class Store:
         if stat.S_ISDIR(state.st_mode):
             yield from self._walk(path, path.resolve(), shown or "", 0)
         elif stat.S_ISREG(state.st_mode):
-            place = Place(local=str(path), size=state.st_size)
-            item = Item(path=shown or clean(path.name), place=place)
+            extent = Extent(local=str(path), size=state.st_size)
+            item = Item(path=shown or clean(path.name), extent=extent)
             yield from self._expand(item, 0, asked=True, inside="" if shown is None else None)
         else:
             yield _gap(
@@ -110,7 +110,7 @@ class Store:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
         try:
-            with item.place.open() as stream:
+            with item.extent.open() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
@@ -118,9 +118,9 @@ class Store:
             path=item.path,
             head=head,
             size=item.size,
-            open=item.place.open,
+            open=item.extent.open,
             who=naming.from_path(item.path) if who is None else who,
-            local=item.place.local if item.place.offset is None else None,
+            local=item.extent.local if item.extent.offset is None else None,
         )
 
     def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
@@ -171,8 +171,8 @@ class Store:
             elif not entry.is_file():
                 yield _gap(shown, "it is a device, pipe or socket and was not opened")
             elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
-                place = Place(local=entry.path, size=entry.stat().st_size)
-                yield from self._expand(Item(path=shown, place=place), 0)
+                extent = Extent(local=entry.path, size=entry.stat().st_size)
+                yield from self._expand(Item(path=shown, extent=extent), 0)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
@@ -185,7 +185,7 @@ class Store:
         before the names of members, else the archive's own path is.
         """
         try:
-            with item.place.open() as stream:
+            with item.extent.open() as stream:
                 start = stream.read(unpack.MAGIC_BYTES)
         except (OSError, ValueError) as error:
             yield _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
@@ -202,7 +202,7 @@ class Store:
     def _unpack(self, item: Item, start: bytes, depth: int, inside: str) -> Iterator[Item | Gap]:
         self._budget.enter(item.size)
         try:
-            with item.place.open() as raw:
+            with item.extent.open() as raw:
                 self.meter.start(f"unpacking {item.path}", item.size)
                 for member in unpack.members(raw, start, self._budget.spend):
                     self.meter.at(raw.tell(), item.path)
@@ -226,16 +226,16 @@ class Store:
         Raises ``SpentError`` when the budget ends it, after what came before.
         """
         most = self.limits.member_bytes
-        place, error = self._spool.keep(stream, most)
+        extent, error = self._spool.keep(stream, most)
         if isinstance(error, SpentError) and error.bomb:
             raise error
-        if place.size or error is None:
-            yield from self._expand(Item(path=shown, place=place), depth)
+        if extent.size or error is None:
+            yield from self._expand(Item(path=shown, extent=extent), depth)
         if isinstance(error, SpentError):
             raise error
         if error is not None:
             yield _gap(shown, f"it is damaged or cut off ({_reason(error)})", cost=_REST)
-        elif place.size >= most:
+        elif extent.size >= most:
             why = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
             yield _gap(shown, why, cost=_REST)
 

@@ -16,7 +16,7 @@ SPOOLED_BYTES = MIB
 """A member from this size on has a file of its own, which can be mapped."""
 
 
-class Place(Record):
+class Extent(Record):
     """Where ``size`` bytes lie; ``offset`` is None for a file of the user's own."""
 
     local: str
@@ -49,22 +49,28 @@ class Spool:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def keep(self, stream: unpack.Stream, most: int) -> tuple[Place, Exception | None]:
-        """Copy up to ``most`` bytes; return where they lie and the error that ended it, if any."""
+    def keep(self, stream: unpack.Stream, most: int) -> tuple[Extent, Exception | None]:
+        """Copy up to ``most`` bytes; return where they lie and the error that ended it, if any.
+
+        A bomb leaves nothing behind.
+        """
         start = io.BytesIO()
         error = _copy(stream, start, min(SPOOLED_BYTES, most))
         spool = self._open_file()
         size = start.tell()
         if size < SPOOLED_BYTES:
-            place = Place(local=str(spool.name), size=size, offset=spool.tell())
+            extent = Extent(local=str(spool.name), size=size, offset=spool.tell())
             spool.write(start.getbuffer())
-            return place, error
+            return extent, error
         self._count += 1
         local = f"{spool.name}{self._count}"
         with Path(local).open("wb") as target:
             target.write(start.getbuffer())
             error = error or _copy(stream, target, most)
-            return Place(local=local, size=target.tell(), offset=0), error
+            extent = Extent(local=local, size=target.tell(), offset=0)
+        if isinstance(error, SpentError) and error.bomb:
+            Path(local).unlink()
+        return extent, error
 
     def _open_file(self) -> io.FileIO:
         if self._file is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import tarfile
@@ -119,15 +118,25 @@ def test_without_more_processes_all_is_done_here(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("several")
-def test_workers_end_when_nobody_listens() -> None:
+def test_workers_end_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading that is given up leaves no process behind, not even in the middle of sending."""
-    gc.collect()  # processes of other tests end with the objects that started them
+    pids: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        pid = fork()
+        pids.append(pid)
+        return pid
+
+    monkeypatch.setattr(os, "fork", noted)
     results = workers.in_order(lambda number: bytes(1 << 20) + bytes([number]), CHUNKS * 2, 3)
     next(results)
     results.close()
 
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(pids) == 3
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 def test_few_files_are_read_by_one_process() -> None:

@@ -1,29 +1,27 @@
 """Open what a user names: a file, a folder, an archive, a compressed file, or these nested.
 
-Nothing is ever written under a name that an archive gives: members go into numbered files in a
-temporary folder that vanishes with the ``Store``. So an archive cannot write outside, whatever
-its names say; names that try are refused all the same, because an archive that holds one is not
-what it seems. Damage costs what is damaged: everything before it, and every other file, is read.
+Nothing is ever written under a name that an archive gives: members go into one spool file
+(large ones into a numbered file each) in a temporary folder that vanishes with the ``Store``.
+So an archive cannot write outside, whatever its names say; names that try are refused all the
+same, because an archive that holds one is not what it seems. Damage costs what is damaged:
+everything before it, and every other file, is read.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
 from whyhang.collectors.files.budget import MIB, Budget, Limits, SpentError
 from whyhang.collectors.files.meter import Meter
+from whyhang.collectors.files.spool import Extent, Spool
 
 STDIN = "-"
 START_BYTES = 8
@@ -46,13 +44,16 @@ _UNREADABLE = "Make it readable for this user"
 
 
 class Item(Record):
-    """A file that was found, which lies at ``local``. ``start``: its first bytes."""
+    """A file that was found. ``start``: its first bytes."""
 
     path: str
-    size: int
-    local: str
+    extent: Extent
     start: bytes = b""
-    unpacked: bool = False
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.extent.size
 
 
 class Store:
@@ -62,8 +63,7 @@ class Store:
         self.limits = limits or Limits()
         self.meter = Meter()
         self._budget = Budget(self.limits)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._count = 0
+        self._spool = Spool(self._budget)
 
     def __enter__(self) -> Store:  # noqa: PYI034 - typing.Self is of Python 3.11
         return self
@@ -74,8 +74,7 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._spool.close()
 
     def find(self, named: str | Path, shown: str | None = None) -> Iterator[Item | Gap]:
         """Yield every file in ``named``, those in archives included, in order of name.
@@ -97,7 +96,8 @@ class Store:
         if stat.S_ISDIR(state.st_mode):
             yield from self._walk(path, path.resolve(), shown or "", 0)
         elif stat.S_ISREG(state.st_mode):
-            item = Item(path=shown or clean(path.name), size=state.st_size, local=str(path))
+            extent = Extent(local=str(path), size=state.st_size)
+            item = Item(path=shown or clean(path.name), extent=extent)
             yield from self._expand(item, 0, asked=True, inside="" if shown is None else None)
         else:
             yield _gap(
@@ -110,7 +110,7 @@ class Store:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
         try:
-            with _open(item.local) as stream:
+            with item.extent.open() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
@@ -118,9 +118,9 @@ class Store:
             path=item.path,
             head=head,
             size=item.size,
-            open=functools.partial(_open, item.local),
+            open=item.extent.open,
             who=naming.from_path(item.path) if who is None else who,
-            local=None if item.unpacked else item.local,
+            local=item.extent.local if item.extent.offset is None else None,
         )
 
     def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
@@ -171,8 +171,8 @@ class Store:
             elif not entry.is_file():
                 yield _gap(shown, "it is a device, pipe or socket and was not opened")
             elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
-                item = Item(path=shown, size=entry.stat().st_size, local=entry.path)
-                yield from self._expand(item, 0)
+                extent = Extent(local=entry.path, size=entry.stat().st_size)
+                yield from self._expand(Item(path=shown, extent=extent), 0)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
@@ -185,7 +185,7 @@ class Store:
         before the names of members, else the archive's own path is.
         """
         try:
-            with _open(item.local) as stream:
+            with item.extent.open() as stream:
                 start = stream.read(unpack.MAGIC_BYTES)
         except (OSError, ValueError) as error:
             yield _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
@@ -202,7 +202,7 @@ class Store:
     def _unpack(self, item: Item, start: bytes, depth: int, inside: str) -> Iterator[Item | Gap]:
         self._budget.enter(item.size)
         try:
-            with _open(item.local) as raw:
+            with item.extent.open() as raw:
                 self.meter.start(f"unpacking {item.path}", item.size)
                 for member in unpack.members(raw, start, self._budget.spend):
                     self.meter.at(raw.tell(), item.path)
@@ -225,40 +225,19 @@ class Store:
 
         Raises ``SpentError`` when the budget ends it, after what came before.
         """
-        local = self._new_file()
-        size, most, trouble, spent = 0, self.limits.member_bytes, "", None
-        try:
-            with local.open("wb") as target:
-                while chunk := unpack.read_some(stream, min(unpack.CHUNK, most - size)):
-                    size += target.write(chunk)
-            if size >= most:
-                trouble = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
-        except unpack.DAMAGE as error:
-            trouble = f"it is damaged or cut off ({_reason(error)})"
-        except SpentError as error:
-            spent = error
-        if spent is not None and spent.bomb:
-            local.unlink()
-            raise spent
-        if size or not (trouble or spent):
-            item = Item(path=shown, size=size, local=str(local), unpacked=True)
-            yield from self._expand(item, depth)
-        if trouble:
-            yield _gap(shown, trouble, cost=_REST)
-        if spent is not None:
-            raise spent
-
-    def _new_file(self) -> Path:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="whyhang-")
-            # Never fill the disk of the machine that hangs.
-            self._budget.cap(shutil.disk_usage(self._folder.name).free * 9 // 10)
-        self._count += 1
-        return Path(self._folder.name) / f"{self._count:07d}"
-
-
-def _open(path: str) -> BinaryIO:
-    return open(path, "rb")  # noqa: PTH123 - 100,000 times
+        most = self.limits.member_bytes
+        extent, error = self._spool.keep(stream, most)
+        if isinstance(error, SpentError) and error.bomb:
+            raise error
+        if extent.size or error is None:
+            yield from self._expand(Item(path=shown, extent=extent), depth)
+        if isinstance(error, SpentError):
+            raise error
+        if error is not None:
+            yield _gap(shown, f"it is damaged or cut off ({_reason(error)})", cost=_REST)
+        elif extent.size >= most:
+            why = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
+            yield _gap(shown, why, cost=_REST)
 
 
 def clean(name: str) -> str:

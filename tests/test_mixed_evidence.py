@@ -154,3 +154,29 @@ def test_evidence_of_any_kind_gives_one_answer(
     assert leading.culprit_ranks == (CULPRIT,), shown
     assert [f.culprit_ranks for f in report.findings[1:] if f.caused_by is None] == [], shown
     assert not [row for row in report.ranks if "not seen" in row.activity], report.ranks
+
+
+@pytest.mark.parametrize(
+    ("waited", "ends", "named"),
+    [
+        pytest.param((0, 1, 2), {0: -6, 1: -6, 2: -6, 3: -15}, (3,), id="most had given up"),
+        pytest.param((0,), {0: -6, **dict.fromkeys(range(1, 8), -15)}, None, id="only one had"),
+        pytest.param((0, 1, 2, 3), {0: -6, 1: -6, 2: -15, 3: -6}, None, id="it had waited, too"),
+    ],
+)
+def test_who_was_ended_by_the_launcher_was_elsewhere_only_where_most_had_given_up(
+    waited: tuple[int, ...], ends: dict[int, int], named: tuple[int, ...] | None,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """One watchdog is enough for a launcher to end all others, wherever they are."""
+    files = exit_rows(ends)
+    for rank in waited:
+        files.update(WAITING["watchdog"](rank))
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=Report)
+
+    assert report.findings[0].culprit_ranks == named
+    assert named is not None or "not reached" not in report.headline

@@ -47,12 +47,12 @@ def completed(
 
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
-    given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
+    at_work = at_work_until_ended(ends)
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     return tuple(
         replace(
-            _completed(job, state, positions, ends, given_up),
+            _completed(job, state, positions, ends, at_work),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
         )
@@ -60,12 +60,24 @@ def completed(
     )
 
 
+def at_work_until_ended(ends: Mapping[int, End]) -> frozenset[int]:
+    """Return the ranks that a launcher ended while most others had given up waiting.
+
+    A watchdog that gives up aborts its process (SIGABRT); the launcher then ends the others
+    (SIGTERM). Where most had given up by then, one that had not was not in the call. Where few
+    had, the others may only not have come to their limit.
+    """
+    given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
+    ended = {rank for rank, end in ends.items() if end.signal == signal.SIGTERM}
+    return frozenset(ended) if len(ended) < len(given_up) else frozenset()
+
+
 def _completed(
     job: Job,
     state: RankState,
     positions: Mapping[int, Position],
     ends: Mapping[int, End],
-    given_up: set[int],
+    at_work: frozenset[int],
 ) -> RankState:
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
@@ -91,7 +103,7 @@ def _completed(
             user=user,
         )
         return replace(state, status=Status.WAITING, place=place)
-    if end is not None and end.signal == signal.SIGTERM and given_up and position is None:
+    if end is not None and member.rank in at_work and position is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
@@ -132,13 +144,13 @@ def records_of(
     torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
     groups = {id(track.group): track.group for track in torch_tracks}
     open_calls = _open_calls(torch_tracks)
-    given_up = any(end.signal == signal.SIGABRT for end in ends.values())
+    at_work = at_work_until_ended(ends)
     for state in states:
         rank = job.members[state.member].rank
         if rank is None or rank in recorded:
             continue
         end = ends.get(rank)
-        stopped = end is not None and (end.own or (end.signal == signal.SIGTERM and given_up))
+        stopped = end is not None and (end.own or rank in at_work)
         if state.status in NOT_WAITING or (state.status is Status.UNSEEN and stopped):
             source = end.source if end is not None else _source(job, state)
             for group in groups.values():

@@ -180,3 +180,20 @@ def test_who_was_ended_by_the_launcher_was_elsewhere_only_where_most_had_given_u
 
     assert report.findings[0].culprit_ranks == named
     assert named is not None or "not reached" not in report.headline
+
+
+def test_a_rank_of_which_only_a_log_was_read_is_not_left_out_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where its log does not say where it stands, not all ranks stand in the call."""
+    files: Files = {"rank2.log": "".join(f"step {step} loss 1.0\n" for step in range(9))}
+    for rank in range(2):
+        files.update(WAITING["stack"](rank))
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    report = msgspec.json.decode(capsys.readouterr().out, type=Report)
+
+    assert "All ranks" not in report.headline
+    assert [row.activity for row in report.ranks if row.rank == 2] == ["last line: step 8 loss 1.0"]

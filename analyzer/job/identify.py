@@ -22,6 +22,7 @@ from whyhang.analyzer.facts import (
     Gpu,
     GpuAddress,
     Group,
+    LastLine,
     LogLine,
     Process,
     ProcessRank,
@@ -170,6 +171,9 @@ def identify(facts: Iterable[Fact]) -> Job:
     spoken = (*sorted_facts.tracks, *sorted_facts.exits, *sorted_facts.lines)
     for fact in spoken:
         registry.mention(fact.who)
+    for statement in sorted_facts.statements:
+        if isinstance(statement, LastLine):  # its log was read: something was collected of it
+            registry.mention(statement.who)
     return _job(sorted_facts, registry)
 
 

@@ -103,3 +103,19 @@ def test_lines_of_several_files_without_times_are_no_story() -> None:
     }
     bare = {rank: text.replace("E504 10:14:02.", "E ") for rank, text in logs.items()}
     assert diagnosed(bare).story == ()
+
+
+def test_a_clock_of_its_own_gives_no_times() -> None:
+    """A kernel's log without a year is months away from all else; what it says stands first."""
+    kernel = "[  812.113] NVRM: Xid (PCI:0000:55:00): 79, pid=77, GPU has fallen off the bus.\n"
+    story = diagnosed({**eight_ranks(), None: kernel}).story
+    assert max(event.seconds or 0 for event in story) < 3600
+    assert any(event.seconds is not None for event in story)
+
+
+def test_who_waits_in_vain_and_why_is_not_known_is_one_finding_and_a_story() -> None:
+    logs = {rank: text for rank, text in eight_ranks().items() if rank != 3}
+    report = diagnosed(logs)
+    page = terminal(report, 100)
+    assert sum(line.startswith("2. ") for line in page) == 0
+    assert len(page) <= 40

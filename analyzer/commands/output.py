@@ -128,7 +128,7 @@ def _render(report: Report, format_: str, *, full: bool) -> bytes:
     return _terminal_text(report, full=full).encode()
 
 
-def _terminal_text(report: Report, *, full: bool) -> str:
+def _terminal_text(report: Report, *, full: bool = False) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
     buffer = io.StringIO()
     show(

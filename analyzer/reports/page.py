@@ -9,12 +9,12 @@ what follows from a cause is one line each, unless all of it is asked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record, few, fold
 from whyhang.analyzer.report import (
     Collective,
-    Event,
     Evidence,
     Finding,
     GpuRow,
@@ -25,7 +25,7 @@ from whyhang.analyzer.report import (
 )
 
 MAX_EVIDENCE = 4
-MAX_EFFECTS = 3
+MAX_OTHERS = 3
 MAX_QUOTE = 240
 MAX_FRAMES = 14
 MAX_GROUPS = 12
@@ -91,15 +91,17 @@ Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table |
 def page(report: Report, *, full: bool = False) -> list[Block]:
     """Lay a report out as blocks; ``full``: with all that follows from the causes, all evidence."""
     blocks: list[Block] = [Headline(verdict=report.verdict, text=report.headline)]
+    chosen = {
+        number: finding
+        for number, finding in enumerate(report.findings)
+        if full or number == 0 or (finding.caused_by is None and finding.kind == "cause")
+    }
     shown = _Shown()
-    blocks += _ranks(report.ranks)
-    blocks += _story(report)
-    for number, finding in enumerate(report.findings):
-        if full or finding.caused_by is None:
-            blocks += _finding(number, finding, shown, report.headline, full=full)
-    blocks += [] if full else _effects(report)
-    blocks += _gpus(report.gpus)
-    blocks += _groups(report.stack_groups)
+    blocks += [*_ranks(report.ranks), *_story(report, chosen)]
+    for number, finding in chosen.items():
+        blocks += _finding(number, finding, shown, report.headline, full=full)
+    blocks += _others(report, chosen)
+    blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
     if report.gaps:
         blocks += [Section(title="Not known"), Items(items=report.gaps)]
     if report.notes:
@@ -118,25 +120,22 @@ class _Shown:
         self.pieces: set[Evidence] = set()
 
 
-def _story(report: Report) -> list[Block]:
-    """Show what happened, in order."""
+def _story(report: Report, chosen: Collection[int]) -> list[Block]:
+    """Show what happened, in order, with the number of the finding that says more of it."""
     if not report.story:
         return []
     span = max((event.seconds or 0 for event in report.story), default=0)
     timed = any(event.seconds is not None for event in report.story)
-    rows = tuple(_event(report, event, span)[not timed :] for event in report.story)
+    rows = []
+    for event in report.story:
+        finding = event.finding if event.finding in chosen else None
+        says = event.says if finding is None else f"{event.says} ({finding + 1})"
+        where = event.source if event.line is None else f"{event.source}:{event.line}"
+        where += f" (+{event.lines - 1})" if event.lines > 1 else ""
+        row = (_after(event.seconds, span), few(event.ranks, MAX_RANKS), says, where)
+        rows.append(row[not timed :])
     columns = ("time", "ranks", "event", "read in")[not timed :]
-    return [Section(title="What happened"), Table(columns=columns, rows=rows)]
-
-
-def _event(report: Report, event: Event, span: float) -> tuple[str, str, str, str]:
-    says = event.says
-    if event.finding is not None and report.findings[event.finding].caused_by is None:
-        says += f" ({event.finding + 1})"
-    where = event.source if event.line is None else f"{event.source}:{event.line}"
-    if event.lines > 1:
-        where += f" (+{event.lines - 1})"
-    return (_after(event.seconds, span), few(event.ranks, MAX_RANKS), says, where)
+    return [Section(title="What happened"), Table(columns=columns, rows=tuple(rows))]
 
 
 def _after(seconds: float | None, span: float) -> str:
@@ -150,19 +149,21 @@ def _after(seconds: float | None, span: float) -> str:
     return f"+{hours}:{minutes:02}:{rest:02}" if hours else f"+{minutes}:{rest:02}"
 
 
-def _effects(report: Report) -> list[Block]:
-    """List in a line each what follows from the causes and is no event of the story."""
-    events = {event.finding for event in report.story}
+def _others(report: Report, chosen: Collection[int]) -> list[Block]:
+    """List in a line each what is not shown whole and is no event of the story."""
+    above = {*chosen, *(event.finding for event in report.story)}
     titles = [
         f"{finding.title} ({finding.signature})"
         for number, finding in enumerate(report.findings)
-        if finding.caused_by is not None and number not in events
+        if number not in above
     ]
     if not titles:
         return []
-    kept, more = titles[:MAX_EFFECTS], len(titles) - MAX_EFFECTS
+    kept, more = titles[:MAX_OTHERS], len(titles) - MAX_OTHERS
     kept += [f"{more} more with --full"] if more > 0 else []
-    return [Section(title="What follows from it"), Items(items=tuple(kept))]
+    follows = any(finding.caused_by is not None for finding in report.findings)
+    title = "What follows from it" if follows else "Also seen"
+    return [Section(title=title), Items(items=tuple(kept))]
 
 
 def _finding(

@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source
+from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, replace
 from whyhang.analyzer.report import Event, Finding
 
 MAX_EVENTS = 24
 MAX_WORDS = 120
+OTHER_CLOCK = 30 * 86400  # seconds between two events of a job; more is another clock
 MOMENTS = 2  # fewer are no story
 
 
@@ -42,6 +43,7 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
     shown = {moment.source for moment in moments}
     moments += [m for m in _of_last_words(case, findings) if m.source not in shown]
     moments += _of_entries(case)
+    moments = _on_one_clock(moments)
     timed = [moment.time for moment in moments if moment.time is not None]
     files = {moment.source.file for moment in moments}
     if len(moments) < MOMENTS or (len(timed) < MOMENTS and len(files) > 1):
@@ -59,6 +61,25 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
         )
         for moment in _in_order(moments)[:MAX_EVENTS]
     )
+
+
+def _on_one_clock(moments: Iterable[Moment]) -> list[Moment]:
+    """Drop the times that are not of the clock that most events have.
+
+    A kernel may count from its start, and a stamp without a date is of no year: such times are
+    months away from all others.
+    """
+    clocks: list[list[Moment]] = []
+    without = [moment for moment in moments if moment.time is None]
+    for moment in sorted(
+        (moment for moment in moments if moment.time is not None), key=lambda m: m.time or 0.0
+    ):
+        if not clocks or (moment.time or 0.0) - (clocks[-1][-1].time or 0.0) > OTHER_CLOCK:
+            clocks.append([])
+        clocks[-1].append(moment)
+    clocks.sort(key=len, reverse=True)
+    others = [replace(moment, time=None) for clock in clocks[1:] for moment in clock]
+    return [*without, *others, *(clocks[0] if clocks else ())]
 
 
 def _of_findings(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
@@ -171,12 +192,15 @@ def _as_one(moments: Sequence[Moment]) -> Moment:
 
 
 def _in_order(moments: Iterable[Moment]) -> list[Moment]:
-    """Sort by time; what has none stands behind the event above it in its file."""
-    latest: dict[str, float] = {}
+    """Sort by time; what has none stands behind what is above it in its file, or else before."""
+    by_file: dict[str, list[Moment]] = defaultdict(list)
+    for moment in moments:
+        by_file[moment.source.file].append(moment)
     placed: list[tuple[float, str, int, Moment]] = []
-    for moment in sorted(moments, key=lambda each: (each.source.file, each.source.line or 0)):
-        file = moment.source.file
-        time = moment.time if moment.time is not None else latest.get(file, float("-inf"))
-        latest[file] = time
-        placed.append((time, file, moment.source.line or 0, moment))
+    for file, own in by_file.items():
+        own.sort(key=lambda moment: moment.source.line or 0)
+        time = next((moment.time for moment in own if moment.time is not None), float("-inf"))
+        for moment in own:
+            time = time if moment.time is None else moment.time
+            placed.append((time, file, moment.source.line or 0, moment))
     return [moment for *_, moment in sorted(placed, key=lambda row: row[:3])]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.gave_up import last_lines
 
 MAX_QUOTES = 6
 
@@ -86,7 +86,7 @@ def _silent(case: Case, *, finished: bool) -> Iterator[Hit]:
     """
     lines = [line for line in case.job.lines if LOST_PEER.search(line.text)]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
-    ends = {end.who.rank: end for end in case.job.of(LastLine)}
+    ends = last_lines(case.job)
     spoke = queries.speakers(case)
     silent = sorted(rank for rank in ends if rank is not None and rank not in spoke)
     if not silent or not survivors or len(silent) > len(ends) // 2:

@@ -19,7 +19,7 @@ from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import heading, launched, peers
 from whyhang.collectors.stacks.frames import frame, is_native_file, shared
-from whyhang.collectors.stacks.owner import dumps
+from whyhang.collectors.stacks.reader import dumps
 from whyhang.collectors.stacks.sections import ProcessStacks, Section
 
 LARGEST_BYTES = 256 << 20

@@ -27,7 +27,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, shape
 from whyhang.collectors.logs.lines.line_reader import (

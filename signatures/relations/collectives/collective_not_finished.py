@@ -7,17 +7,17 @@ link, a process that was stopped in the middle.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return recorded(case, Verdict.STALLED)
+    return queries.recorded(case, Verdict.STALLED)
 
 
 SIGNATURE = Signature(
     id="collective-not-finished",
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not finished {call}, which {others} {did}{at}",
     when=when,

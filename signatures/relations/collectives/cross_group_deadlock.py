@@ -7,17 +7,17 @@ stacks show only a wait() or a synchronize, and the recorder shows the order.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return recorded(case, Verdict.CROSS_GROUP)
+    return queries.recorded(case, Verdict.CROSS_GROUP)
 
 
 SIGNATURE = Signature(
     id="cross-group-deadlock",
     category="cross-group-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{says}",
     when=when,

@@ -7,17 +7,17 @@ Their stacks tell which of them waits for nobody.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return recorded(case, Verdict.LATE_OR_UNRECORDED)
+    return queries.recorded(case, Verdict.LATE_OR_UNRECORDED)
 
 
 SIGNATURE = Signature(
     id="late-or-unrecorded",
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{says}",
     when=when,

@@ -2,48 +2,38 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    KNOWN_LOCAL_CAUSES,
-    RESTING,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Status,
-    Verdict,
-    WaitKind,
-    lagging,
-    merged,
-    recorded,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, Verdict, WaitKind
 
 STARTING = (WaitKind.INIT, WaitKind.STORE)
 """What ranks wait in before the first collective: signatures of the start-up speak of that."""
 
 
 def in_program(case: Case) -> Iterable[Hit]:
-    blocked = lagging(
+    blocked = queries.lagging(
         case,
-        besides=(*KNOWN_LOCAL_CAUSES, WaitKind.WORK),
+        besides=(*queries.KNOWN_LOCAL_CAUSES, WaitKind.WORK),
         states=(Status.BLOCKED,),
         not_while_in=STARTING,
     )
-    working = lagging(
+    working = queries.lagging(
         case,
         WaitKind.WORK,
-        besides=KNOWN_LOCAL_CAUSES,
-        moves=RESTING,
+        besides=queries.KNOWN_LOCAL_CAUSES,
+        moves=queries.RESTING,
         not_while_in=STARTING,
     )
-    return merged(blocked, merged(working, recorded(case, Verdict.NEVER_JOINED)))
+    return queries.merged(
+        blocked, queries.merged(working, queries.recorded(case, Verdict.NEVER_JOINED))
+    )
 
 
 def elsewhere(case: Case) -> Iterable[Hit]:
-    return lagging(case, moves=RESTING)
+    return queries.lagging(case, moves=queries.RESTING)
 
 
 def in_mpi(case: Case) -> Iterable[Hit]:
-    return lagging(case, besides=KNOWN_LOCAL_CAUSES, while_in=(WaitKind.MPI,))
+    return queries.lagging(case, besides=queries.KNOWN_LOCAL_CAUSES, while_in=(WaitKind.MPI,))
 
 
 IN_PROGRAM = Signature(
@@ -57,7 +47,6 @@ look at the one that waits for nobody. Where its own stack names a cause that ha
 of its own (a blocked DataLoader, a lock, a stopped process), that signature speaks instead.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not reached {call}: {does}{at}",
     when=in_program,
@@ -89,7 +78,6 @@ The safety net of ``missing-rank-in-collective``: whatever a late rank does, if 
 particular speaks for it, it is still the one that the others wait for.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="fallback",
     title="{who} {has} not reached {call}: {does}{at}",
     when=elsewhere,
@@ -111,7 +99,6 @@ The waiting ranks spin in opal_progress at full CPU, so CPU use says nothing her
 that is in no MPI call, or has ended, is the one to look at.
 """,
     category="mpi-missing-rank",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not come to the MPI call of the others: {does}{at}",
     when=in_mpi,

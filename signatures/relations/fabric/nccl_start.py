@@ -6,9 +6,10 @@ Init COMPLETE. Some ranks are further than others, or all stand in one phase.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
 MEANS = {
@@ -58,8 +59,8 @@ def incomplete(case: Case) -> Iterator[Hit]:
         evidence=_quotes(stages, (*behind[:3], *ahead[:2])),
         collective=Collective(op="comm_init"),
         fields={
-            "who": ranks_in_words(behind),
-            "others": ranks_in_words(ahead),
+            "who": queries.ranks_in_words(behind),
+            "others": queries.ranks_in_words(ahead),
             "does": _many(does) if len(behind) > 1 else does,
             "state": "complete" if complete else "begun",
             "count": f"{len(ahead)} of {case.job.world_size or len(stages)}",
@@ -81,11 +82,11 @@ def over_virtual_interface(case: Case) -> Iterator[Hit]:
         affected=tuple(m.id for m in case.job.members if m.rank in stages),
         names_culprit=len(odd) < len(chosen),
         evidence=tuple(
-            cite(s.source, f"Bootstrap: Using {s.interface}:{s.address}", rank)
+            queries.cite(s.source, f"Bootstrap: Using {s.interface}:{s.address}", rank)
             for rank, s in list(odd.items())[:MAX_QUOTES]
         ),
         fields={
-            "who": ranks_in_words(odd),
+            "who": queries.ranks_in_words(odd),
             "interface": first.interface,
             "address": first.address,
         },
@@ -109,7 +110,7 @@ def _stuck_in(case: Case, phase: NcclPhase, via: str = "") -> Iterator[Hit]:
         evidence=_quotes(stages, tuple(sorted(stages))),
         collective=Collective(op="comm_init"),
         fields={
-            "who": ranks_in_words(stages),
+            "who": queries.ranks_in_words(stages),
             "does": _many(MEANS[phase]),
             "via": ", ".join(sorted({way.partition("/")[0] for way in ways if way})) or "?",
         },
@@ -127,7 +128,6 @@ collective; the others wait for it in the bootstrap. One that never printed Init
 the rest did is stuck with its own connections.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL's set-up is {state} on {count} ranks; {who} {does}",
     when=incomplete,
@@ -158,7 +158,6 @@ none of them (docker0, a bridge, a link-local address), IPv6 on some and IPv4 on
 firewall on the ephemeral ports. Gloo may work all the same: it chooses its interface otherwise.
 """,
     category="nccl-network-interface",
-    kind=Kind.CAUSE,
     level="wait",
     title="All ranks seen began NCCL's set-up and none got through the bootstrap",
     when=lambda case: _stuck_in(case, NcclPhase.BOOTSTRAP),
@@ -190,7 +189,6 @@ address: everyone begins the communicator, and they never meet.
 If only some ranks took such an interface, these are named.
 """,
     category="nccl-network-interface",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL tries to meet over {interface} ({address}), which other hosts cannot reach",
     when=over_virtual_interface,
@@ -217,7 +215,6 @@ PCI access control (ACS, an IOMMU, a virtual machine that passes devices through
 traffic astray; nothing fails, it never arrives.
 """,
     category="nccl-p2p-or-acs",
-    kind=Kind.CAUSE,
     level="wait",
     title="All ranks seen stand in connecting NCCL's channels from GPU to GPU (via {via})",
     when=lambda case: _stuck_in(case, NcclPhase.CONNECTING, via="P2P"),
@@ -244,7 +241,6 @@ in a container), or not the same for both ranks: two containers with one host na
 With shared memory off the same job starts over the network: that proves it.
 """,
     category="shm-too-small",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL hangs while it connects ranks of one host through /dev/shm",
     when=lambda case: _stuck_in(case, NcclPhase.CONNECTING, via="SHM"),
@@ -276,7 +272,6 @@ or ports that a firewall closes.
 With the interface named the same job starts: that proves it.
 """,
     category="nccl-network-interface",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL hangs while it connects hosts over sockets",
     when=lambda case: _stuck_in(case, NcclPhase.CONNECTING, via="NET/Socket"),
@@ -305,7 +300,6 @@ the card (GPUDirect) keep them from coming up.
 With InfiniBand off the same job starts over sockets: that proves it.
 """,
     category="nccl-ib-error",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL hangs while it connects hosts over InfiniBand or RoCE",
     when=lambda case: _stuck_in(case, NcclPhase.CONNECTING, via="NET/IB"),
@@ -336,7 +330,6 @@ restarted under jobs, the call does not come back.
 With NVLS off the same job starts: that proves it.
 """,
     category="nvlink-error",
-    kind=Kind.CAUSE,
     level="wait",
     title="NCCL hangs while it sets up NVLink multicast (NVLS)",
     when=lambda case: _stuck_in(case, NcclPhase.CONNECTING, via="NVLS"),
@@ -400,4 +393,6 @@ def _many(words: str) -> str:
 
 
 def _quotes(stages: dict[int, NcclSetup], ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
-    return tuple(cite(stages[rank].source, stages[rank].text, rank) for rank in ranks[:MAX_QUOTES])
+    return tuple(
+        queries.cite(stages[rank].source, stages[rank].text, rank) for rank in ranks[:MAX_QUOTES]
+    )

@@ -1,6 +1,7 @@
 """What the counts of NCCL's health network (RAS) prove of the job as a whole."""
 
-from whyhang.analyzer.queries import Kind, Signature, ras_reported
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Signature
 
 ORDERS_DIFFER = Signature(
     id="ras-orders-differ",
@@ -14,10 +15,9 @@ they called different collectives, skipped one or made one too many, whatever th
 The counts do not tell which side left the program's order.
 """,
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="Ranks of {comm} have called different collectives (NCCL RAS)",
-    when=lambda case: ras_reported(case, "diverged", named=False),
+    when=lambda case: queries.ras_reported(case, "diverged", named=False),
     means=(
         "Of the operations that NCCL counts, some ranks launched more of one and fewer of "
         "another. No common order of calls gives such counts: the ranks took different paths."
@@ -42,10 +42,9 @@ job that stands still the few made a call too many, or the many are held up toge
 The counts do not tell which; the stacks do.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="fallback",
     title="{who} launched a collective that most ranks of {comm} have not (NCCL RAS)",
-    when=lambda case: ras_reported(case, "ahead", named=False),
+    when=lambda case: queries.ras_reported(case, "ahead", named=False),
     means=(
         "If the job stands still, {who} made a call too many, or the others are held up "
         "before it. In a job that moves this is nothing."
@@ -71,10 +70,9 @@ call; sends, receives and captured graphs are not counted.
 Then the network, the links, a GPU, or sizes that differ are what is left.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="fallback",
     title="NCCL RAS: every process answers and all ranks have launched the same collectives",
-    when=lambda case: ras_reported(case, "even", named=False),
+    when=lambda case: queries.ras_reported(case, "even", named=False),
     means=(
         "No rank is missing or behind. If the job stands still, its cause lies below the "
         "program (network, NCCL, GPU), or in sends, receives and sizes that RAS does not count."
@@ -99,10 +97,9 @@ the first one waits for a rank that has not called in, or for the bootstrap netw
 Which rank that is, RAS cannot say; the rendezvous, the stacks and the NCCL logs can.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="fallback",
     title="NCCL has no communicator yet: some rank has not joined the first one",
-    when=lambda case: ras_reported(case, "none", named=False),
+    when=lambda case: queries.ras_reported(case, "none", named=False),
     means="The ranks that are there wait in NCCL's bootstrap for others, or for their network.",
     confidence="possible",
     remedies=(

@@ -2,16 +2,8 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    Blames,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    logged,
-    merged,
-    ras_reported,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Blames, Case, Hit, Kind, Signature
 
 NO_ANSWER = r"^\s*Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpu>[\d,]+)"
 OWN_ERROR = (
@@ -33,23 +25,25 @@ REMOTE = (
 
 
 def process_missing(case: Case) -> Iterable[Hit]:
-    lines = logged(case, NO_ANSWER, blames=Blames.NAMED)
-    return merged(ras_reported(case, "dead", "unresponsive"), lines)
+    lines = queries.logged(case, NO_ANSWER, blames=Blames.NAMED)
+    return queries.merged(queries.ras_reported(case, "dead", "unresponsive"), lines)
 
 
 def rank_error(case: Case) -> Iterable[Hit]:
-    lines = logged(case, OWN_ERROR, blames=Blames.NAMED)
-    return merged(ras_reported(case, "error"), lines)
+    lines = queries.logged(case, OWN_ERROR, blames=Blames.NAMED)
+    return queries.merged(queries.ras_reported(case, "error"), lines)
 
 
 def rank_left(case: Case) -> Iterable[Hit]:
-    lines = logged(case, LEFT, blames=Blames.NAMED)
-    return merged(ras_reported(case, "left", "leaving"), lines)
+    lines = queries.logged(case, LEFT, blames=Blames.NAMED)
+    return queries.merged(queries.ras_reported(case, "left", "leaving"), lines)
 
 
 def remote_error(case: Case) -> Iterable[Hit]:
-    lines = logged(case, *REMOTE)
-    return merged(ras_reported(case, "remote", "aborted", "timeouts", named=False), lines)
+    lines = queries.logged(case, *REMOTE)
+    return queries.merged(
+        queries.ras_reported(case, "remote", "aborted", "timeouts", named=False), lines
+    )
 
 
 PROCESS_MISSING = Signature(
@@ -64,7 +58,6 @@ thread answers even while Python hangs, so silence means the whole process.
 The node is the bootstrap address, the pid is that of its own pid namespace.
 """,
     category="rank-died",
-    kind=Kind.CAUSE,
     level="peer",
     title="{who} does not answer NCCL's health check (process {pid} on {node}, GPU {gpu})",
     when=process_missing,
@@ -106,7 +99,6 @@ on this rank itself. "Remote process error" on others is only its echo.
 The rank number is the communicator's; the process id tells which global rank it is.
 """,
     category="nccl-internal-error",
-    kind=Kind.CAUSE,
     level="peer",
     title="{who} reports an NCCL error of its own ({error})",
     when=rank_error,
@@ -137,7 +129,6 @@ an exception and tore its groups down.
 The rank number is the communicator's; the process id tells which global rank it is.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="peer",
     title="{who} is not in a communicator that the others are in",
     when=rank_left,
@@ -205,10 +196,9 @@ hangs, is the search of the topology and the connections (P2P, shared memory, In
 The last INFO line of each rank's NCCL log says which.
 """,
     category="nccl-internal-error",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} still sets up communicator {comm} (NCCL RAS status INIT)",
-    when=lambda case: ras_reported(case, "starting", named=False),
+    when=lambda case: queries.ras_reported(case, "starting", named=False),
     means=(
         "All ranks of the communicator have met, and its connections are not done. If this "
         "lasts, a transport between two of its ranks hangs."

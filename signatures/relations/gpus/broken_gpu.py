@@ -1,6 +1,7 @@
 """A GPU itself is broken, as its state says; less sure where the ranks use others."""
 
-from whyhang.analyzer.queries import Kind, Signature, gpus_with
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Signature
 from whyhang.analyzer.queries.gpus import (
     failed_diagnostic,
     has_ecc_errors,
@@ -22,10 +23,9 @@ fail on all GPUs of the host, while running ones on the others go on. The rank o
 dies, and the others wait for it.
 """,
     category="gpu-fell-off-bus",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} is lost to its driver{used}",
-    when=lambda case: gpus_with(case, is_lost),
+    when=lambda case: queries.gpus_with(case, is_lost),
     means=(
         "The driver does not reach {gpus} any more ({says}). The rank on it cannot go on, and "
         "every rank that meets it waits."
@@ -54,10 +54,9 @@ Load, power or temperature read ERR! or Unknown Error: the GPU is hanging, lost 
 a reset (Xid 79, 119, 74). A fan that cannot be read does not count.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="The driver cannot read {gpus}{used}",
-    when=lambda case: gpus_with(case, is_unreadable),
+    when=lambda case: queries.gpus_with(case, is_unreadable),
     means="The driver gets no values from {gpus} ({says}): it is probably hung or lost.",
     confidence="likely",
     remedies=(
@@ -80,10 +79,9 @@ An uncorrectable error or a firmware fault has stopped it. The driver says so in
 values, or by its recovery action: Reset, Reboot, Drain. The kernel log holds the Xid.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} needs a reset{used}",
-    when=lambda case: gpus_with(case, needs_reset),
+    when=lambda case: queries.gpus_with(case, needs_reset),
     means="{gpus} stopped after an error and does no work until it is reset ({says}).",
     confidence="likely",
     remedies=(
@@ -104,10 +102,9 @@ The volatile counter stands above zero: since the driver was loaded, memory of t
 earlier job. Counters over the life of the board say nothing of this job and are left aside.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} has uncorrectable memory errors{used}",
-    when=lambda case: gpus_with(case, has_ecc_errors),
+    when=lambda case: queries.gpus_with(case, has_ecc_errors),
     means=(
         "{gpus}: {says}. A program that meets such an error is ended, and the other ranks wait "
         "for it."
@@ -133,10 +130,9 @@ After an uncorrectable error the driver sets rows (A100 and newer) or pages (old
 next reset. Until then the GPU works, mostly; where remapping has failed it should not be used.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="wait",
     title="{gpus} has memory to be repaired{used}",
-    when=lambda case: gpus_with(case, needs_repair),
+    when=lambda case: queries.gpus_with(case, needs_repair),
     means="{gpus}: {says}. An uncorrectable error came before.",
     confidence="possible",
     remedies=(
@@ -157,10 +153,9 @@ On hosts with NVSwitch, CUDA and NCCL come up only when Fabric Manager has set t
 "system not yet initialized".
 """,
     category="nvlink-error",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} has not joined the NVLink fabric{used}",
-    when=lambda case: gpus_with(case, is_out_of_fabric),
+    when=lambda case: queries.gpus_with(case, is_out_of_fabric),
     means="{gpus}: {says}. Fabric Manager has not set the links up, or lost them.",
     confidence="likely",
     remedies=(
@@ -184,10 +179,9 @@ is, so it tells of the board and not of the moment: a GPU that fails should not 
 The text beside the test says what failed.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} failed DCGM's diagnostic{used}",
-    when=lambda case: gpus_with(case, failed_diagnostic),
+    when=lambda case: queries.gpus_with(case, failed_diagnostic),
     means="{gpus}: {says}.",
     confidence="likely",
     remedies=("Take {hosts} out of the job until the test passes.",),

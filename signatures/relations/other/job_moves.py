@@ -2,27 +2,19 @@
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Moved,
-    Signature,
-    evidence_of,
-    stragglers,
-    subject_fields,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Moved, Signature
 
 
 def healthy(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if ranks went on and nobody holds the others up."""
-    if not case.graph.progress or not case.states or case.job.missing or stragglers(case):
+    if not case.graph.progress or not case.states or case.job.missing or queries.stragglers(case):
         return
     moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
     yield Hit(
         names_culprit=False,
-        evidence=tuple(piece for s in moved[:3] for piece in evidence_of(case, s)[:1]),
-        fields=subject_fields(case, moved, ()),
+        evidence=tuple(piece for s in moved[:3] for piece in queries.evidence_of(case, s)[:1]),
+        fields=queries.subject_fields(case, moved, ()),
     )
 
 
@@ -35,10 +27,9 @@ Between two looks a rank went on, or the waiting ranks had an answer and came ba
 again. Restarting such a job loses its work for nothing.
 """,
     category="slow-not-hung",
-    kind=Kind.CAUSE,
     level="wait",
     title="The job still moves; {others} {wait} for {who} ({does}{at})",
-    when=stragglers,
+    when=queries.stragglers,
     means=(
         "Ranks went on between the looks, so this is not a hang. {who} is behind the others "
         "({does}{at})."
@@ -57,7 +48,6 @@ Every rank that was looked at twice had moved, or had come back to the same wait
 and none holds the others up.
 """,
     category="healthy",
-    kind=Kind.CAUSE,
     level="wait",
     title="The ranks go on; no hang was found",
     when=healthy,

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import SignOfLife
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Verdict, recorded
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 
 
 def all_completed(case: Case) -> Iterable[Hit]:
-    return () if _only_set_up(case) else recorded(case, Verdict.ALL_COMPLETED)
+    return () if _only_set_up(case) else queries.recorded(case, Verdict.ALL_COMPLETED)
 
 
 ALL_COMPLETED = Signature(
@@ -19,7 +20,6 @@ Nobody waits in a collective, so this is no hang of collectives. If the job stan
 the same, it does so between two of them: in the data, in storage, in the program itself.
 """,
     category="healthy",
-    kind=Kind.CAUSE,
     level="fallback",
     title="Every recorded collective is completed on all ranks: this is no collective hang",
     when=all_completed,
@@ -39,10 +39,9 @@ silent for longer than between two of its calls anyway. A rank that seems to be 
 have been on its way. Dumps of a job that hangs show a silence before they were written.
 """,
     category="healthy",
-    kind=Kind.CAUSE,
     level="fallback",
     title="The recorder dumps are of a job that went on: nothing in them stands still",
-    when=lambda case: recorded(case, Verdict.IN_MOTION),
+    when=lambda case: queries.recorded(case, Verdict.IN_MOTION),
     means="{says}. They do not show a hang. If the job hangs later, take dumps then.",
     confidence="likely",
     remedies=("If the job hangs, take all dumps anew, some time after its last step.",),

@@ -7,17 +7,17 @@ ever. It happens with few threads or many tasks at once, and goes well for a lon
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(case, WaitKind.FUTURE, op="blocked-pool", alone=True)
+    return queries.lagging(case, WaitKind.FUTURE, op="blocked-pool", alone=True)
 
 
 SIGNATURE = Signature(
     id="pool-deadlock",
     category="gil-or-lock-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="Every thread of a pool of {who} waits for a task of the same pool at {where}{waiting}",
     when=when,

@@ -7,17 +7,20 @@ were started there, and it is not among the processes.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, absent, lagging, merged
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Status
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(absent(case, starting=False), lagging(case, states=(Status.GONE,), alone=True))
+    return queries.merged(
+        queries.absent(case, starting=False),
+        queries.lagging(case, states=(Status.GONE,), alone=True),
+    )
 
 
 SIGNATURE = Signature(
     id="rank-died",
     category="rank-died",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {has} no living process{waiting}",
     when=when,

@@ -7,25 +7,16 @@ looks the same; more looks tell them apart.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    KNOWN_LOCAL_CAUSES,
-    Case,
-    Hit,
-    Kind,
-    Moved,
-    Signature,
-    Status,
-    WaitKind,
-    lagging,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Moved, Signature, Status, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(
+    return queries.lagging(
         case,
         WaitKind.WORK,
         WaitKind.BACKWARD,
-        besides=KNOWN_LOCAL_CAUSES,
+        besides=queries.KNOWN_LOCAL_CAUSES,
         states=(Status.RUNNING,),
         moves=(Moved.IN_PLACE,),
     )
@@ -34,7 +25,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="rank-spinning",
     category="rank-spinning",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {runs} in a loop at {where} and {do} not come to {call}",
     when=when,

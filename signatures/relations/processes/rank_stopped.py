@@ -7,20 +7,20 @@ process state says the first kind; the frames of pdb or the terminal read say th
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, WaitKind, lagging, merged
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(
-        lagging(case, states=(Status.STOPPED,), alone=True),
-        lagging(case, WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
+    return queries.merged(
+        queries.lagging(case, states=(Status.STOPPED,), alone=True),
+        queries.lagging(case, WaitKind.INPUT, WaitKind.DEBUGGER, alone=True),
     )
 
 
 SIGNATURE = Signature(
     id="rank-stopped",
     category="rank-stopped",
-    kind=Kind.CAUSE,
     level="kill",
     title="{who} {is} {does}{at}{waiting}",
     when=when,

@@ -7,17 +7,17 @@ wait for this one in their last call.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(case, op="exit", alone=True)
+    return queries.lagging(case, op="exit", alone=True)
 
 
 SIGNATURE = Signature(
     id="thread-keeps-rank-alive",
     category="gil-or-lock-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} cannot end: {does}{at}",
     when=when,

@@ -7,23 +7,14 @@ own call. The waiting ranks only show that they wait.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Status,
-    WaitKind,
-    absent,
-    lagging,
-    merged,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(
-        absent(case, starting=True),
-        lagging(
+    return queries.merged(
+        queries.absent(case, starting=True),
+        queries.lagging(
             case,
             while_in=(WaitKind.INIT,),
             states=(Status.BLOCKED, Status.RUNNING, Status.MOVING),
@@ -34,7 +25,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="init-missing-rank",
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} not come to init_process_group: {does}{at}{since}",
     when=when,

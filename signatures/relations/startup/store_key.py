@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 
 
 def never_set(case: Case) -> Iterable[Hit]:
-    return lagging(case, WaitKind.STORE, alone=True)
+    return queries.lagging(case, WaitKind.STORE, alone=True)
 
 
 def not_yet_set(case: Case) -> Iterable[Hit]:
-    return lagging(
+    return queries.lagging(
         case,
         besides=(WaitKind.STORE,),
         while_in=(WaitKind.STORE,),
@@ -27,7 +28,6 @@ store.get and store.wait block until some rank sets the key. A misspelt key, a b
 leaves out the set, or a rank 0 that died before it leave the reader there for ever.
 """,
     category="store-key-never-set",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {is} waiting for a key of the store that nobody sets{at}{waiting}",
     when=never_set,
@@ -51,7 +51,6 @@ there at its first call: the readers sleep until some rank sets the key. Here on
 in something of its own, before or beside the line that sets it.
 """,
     category="store-key-never-set",
-    kind=Kind.CAUSE,
     level="wait",
     title="{others} {wait} for a key of the store, and {who} {is} elsewhere: {does}{at}",
     when=not_yet_set,

@@ -6,11 +6,12 @@ collective or barrier. A save that only takes long looks the same until it moves
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(
+    return queries.lagging(
         case, WaitKind.CHECKPOINT, besides=(WaitKind.DATASET, WaitKind.DATALOADER), alone=True
     )
 
@@ -18,7 +19,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="checkpoint-stall",
     category="checkpoint-stall",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {is} stuck in a checkpoint at {where}{waiting}",
     when=when,

@@ -8,17 +8,17 @@ data ready.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(case, WaitKind.DATALOADER, WaitKind.DATASET, alone=True)
+    return queries.lagging(case, WaitKind.DATALOADER, WaitKind.DATASET, alone=True)
 
 
 SIGNATURE = Signature(
     id="dataloader-blocked",
     category="dataloader-blocked",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {gets} no batch: {does}{at}{waiting}",
     when=when,

@@ -6,11 +6,12 @@ Often only rank 0 logs to a tracker or downloads, so one rank is late and the re
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(
+    return queries.lagging(
         case,
         WaitKind.NETWORK,
         besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
@@ -21,7 +22,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="network-io-blocked",
     category="network-io-blocked",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a network peer outside the job at {where}{waiting}",
     when=when,

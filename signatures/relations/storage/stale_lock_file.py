@@ -7,17 +7,17 @@ next one waits in acquire without a limit.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, lagging
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return lagging(case, WaitKind.LOCK, op="file-lock", alone=True)
+    return queries.lagging(case, WaitKind.LOCK, op="file-lock", alone=True)
 
 
 SIGNATURE = Signature(
     id="stale-lock-file",
     category="stale-lock-file",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a lock file at {where}{waiting}",
     when=when,

@@ -6,29 +6,20 @@ Reads and writes on a dead NFS or FUSE mount block for ever, often in uninterrup
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Moved,
-    Signature,
-    Status,
-    WaitKind,
-    lagging,
-    merged,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Moved, Signature, Status, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(
-        lagging(
+    return queries.merged(
+        queries.lagging(
             case,
             WaitKind.FILE,
             besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
             states=(Status.BLOCKED,),
         ),
         # Nobody waits for it: one that ran between the looks reads slowly, as at a cold start.
-        lagging(
+        queries.lagging(
             case,
             WaitKind.FILE,
             besides=(WaitKind.DATASET, WaitKind.DATALOADER, WaitKind.CHECKPOINT),
@@ -42,7 +33,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="storage-io-blocked",
     category="storage-io-blocked",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {is} blocked {io} at {where}{waiting}",
     when=when,

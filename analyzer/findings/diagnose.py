@@ -25,6 +25,7 @@ from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
+from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
@@ -81,6 +82,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         headline=headline_of(case, findings, verdict),
         job=job_facts(case),
         findings=findings,
+        story=story(case, findings),
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),

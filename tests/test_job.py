@@ -634,9 +634,7 @@ def test_numbers_of_a_program_that_joins() -> None:
     module = frame("<module>", "train.py")
     frames = [joins, main, module]
     said = {
-        length: read_numbers(
-            json.dumps([{"pid": 7, "frames": [joins, main, module][-length:]}]).encode()
-        )
+        length: read_numbers(json.dumps([{"pid": 7, "frames": frames[-length:]}]).encode())
         for length in (1, 2, 3)
     }
     assert said == {1: Numbers(), 2: Numbers(rank=7), 3: Numbers(rank=2, size=4, joins=True)}

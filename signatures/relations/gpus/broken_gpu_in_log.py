@@ -2,7 +2,6 @@
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Signature
-from whyhang.analyzer.queries.gpus import is_lost, is_unreadable, needs_reset
 
 LOST_LINES = (
     r"GPU is lost",
@@ -36,7 +35,9 @@ The rank that used the GPU hangs or dies; the bus id in the line tells which it 
     category="gpu-fell-off-bus",
     level="machine",
     title="A GPU is lost",
-    when=lambda case: () if queries.gpus_with(case, is_lost) else queries.logged(case, *LOST_LINES),
+    when=lambda case: (
+        () if queries.faulty_gpus(case, "lost") else queries.logged(case, *LOST_LINES)
+    ),
     patterns=LOST_LINES,
     means=(
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
@@ -85,7 +86,7 @@ The table does not say which rank used it; the process list may, by pid.
     level="machine",
     title="nvidia-smi shows ERR! for a GPU",
     when=lambda case: (
-        () if queries.gpus_with(case, is_unreadable) else queries.logged(case, *ERR_LINES)
+        () if queries.faulty_gpus(case, "unreadable") else queries.logged(case, *ERR_LINES)
     ),
     patterns=ERR_LINES,
     means="The driver cannot read a GPU of this host: it is probably hung or lost.",
@@ -127,7 +128,7 @@ The kernel log holds the Xid that led to it.
     level="machine",
     title="A GPU needs a reset",
     when=lambda case: (
-        () if queries.gpus_with(case, needs_reset) else queries.logged(case, *RESET_LINES)
+        () if queries.faulty_gpus(case, "to-be-reset") else queries.logged(case, *RESET_LINES)
     ),
     patterns=RESET_LINES,
     means="A GPU of this host stopped after an error and does no work until it is reset.",

@@ -1,4 +1,4 @@
-"""What dcgmi prints: dmon, nvlink -s, nvlink -e and diag."""
+"""What dcgmi prints: nvlink -s, nvlink -e and diag."""
 
 from __future__ import annotations
 
@@ -7,51 +7,10 @@ from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Line, Lines
 
-# The short names of its fields (dcgm_fields.cpp).
-_FIELDS = {
-    "GPUTL": "busy",
-    "MCUTL": "memory_busy",
-    "POWER": "power",
-    "TMPTR": "temperature",
-    "SMCLK": "sm_clock",
-    "MMCLK": "memory_clock",
-    "FBUSD": "memory_used",
-    "EDVDV": "ecc_uncorrected",
-    "ESVDV": "ecc_corrected",
-    "EDADV": "ecc_ever",
-}
-_OTHER_ENTITIES = frozenset({"#", "id", "gpu-i", "gpu-ci", "switch", "link", "cpu"})
 _COUNTS = "NVLINK Error Counts"
 _FAILED = limits.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]++))?")
 _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
-
-
-def parse_dmon(lines: Lines) -> list[Draft] | None:
-    """Read the rows below a header: "GPU 0   100   118.3"; other entities are left out."""
-    if not _is_header(lines.next):
-        return None
-    gpus: list[Draft] = []
-    names: list[str] = []
-    for line in lines:
-        words = line.text.split()
-        index = values.integer(words[1]) if words[:1] == ["GPU"] and len(words) > 2 else None
-        if _is_header(line):
-            names = line.text.replace("#", " ").split()[1:]
-        elif index is not None:
-            gpu = Draft("dcgmi dmon", line.number, line.text.strip(), index=index)
-            for name, cell in zip(names, words[2:], strict=False):
-                if name in _FIELDS:
-                    gpu.put(_FIELDS[name], cell, name=name)
-            gpus.append(gpu)
-        elif words and words[0].lower() not in _OTHER_ENTITIES:
-            break
-    return gpus
-
-
-def _is_header(line: Line) -> bool:
-    text = line.text.strip()
-    return text.startswith("#") and text.lstrip("# ").startswith("Entity") and len(text) > 8
 
 
 def parse_links(lines: Lines) -> list[Draft] | None:

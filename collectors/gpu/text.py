@@ -42,7 +42,7 @@ _Parser: TypeAlias = Callable[[Lines], "list[Draft] | None"]
 _BY_START: dict[str, tuple[_Parser, ...]] = {
     "|": (table.parse, dcgmi.parse_errors, dcgmi.parse_diag),
     "=": (query.parse_log,),
-    "#": (monitor.parse, dcgmi.parse_dmon),
+    "#": (monitor.parse,),
     "[": (monitor.parse_gpustat,),
     "G": (
         *(links.parse, links.parse_topology, query.parse_log),

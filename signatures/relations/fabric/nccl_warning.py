@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, SignOfLife, replace
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
+from whyhang.analyzer.rank_state.ends import EXCEPTION
 
 LAST_ERROR = "nccl-last-error"
 """The name under which the log reader gives "Last error:"."""
@@ -46,9 +47,10 @@ def failed_in(layer: str) -> Callable[[Case], Iterable[Hit]]:
 
 
 def _reasons(case: Case) -> list[LogLine]:
-    """List what NCCL gave as the last error, else warnings that nobody knows, if a call failed.
+    """List what NCCL gave as the last error, else warnings, in words that nobody knows.
 
-    A lost peer is an echo of that one's error, and so is all behind it in the same file.
+    None if no call failed. A lost peer is an echo of that one's error, and so is all behind it in
+    the same file.
     """
     last = case.job.lines_with((LAST_ERROR,))
     crashed = any(end.signal in CRASHES for s in case.states if (end := s.end) is not None)
@@ -59,10 +61,16 @@ def _reasons(case: Case) -> list[LogLine]:
         for line in reversed(case.job.lines_with(LOST_PEERS))
     }
     lines = last or [line for line in _strange(case) if _SAYS_SO.search(line.fields["what"])]
+    known = {
+        line.source
+        for line in case.job.lines
+        if set(line.matched) - {WARNING, LAST_ERROR, EXCEPTION}
+    }
     return [
         line
         for line in lines
-        if not lost or (line.source.line or 0) < lost.get(line.source.file, 0)
+        if line.source not in known
+        and (not lost or (line.source.line or 0) < lost.get(line.source.file, 0))
     ]
 
 
@@ -145,7 +153,8 @@ def _in_layer(words: str, step: str) -> Signature:
     """Return the same story told of one layer of NCCL; it has its own id and category."""
     return replace(
         FAILED,
-        level="setup",
+        level="setup",  # deep enough to explain the error that carries the reason
+        explains=(),
         title=f"NCCL failed in {words}: {{what}}",
         next_steps=(step, *FAILED.next_steps[:1]),
     )

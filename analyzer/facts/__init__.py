@@ -66,6 +66,7 @@ from whyhang.analyzer.facts.statements import (
     TrainingOutput,
     UnsafeDump,
     Variable,
+    Variables,
     WorldSize,
 )
 
@@ -143,6 +144,7 @@ __all__ = [
     "Trust",
     "UnsafeDump",
     "Variable",
+    "Variables",
     "Who",
     "WorldSize",
     "few",

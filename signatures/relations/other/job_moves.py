@@ -41,7 +41,7 @@ again. Restarting such a job loses its work for nothing.
     when=stragglers,
     means=(
         "Ranks went on between the looks, so this is not a hang. {who} is behind the others "
-        "({does}{at})."
+        "({does}{at}).{lasting}"
     ),
     confidence="likely",
     remedies=("Leave the job running, and look at why {who} is slower: data, CPU, thermal, host.",),

@@ -1,8 +1,9 @@
 """A rank runs in an endless loop of its own and never comes to the collective.
 
-It burns CPU in one function: between two looks its line may change, but neither the function
-nor its callers do, while the ranks that wait did not run at all. A very long computation
-looks the same; more looks tell them apart.
+It burns CPU in one function, and in those that it calls: its line may change from look to look, but
+it is back in the function each time, while the ranks that wait did not run at all. A slow rank
+looks the same for a while; how long its step lasts beside those before tells them apart. A very
+long computation is one that this cannot tell.
 """
 
 from collections.abc import Iterable
@@ -41,6 +42,7 @@ SIGNATURE = Signature(
     means=(
         "{who} {use} the CPU and {stay} in the same function with the same callers from look to "
         "look, while {others} {wait} for it in {call}: an endless loop, or a very long computation."
+        "{lasting}"
     ),
     confidence="strong",
     remedies=(

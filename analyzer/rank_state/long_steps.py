@@ -61,10 +61,12 @@ def _works(state: RankState) -> bool:
         return False
     if state.status is Status.MOVING:
         return state.motion.moved is Moved.ON
-    return state.motion.moved is Moved.IN_PLACE and Status.RUNNING in {
-        state.status,
-        *state.earlier,
-    }
+    sleeps = state.place.kind is WaitKind.SLEEP
+    return state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))
+
+
+def _ran(state: RankState) -> bool:
+    return Status.RUNNING in {state.status, *state.earlier}
 
 
 def _long_step(job: Job, waiting: Sequence[RankState]) -> LongStep | None:
@@ -121,6 +123,8 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
         return replace(state, step=step)
     if not endless:
         return replace(state, step=step, status=Status.MOVING)
+    if state.status is not Status.MOVING and not _ran(state):
+        return replace(state, step=step)  # it looks again after a nap, for what is not seen here
     speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
     if state.status is Status.MOVING and any(silent < step.lasts / 2 for silent in speaks):
         return replace(state, step=step)  # it prints what it does, and does something else by now

@@ -53,9 +53,7 @@ class Entry(Record):
     """One file of a bundle. ``rank`` is that of the process itself, ``owner_rank`` of its rank."""
 
     path: str
-    kind: (
-        str  # "py-spy", "py-spy-native", "processes", "stores", "excerpts", "claims", "gaps"
-    )
+    kind: str  # "py-spy", "py-spy-native", "processes", "stores", "excerpts", "claims", "gaps"
     host: str | None = None
     pid: int | None = None
     rank: int | None = None

@@ -8,13 +8,22 @@ reader of logs (``logs/scan.py``) joins them where it is known which lines to lo
 from __future__ import annotations
 
 from whyhang.analyzer.reading import Reader
+from whyhang.collectors.cluster.reader import ClusterReader
 from whyhang.collectors.files.bundle import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.ras.reader import RasReader
-from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
+from whyhang.collectors.stacks import (
+    faulthandler,
+    gdb,
+    handwritten,
+    pyspy_json,
+    pyspy_text,
+    pystack,
+    traceback,
+)
 
 READERS: tuple[Reader, ...] = (
     OwnFiles(),
@@ -22,12 +31,13 @@ READERS: tuple[Reader, ...] = (
     XmlReader(),
     FlightRecorder(),
     RasReader(),
-    pyspy.JSON,
-    pyspy.TEXT,
+    pyspy_json.READER,
+    pyspy_text.READER,
     faulthandler.READER,
     gdb.READER,
     pystack.READER,
     traceback.READER,
     handwritten.READER,
     TextReader(),
+    ClusterReader(),
 )

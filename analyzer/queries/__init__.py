@@ -9,6 +9,10 @@ Queries that answer with hits:
 
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
+- ``all_in_one_call``: everybody in one operation, and none comes back
+- ``raised``: the exception that ended a rank, the program or a thread
+- ``settings_differ``: versions and settings that must be the same on all ranks
+- ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
 - ``recorded_hit``: the same for one finding of the ledger
@@ -33,6 +37,8 @@ Queries about ranks:
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
+- ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
+- ``own_jobs``, ``own_pods``, ``rank_of_pod``: what a scheduler shows of this job
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -52,8 +58,18 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.cluster import (
+    hosts_of_job,
+    own_jobs,
+    own_pods,
+    rank_of_pod,
+    ranks_on,
+)
 from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
     first_failures,
@@ -93,6 +109,7 @@ from whyhang.analyzer.queries.nccl_setup import (
 )
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
+from whyhang.analyzer.queries.settings import settings_differ
 from whyhang.analyzer.queries.states import (
     OWN,
     WAITERS,
@@ -110,6 +127,7 @@ from whyhang.analyzer.queries.store_place import (
     SAYS,
     StartingRank,
     cite_view,
+    cut_off,
     distinct_views,
     starting_ranks,
     state_of_rank_0,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import enum
 import re
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, LogLine, ProcessRank, Record, Who
+from whyhang.analyzer.facts import GpuAddress, LogLine, Record, Who
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import raised_by
 from whyhang.analyzer.queries.hits import about_same
@@ -31,7 +33,7 @@ class Blames(enum.Enum):
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
     HOST = "host"  # all ranks on the host that the line names (group node)
-    ENDED = "ended"  # the one rank whose end the lines report; nobody where it is several
+    ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
@@ -71,7 +73,8 @@ class Log(Record):
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
         blamed = [who for line in lines for who in self._blamed(case, line)]
         if self.blames is Blames.HOST:
-            blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
+            nodes = (line.fields.get("node") for line in lines)
+            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
         if self.blames is Blames.ENDED:
             blamed = _whose_end(case, lines)
         if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
@@ -146,28 +149,24 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
     )
 
 
-def _on_host(case: Case, host: str | None) -> Iterator[Who]:
-    """Return the ranks of which something says that they ran on a host."""
-    if host is None:
-        return
-    name = host.partition(".")[0]
-    for fact in case.job.of(ProcessRank):
-        if (fact.who.host or "").partition(".")[0] == name:
-            yield Who(rank=fact.rank)
-    for member in case.job.members:
-        if member.rank is not None and member.host and member.host.partition(".")[0] == name:
-            yield Who(rank=member.rank)
-
-
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
-    """Return the rank whose end these lines report, if they report that of one only."""
+    """Return the ranks whose end these lines report: one, or some that were killed.
+
+    Several exit codes, or the end of all, may be what the end of one has brought. Lines that report
+    no rank's end are of the one that was killed, if only one was.
+    """
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
-        exit_.who.rank: exit_.who
+        exit_.who.rank: exit_
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    return list(ended.values()) if len(ended) == 1 else []
+    of_job = {row.who.rank: row for row in case.job.exits if row.signal == signal.SIGKILL}
+    ended = ended or {rank: row for rank, row in of_job.items() if rank is not None}
+    killed = all(exit_.signal == signal.SIGKILL for exit_ in ended.values())
+    ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
+    known = len(ended) == 1 or (killed and len(ended) < ranks_of_job)
+    return [exit_.who for exit_ in ended.values()] if known else []
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

@@ -5,16 +5,26 @@ much, never too little: each line found is searched again with the pattern itsel
 it in one pass over the block whatever the number of patterns; without it the standard library
 looks for the words that each match must contain, with the same result at a hundredth of the
 speed.
+
+Blocks are read and searched in threads, ahead of whoever takes them apart: Hyperscan lets go of
+Python's lock while it searches, as reading does, so that on two cores the search of one block runs
+beside the work on another. But it takes the lock for every hit; where hits are many the threads
+would only wait for each other. Such blocks come back unsearched and are searched by the caller,
+and after a few of them the threads are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Protocol
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.logs.engine.block import Block, Hit
-from whyhang.collectors.logs.engine.word_search import WordSearcher
+from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.needle import needle_of
+from whyhang.collectors.logs.engine.pattern import UnsearchableError
 
 
 class Searcher(Protocol):
@@ -81,3 +91,128 @@ def _never_found(pattern: str, why: str) -> Gap:
         cost="lines that it describes are not found",
         remedy="give it a literal word of three or more letters",
     )
+
+
+class WordSearcher:
+    """Searches with the standard library for words that matches must contain."""
+
+    threaded = False
+
+    def __init__(self, patterns: Sequence[str], once: Collection[str] = ()) -> None:
+        self.unsearchable: list[tuple[str, str]] = []
+        self._once = {number for number, pattern in enumerate(patterns) if pattern in once}
+        self._numbers: dict[bytes, list[int]] = {}  # of the patterns with a word
+        self._caseless: dict[bytes, list[int]] = {}
+        for number, pattern in enumerate(patterns):
+            try:
+                needle = needle_of(pattern)
+            except UnsearchableError as error:
+                self.unsearchable.append((pattern, str(error)))
+                continue
+            words = self._caseless if needle.caseless else self._numbers
+            for word in needle.words or (b"\n",):  # without a word every line is tried
+                words.setdefault(word.lower() if needle.caseless else word, []).append(number)
+
+    def search(self, block: Block) -> list[Hit]:
+        """Look for each word in turn: many quick passes over a block that stays in the cache."""
+        data = bytes(block.data[block.start : block.stop]) + b"\n"
+        hits = list(self._find(data, self._numbers))
+        if self._caseless:
+            hits += self._find(data.lower(), self._caseless)
+        return hits
+
+    def _find(self, data: bytes, words: dict[bytes, list[int]]) -> Iterator[Hit]:
+        for word, numbers in words.items():
+            at = data.find(word)
+            first = at
+            while at >= 0:
+                for number in numbers:
+                    if at == first or number not in self._once:
+                        yield at + len(word), number
+                at = data.find(word, at + 1)
+
+    def search_some(self, block: Block, most: int) -> list[Hit] | None:
+        """Search a block, but give up at more than ``most`` hits."""
+        hits = self.search(block)
+        return hits if len(hits) <= most else None
+
+    def exact(self, block: Block, number: int) -> list[Hit] | None:
+        """Words cannot be looked for more exactly."""
+        return None
+
+    def forget(self, number: int) -> None:
+        """Look for one pattern no longer."""
+        for numbers in (*self._numbers.values(), *self._caseless.values()):
+            if number in numbers:
+                numbers.remove(number)
+
+
+MAX_HITS = 256  # of one block in a thread
+MAX_BUSY = 4  # blocks with more, after which threads are given up
+
+Part = Callable[[], Block]
+"""Gives one block of a file: one that is at hand, or one that is read when it is called."""
+
+
+def at_hand(blocks: Iterable[Block]) -> Iterator[Part]:
+    """Yield parts of blocks that only come one after the other.
+
+    What reading them raises is raised by the part in whose place no block came.
+    """
+    rest = iter(blocks)
+    while True:
+        try:
+            block = next(rest)
+        except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever a decompressor raises
+            yield _failing(error)
+            return
+        yield lambda block=block: block  # type: ignore[misc]  # its own block, not the last
+
+
+def _failing(error: Exception) -> Part:
+    def part() -> Block:
+        raise error
+
+    return part
+
+
+def searched(
+    parts: Iterable[Part], searcher: Searcher, threads: int
+) -> Generator[tuple[Block, list[Hit]], None, None]:
+    """Yield each block with its hits, in order. Raises what a part raises when its turn comes."""
+    rest = iter(parts)
+    first = list(islice(rest, 2))
+    rest = chain(first, rest)
+    if len(first) > 1 and threads > 1:
+        yield from _ahead(rest, searcher, threads)
+    for part in rest:
+        block = part()
+        yield block, searcher.search(block)
+
+
+def _ahead(
+    parts: Iterator[Part], searcher: Searcher, threads: int
+) -> Iterator[tuple[Block, list[Hit]]]:
+    """Search in threads until there is no more, or hits are too many for that."""
+    busy = 0
+    waiting: deque[Future[tuple[Block, list[Hit] | None]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="whyhang-log") as pool:
+        while True:
+            free = threads + 1 - len(waiting) if busy < MAX_BUSY else 0
+            waiting += [pool.submit(_search, searcher, part) for part in islice(parts, free)]
+            if not waiting:
+                return
+            block, hits = waiting.popleft().result()
+            if hits is None:
+                busy += 1
+                hits = searcher.search(block)
+            yield block, hits
+
+
+def _search(searcher: Searcher, part: Part) -> tuple[Block, list[Hit] | None]:
+    """Search a block in a thread, and look at what else whoever takes it needs."""
+    block = part()
+    block.survey()
+    return block, searcher.search_some(block, MAX_HITS)

@@ -28,6 +28,7 @@ MAX_TRACEBACKS = 2000  # of one file
 _FRAME = re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
+_FUNCTION = re.compile(r"[\w.<>]*")
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
 )
@@ -122,6 +123,16 @@ class TracebackReader(LineReader):
             raised = replace(raised, fields={**raised.fields, "thread": thread["thread"]})
         time = line.time if raised.time is None else raised.time
         self._lines.append(replace(raised, time=time, offset=line.offset))
+
+    @wants(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
+    def on_bare(self, line: FoundLine, match: Match) -> None:
+        """Read the last line of a traceback, which torch's hook marks, where it stands alone."""
+        if line.number <= self._read_to.get(line.prefix, 0) or len(self._lines) >= MAX_TRACEBACKS:
+            return
+        traceback = _Traceback()
+        if _read_frame(traceback, line.number, line.line) and traceback.end is not None:
+            raised = self._exception(line.who, [traceback], traceback.end)
+            self._lines.append(replace(raised, time=line.time, offset=line.offset))
 
     def _exception(self, who: Who, chain: list[_Traceback], end: tuple[int, Line]) -> LogLine:
         last, first = chain[-1], chain[0]
@@ -235,6 +246,8 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     text = line.text
     if frame := _FRAME.match(text):
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
+        if not _FUNCTION.fullmatch(function):  # another rank's line is glued to it
+            function = ""
         current.frames.insert(0, Frame(function=function, file=file, line=at))
     elif text[:1] not in ("", " ", "\t"):
         if raised := _EXCEPTION.match(text):

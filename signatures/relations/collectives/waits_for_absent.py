@@ -26,8 +26,9 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
     """Yield one hit per call that waits for few silent ranks whose words would be in these logs.
 
     Where ranks write to a shared log and all but few of them speak in it, the silent ones are the
-    ones to look at; where each has a log of its own, only those count of which it is at hand. Where
-    nothing tells the world size, a single hole in the ranks that speak is as much as is said.
+    ones to look at. Where each has a log of its own, and NCCL prints how far it is, so are those
+    whose log has no word of it. Where nothing tells the world size, a single hole in the ranks
+    that speak is as much as is said.
     """
     job = case.job
     if any(track.kind in {RECORDER, OVERTAKEN} for track in job.tracks):
@@ -38,11 +39,13 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
     for track in job.tracks:
         ranks_in[track.source.file].add(track.who.rank)
     are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
-    read = last_lines(job)
+    read, set_up = last_lines(job), {rank for rank, _ in queries.setups(case)}
     gave = gave_up(job)
     for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
         absent = [rank for rank in finding.absent if rank not in gave]
-        if few_beside(absent, finding.waiting) and (are_shared or read.keys() >= set(absent)):
+        starting = finding.call is not None and finding.call.op == "comm_init"
+        silent = starting and read.keys() - set_up >= set(absent)
+        if few_beside(absent, finding.waiting) and (are_shared or silent):
             hit = queries.recorded_hit(case, replace(finding, culprits=tuple(absent)))
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
             yield replace(_with_absent(hit, finding), strength=strength)

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, LogLine, Record, Who
+from whyhang.analyzer.facts import GpuAddress, LogLine, Record, Trust, Who
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
@@ -161,8 +161,13 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    of_job = {row.who.rank: row for row in case.job.exits if row.signal == signal.SIGKILL}
-    ended = ended or {rank: row for rank, row in of_job.items() if rank is not None}
+    ended = ended or {
+        row.who.rank: row
+        for row in case.job.exits
+        if row.signal == signal.SIGKILL
+        and row.who.rank is not None
+        and row.who.trust > Trust.INFERRED
+    }
     killed = all(exit_.signal == signal.SIGKILL for exit_ in ended.values())
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     known = len(ended) == 1 or (killed and len(ended) < ranks_of_job)

@@ -53,6 +53,7 @@ _ABOUT_OTHERS = re.compile(
     r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
     re.IGNORECASE,
 )
+_TRANSPORT = re.compile(r"gloo/transport/")
 _FATAL = re.compile(r"Fatal Python error: (?P<how>[^\n]+)")
 
 
@@ -103,6 +104,7 @@ def is_own_exception(fields: Mapping[str, str]) -> bool:
         fields.get("launcher") != "yes"
         and not (fields.get("op") and is_about_others(fields))
         and not fields.get("message", "").startswith(NCCL_FAILED)
+        and not _TRANSPORT.search(fields.get("message", ""))
         and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
     )
 

@@ -181,7 +181,9 @@ class TracebackReader(LineReader):
 
     def facts(self) -> Iterator[Fact]:
         """Yield the exceptions, in the order of the file."""
-        for line in [*self._headless(), *self._lines]:
+        headless = list(self._headless())
+        ends = {line.source for line in headless}
+        for line in [*headless, *(line for line in self._lines if line.source not in ends)]:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
             if child and self._file.one_host is not False:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.collectives import CallFinding
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
-from whyhang.analyzer.facts import replace
-from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
+from whyhang.analyzer.facts import LastLine, replace
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 from whyhang.analyzer.rank_state.gave_up import (
     few_beside,
@@ -38,6 +38,9 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
     ranks_in: dict[str, set[int | None]] = defaultdict(set)
     for track in job.tracks:
         ranks_in[track.source.file].add(track.who.rank)
+    for end in job.of(LastLine):
+        if end.source.file in ranks_in and end.who.rank is not None:
+            ranks_in[end.source.file].add(end.who.rank)
     are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
     read, set_up = last_lines(job), {rank for rank, _ in queries.setups(case)}
     gave = gave_up(job)
@@ -45,9 +48,12 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
         absent = [rank for rank in finding.absent if rank not in gave]
         starting = finding.call is not None and finding.call.op == "comm_init"
         silent = starting and read.keys() - set_up >= set(absent)
-        if few_beside(absent, finding.waiting) and (are_shared or silent):
+        few = few_beside(absent, finding.waiting)
+        # who has begun NCCL's set-up is known of all whose output this is
+        if (few or starting) and absent and (are_shared or silent):
             hit = queries.recorded_hit(case, replace(finding, culprits=tuple(absent)))
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
+            strength *= CLEAR if few else GUESSED
             yield replace(_with_absent(hit, finding), strength=strength)
 
 

@@ -158,3 +158,71 @@ def test_one_host_that_fell_back_to_sockets() -> None:
 
     assert (first.signature, first.culprit_ranks) == ("nccl-networks-differ", (3,))
     assert "Socket" in first.title
+
+
+ONE_OF_TWO = JOINED.format(1, 2)
+HEAD = "eth0   10.1.0.1/24\n{}   192.168.7.5/24\nlo   127.0.0.1/8\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "title"),
+    [
+        pytest.param(
+            {
+                "head.log": f"Local node IP: 192.168.7.5\n{ONE_OF_TWO}",
+                "if.txt": HEAD.format("wlp2s0"),
+            },
+            "192.168.7.5, where ranks are to meet, is the address of wlp2s0: the wireless card",
+            id="the address that a framework chose is that of the wireless card",
+        ),
+        pytest.param(
+            {"rank0.env": environ(MASTER_ADDR="192.168.7.5"), "ip.txt": HEAD.format("docker0")},
+            "192.168.7.5, where ranks are to meet, is the address of docker0: a network within",
+            id="MASTER_ADDR is that of a bridge of containers",
+        ),
+        pytest.param(
+            {
+                "a.env": environ(MASTER_ADDR="192.168.7.5"),
+                "node0_ip.txt": HEAD.format("ib0"),
+                "node1_ip.txt": "eth0   UP   10.1.0.2/24\neth1   UP   172.30.0.2/24\n",
+            },
+            "192.168.7.5, where ranks are to meet, is the address of ib0 on node0: a network in "
+            "which no other host is",
+            id="a network that the other host is not in",
+        ),
+        pytest.param(
+            {"a.env": environ(MASTER_ADDR="10.1.0.1"), "ip.txt": HEAD.format("wlp2s0")},
+            None,
+            id="the address of the card that joins the hosts",
+        ),
+        pytest.param(
+            {"a.env": environ(MASTER_ADDR="192.168.7.5"), "ip.txt": "wlan0 UP 192.168.7.5/24\n"},
+            None,
+            id="a host that has nothing else",
+        ),
+        pytest.param(
+            {
+                "a.env": environ(MASTER_ADDR="192.168.7.5"),
+                "node0_ip.txt": HEAD.format("ib0"),
+                "node1_ip.txt": "eth0   UP   10.1.0.2/24\nib0   UP   192.168.7.6/24\n",
+            },
+            None,
+            id="a network of both hosts",
+        ),
+        pytest.param(
+            {"store.log": f"node IP: 192.168.7.5\n{STEPS}", "ip.txt": HEAD.format("wlp2s0")},
+            None,
+            id="a job that trains",
+        ),
+    ],
+)
+def test_an_address_is_held_against_the_tables_of_interfaces(
+    files: dict[str, str], title: str | None
+) -> None:
+    """Whose address it is, and who else is in its network, tells whether others reach it."""
+    findings = diagnosed_files({"store.log": ONE_OF_TWO, **files}).findings
+    told = [one for one in findings if one.signature == "address-out-of-reach"]
+
+    assert bool(told) is (title is not None)
+    assert not title or (told[0] is findings[0] and told[0].title.startswith(title))
+    assert all(one.culprit_ranks in {None, (1,)} for one in findings)

@@ -43,7 +43,8 @@ patterns = [
 
 # Who is to blame: whom the line names ("named"), the rank that says it ("speaker"), the ranks on
 # the host that the group "node" names ("host"), the one rank whose end the lines report ("ended"),
-# rank 0 ("zero"; "root" if several ranks fail at one address), or nobody that it tells of.
+# rank 0 ("zero"; "root" if several ranks fail at one address), all but rank 0 where the groups
+# "joined" and "world" count it alone ("others"), or nobody that it tells of.
 # blames = "named"
 # category_if_everywhere = "not-distributed"    # its category where all ranks say it
 # confidence = "strong"                # or "certain", "likely", "possible", "hint"

@@ -62,7 +62,7 @@ from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.different_operations import different_operations
-from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
@@ -133,6 +133,7 @@ from whyhang.analyzer.queries.store_place import (
 )
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
     call_of,

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.evidence import cite, cite_line, members_of
+from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import speakers
 from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6

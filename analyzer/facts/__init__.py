@@ -67,6 +67,7 @@ from whyhang.analyzer.facts.statements import (
     TrainingOutput,
     UnsafeDump,
     Variable,
+    Variables,
     WorldSize,
 )
 

@@ -76,7 +76,7 @@ class WatchdogReader(LineReader):
     @wants(
         r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
-        r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+        r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?[,)]"  # or it is cut off
     )
     def on_work(self, line: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""

@@ -22,14 +22,14 @@ from whyhang.analyzer.findings.levels import (
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
-from whyhang.analyzer.report import Evidence, Finding, Report
+from whyhang.analyzer.report import Evidence, Finding, Report, cite
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
-from whyhang.analyzer.wording.subjects import hosts_of, on_host, whereabouts, with_names
+from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
 
@@ -112,7 +112,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
-                title = with_names(findings[cause].title, ranks)
+                title = to_look_at(findings[cause].title, ranks or ())
                 findings[cause] = replace(findings[cause], title=title, culprit_ranks=ranks)
     effects = sorted(
         (c for c in candidates if c.signature.kind is Kind.CONSEQUENCE),
@@ -187,7 +187,7 @@ def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
     """Quote what was near its limit for the ranks of a hit, or for their host."""
     members = [case.member(number) for number in hit.members]
     return [
-        Evidence(source=fact.source.file, line=fact.source.line, quote=fact.says)
+        cite(fact.source, fact.says)
         for fact in case.job.of(NearLimit)
         if any(
             fact.who.host == member.host and fact.who.pid in {None, member.pid}

@@ -2,7 +2,7 @@
 
 A signature's ``when(case)`` reads the case itself (``case.states``, ``case.graph``,
 ``case.graph.calls``, ``case.job``) and asks these, all of them functions without side effects. What
-three signatures need becomes a query; what one needs stands beside its words. A signature that
+several signatures need becomes a query; what one needs stands beside its words. A signature that
 asks no more than a query with constants stands in TOML (``asked``).
 
 Queries that answer with hits:
@@ -10,6 +10,9 @@ Queries that answer with hits:
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
 - ``all_in_one_call``: everybody in one operation, and none comes back
+- ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
+- ``log_ends``: the log of a rank just ends, while others lost a peer
+- ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``cut_off``: ranks that start and do not reach the store
@@ -39,6 +42,7 @@ Queries about ranks:
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``rank_of_pod``: what a scheduler shows of this job
+- ``VIRTUAL``: how the names of interfaces begin that other hosts cannot reach
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -62,13 +66,15 @@ from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
+    VIRTUAL,
     hosts_of_job,
     own_jobs,
     own_pods,
     rank_of_pod,
     ranks_on,
 )
-from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.different_operations import different_operations
+from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
@@ -95,9 +101,12 @@ from whyhang.analyzer.queries.gpus import (
     gpus_with,
     hit_on,
 )
+from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
+from whyhang.analyzer.queries.log_ends import log_ends
+from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import (
     cite_setups,
@@ -136,6 +145,7 @@ from whyhang.analyzer.queries.store_place import (
 )
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
     call_of,

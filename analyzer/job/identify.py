@@ -10,7 +10,7 @@ nobody tells stays a process with a pid, a host or a label.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.facts import (
     Agent,
@@ -29,9 +29,11 @@ from whyhang.analyzer.facts import (
     Role,
     S,
     Setting,
+    SignOfLife,
     StackDump,
     Statement,
     StoreView,
+    Thread,
     Track,
     Trust,
     Who,
@@ -39,6 +41,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.devices import join
+from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
 from whyhang.analyzer.job.records import Child, Job, Member
@@ -157,7 +160,7 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    sorted_facts = _Sorted(numbered(list(plausible(facts))))
+    sorted_facts = _Sorted(with_group_ranks(numbered(list(plausible(facts)))))
     registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)
@@ -165,7 +168,7 @@ def identify(facts: Iterable[Fact]) -> Job:
         entity.role = process.role
         entity.ppid = process.owner_pid if process.owner_pid is not None else process.ppid
     previous: tuple[str, _Entity] | None = None
-    for dump in sorted_facts.dumps:
+    for dump in (*sorted_facts.dumps, *_stacks_of_exceptions(sorted_facts)):
         previous = _place_dump(registry, dump, previous)
     spoken: tuple[Track | Exit | LogLine, ...]
     spoken = (*sorted_facts.tracks, *sorted_facts.exits, *sorted_facts.lines)
@@ -226,6 +229,35 @@ class _Sorted:
     def of(self, kind: type[S]) -> list[S]:
         """Return the statements of one kind."""
         return [fact for fact in self.statements if isinstance(fact, kind)]
+
+
+def _stacks_of_exceptions(facts: _Sorted) -> Iterator[StackDump]:
+    """Yield a stack of each process that raised for others' sake: there it stood until then.
+
+    Where it has one of a tool, that tells; of several exceptions, the first. Who prints steps after
+    it has gone on.
+    """
+    seen = {(_named(dump.who), dump.source.file) for dump in facts.dumps}
+    went_on = {sign.source.file: sign.source.line or 0 for sign in facts.of(SignOfLife)}
+    for line in facts.lines:
+        key = (_named(line.who), line.source.file)
+        outlived = (line.source.line or 0) < went_on.get(line.source.file, 0)
+        if line.frames and any(key[0]) and key not in seen and not outlived:
+            seen.add(key)
+            thread = Thread(frames=line.frames, name="MainThread", line=line.source.line)
+            yield StackDump(
+                who=line.who,
+                tool="traceback",
+                threads=(thread,),
+                source=line.source,
+                taken_at=line.time,
+                main_only=True,
+            )
+
+
+def _named(who: Who) -> tuple[object, ...]:
+    """Return what tells a process from others; that of nobody is all empty."""
+    return (who.label, who.pid, None if who.rank is None else (who.rank,))
 
 
 def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, int], Who]:

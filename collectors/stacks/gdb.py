@@ -215,8 +215,9 @@ def _native(text: str) -> list[Frame]:
         text = text[address.end() :]
     if python := _IN_PYTHON.search(text):
         return [frame(python[3], python[1], int(python[2]))]
-    if text.startswith("<"):  # <signal handler called>
-        return []
+    if text.startswith("<"):
+        is_handler = text.startswith("<signal handler called>")
+        return [frame("<signal handler called>", "", native=True)] if is_handler else []
     file, line = "", None
     if source := _SOURCE.search(text):
         file, line, text = source[1], int(source[2]), text[: source.start()]

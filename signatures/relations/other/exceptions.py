@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.queries import (
     Case,
     Hit,
@@ -16,7 +17,6 @@ from whyhang.analyzer.queries import (
     raised_by,
     ranks_in_words,
 )
-from whyhang.analyzer.rank_state.ends import EXCEPTION, is_own_exception
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
 

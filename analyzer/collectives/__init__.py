@@ -17,14 +17,3 @@ from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdi
 from whyhang.analyzer.collectives.groups import Disagreement
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.collectives.recorded_calls import RecordedCalls, recorded_calls
-
-__all__ = [
-    "CallFinding",
-    "Disagreement",
-    "Position",
-    "Quote",
-    "RecordedCalls",
-    "Side",
-    "Verdict",
-    "recorded_calls",
-]

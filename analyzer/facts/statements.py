@@ -157,6 +157,7 @@ class LastLine(Statement):
 
     text: str
     ends_log: bool
+    time: float | None = None
 
 
 class SignOfLife(Statement):

@@ -104,11 +104,11 @@ class Signature(Record):
 
     id: str
     category: str
-    kind: Kind
     level: Level
     title: str
     when: Callable[[Case], Iterable[Hit]]
     means: str
+    kind: Kind = Kind.CAUSE
     confidence: Confidence | float = "strong"
     everywhere: str = ""
     remedies: tuple[str, ...] = ()

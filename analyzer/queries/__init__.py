@@ -2,7 +2,8 @@
 
 A signature's ``when(case)`` reads the case itself (``case.states``, ``case.graph``,
 ``case.graph.calls``, ``case.job``) and asks these, all of them functions without side effects. What
-three signatures need becomes a query; what one needs stands beside its words.
+three signatures need becomes a query; what one needs stands beside its words. A signature that
+asks no more than a query with constants stands in TOML (``asked``).
 
 Queries that answer with hits:
 
@@ -13,7 +14,8 @@ Queries that answer with hits:
 - ``recorded_hit``: the same for one finding of the ledger
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
-- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom (``is_lost``, ``needs_reset``, ...)
+- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
+- ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``merged``: the answers of several queries; those about the same members become one, surer;
   ``merge``: two hits as one
 
@@ -31,6 +33,7 @@ Queries about ranks:
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
+- ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
 
@@ -39,6 +42,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
 - ``subject_fields``: who, does, where, others, call, waiting
+- ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
 - ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
@@ -70,6 +74,7 @@ from whyhang.analyzer.queries.gpus import (
     Symptom,
     broken_gpus,
     cite_gpu,
+    faulty_gpus,
     gpu_names,
     gpus_with,
     hit_on,
@@ -78,6 +83,14 @@ from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
 from whyhang.analyzer.queries.moving import stragglers
+from whyhang.analyzer.queries.nccl_setup import (
+    cite_setups,
+    open_setups,
+    setup_in_words,
+    setups,
+    setups_all_in,
+    stuck_in_setup,
+)
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
 from whyhang.analyzer.queries.states import (
@@ -113,76 +126,3 @@ from whyhang.analyzer.wording.describe import (
     ranks_in_words,
     subject_fields,
 )
-
-__all__ = [
-    "KNOWN_LOCAL_CAUSES",
-    "OPEN",
-    "OWN",
-    "RESTING",
-    "SAYS",
-    "WAITERS",
-    "Blames",
-    "Case",
-    "Hit",
-    "Kind",
-    "Load",
-    "Log",
-    "Moved",
-    "RankState",
-    "Signature",
-    "StartingRank",
-    "Status",
-    "Symptom",
-    "Verdict",
-    "WaitKind",
-    "absent",
-    "all_recorded",
-    "all_seen",
-    "broken_gpus",
-    "call_of",
-    "cite",
-    "cite_environ",
-    "cite_gpu",
-    "cite_line",
-    "cite_view",
-    "count",
-    "distinct_views",
-    "evidence_of",
-    "failures",
-    "first_failures",
-    "gpu_names",
-    "gpus_with",
-    "has_initialized",
-    "has_no_ranks_to_blame",
-    "hit_on",
-    "is_number",
-    "is_shared_lock",
-    "is_starting",
-    "is_undecided",
-    "kinds_of",
-    "lagging",
-    "load_in_words",
-    "load_of",
-    "location_of",
-    "logged",
-    "members_of",
-    "merge",
-    "merged",
-    "raised_by",
-    "ranks_in",
-    "ranks_in_words",
-    "ras_reported",
-    "recorded",
-    "recorded_hit",
-    "speakers",
-    "starting_ranks",
-    "state_of_rank_0",
-    "states_of",
-    "stragglers",
-    "subject_fields",
-    "surely_spins",
-    "trust_in_load",
-    "view_fields",
-    "waiters_for",
-    "waits_seen",
-]

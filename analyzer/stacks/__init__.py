@@ -42,31 +42,6 @@ from whyhang.analyzer.stacks.kinds import (
 from whyhang.analyzer.stacks.reading import place_from, read
 from whyhang.analyzer.stacks.threads import LineText, source_lines, thread_place
 
-__all__ = [
-    "BLOCKED_POOL",
-    "CRASH",
-    "EXIT",
-    "FILE_LOCK",
-    "PROCESS_POOL",
-    "REQUESTS",
-    "SCOPES",
-    "Layer",
-    "LineText",
-    "Phrase",
-    "Place",
-    "Scope",
-    "WaitKind",
-    "WaitRule",
-    "classify",
-    "last_name",
-    "phrase",
-    "place_of",
-    "places_of",
-    "scope_of",
-    "source_lines",
-    "undecided",
-]
-
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
     """Return the place of a thread of which nothing but its stack is known."""

@@ -65,9 +65,9 @@ _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 SIGNAL_HANDLER = "<signal handler called>"
 _CRASHES = frozenset(
-    {"free", "_int_free", "malloc", "_int_malloc", "malloc_consolidate", "malloc_printerr"}
+    {"free", "int_free", "malloc", "int_malloc", "malloc_consolidate", "malloc_printerr"}
     | {"realloc", "calloc", "unlink_chunk", "abort", "raise", "gsignal", "pthread_kill"}
-    | {"__pthread_kill_implementation", "memcpy", "memmove", "memset", "strlen"}
+    | {"pthread_kill_implementation", "memcpy", "memmove", "memset", "strlen"}
 )
 _INTERPRETER = re.compile(r"(?:lib)?python\d")
 _TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})

@@ -2,28 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Verdict,
-    WaitKind,
-    all_recorded,
-    all_seen,
-    call_of,
-    evidence_of,
-    location_of,
-    merged,
-    recorded,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
 
 
 def in_one_call(case: Case) -> Iterable[Hit]:
-    return merged(_by_stacks(case), recorded(case, Verdict.ALL_ARRIVED, Verdict.PARTLY_COMPLETED))
+    return queries.merged(
+        _by_stacks(case), queries.recorded(case, Verdict.ALL_ARRIVED, Verdict.PARTLY_COMPLETED)
+    )
 
 
 def creating_groups(case: Case) -> Iterable[Hit]:
@@ -44,7 +32,6 @@ arguments that differ in a way stacks do not show (shape, dtype, group). GPU sta
 warnings and the recorder decide.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="summary",
     title="{says}",
     when=in_one_call,
@@ -79,7 +66,6 @@ All have come to new_group, so nobody is missing; but ranks that create several 
 different orders, or with different members, meet different partners and wait for ever.
 """,
     category="group-creation-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="All ranks are creating a process group and none comes back: not the same group for all",
     when=creating_groups,
@@ -107,7 +93,6 @@ Nobody is missing. Stacks do not show the arguments: the ranks may be on differe
 Less likely, the messages do not arrive.
 """,
     category="mpi-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="All ranks stand in {call} of MPI and none comes back: not the same call for all",
     when=in_mpi,
@@ -131,25 +116,25 @@ def _by_stacks(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     graph = case.graph
     if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.missing:
         return
-    if all_recorded(case):
+    if queries.all_recorded(case):
         return
     meeting = graph.operations[0]
     if kinds and meeting.kind not in kinds:
         return
     others = [s for s in case.states if s.member not in set(meeting.members)]
     ranked = any(case.member(s.member).rank is not None for s in others)
-    if len(meeting.members) < 2 or not all_seen(case) or ranked:
+    if len(meeting.members) < 2 or not queries.all_seen(case) or ranked:
         return
     states = [case.states[number] for number in meeting.members]
     yield Hit(
         affected=meeting.members,
-        evidence=tuple(evidence_of(case, states[0])),
+        evidence=tuple(queries.evidence_of(case, states[0])),
         names_culprit=False,
         strength=_trust(case, meeting),
-        collective=call_of(case, meeting.members),
-        location=location_of(case, states[0]) if len(meeting.sites) < 2 else None,
+        collective=queries.call_of(case, meeting.members),
+        location=queries.location_of(case, states[0]) if len(meeting.sites) < 2 else None,
         fields={
-            **subject_fields(case, states, ()),
+            **queries.subject_fields(case, states, ()),
             "call": meeting.op,
             "says": f"All ranks stand in {meeting.op}{_sites(meeting)} and none comes back",
         },

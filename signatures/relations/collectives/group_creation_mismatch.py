@@ -7,18 +7,8 @@ the connection set-up while the others are in another operation.
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.queries import (
-    WAITERS,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    count,
-    evidence_of,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.wording.describe import collective_of
 
 
@@ -32,24 +22,24 @@ def when(case: Case) -> Iterator[Hit]:
     outside = tuple(
         s.member
         for s in case.states
-        if s.member not in inside and s.status in WAITERS and s.place is not None
+        if s.member not in inside and s.status in queries.WAITERS and s.place is not None
     )
     if not outside:
         return
-    few = count(case, outside) < count(case, creating.members)
+    few = queries.count(case, outside) < queries.count(case, creating.members)
     blamed = outside if few else creating.members
     shown = [case.states[outside[0]], case.states[creating.members[0]]]
-    fields = subject_fields(case, [case.states[n] for n in blamed], creating.members)
+    fields = queries.subject_fields(case, [case.states[n] for n in blamed], creating.members)
     fields["inside"] = case.names(creating.members)
-    fields["create"] = "creates" if count(case, creating.members) == 1 else "create"
+    fields["create"] = "creates" if queries.count(case, creating.members) == 1 else "create"
     fields["outside"] = case.names(outside)
     yield Hit(
         members=blamed,
         affected=creating.members if few else outside,
         names_culprit=few,  # of as many outside, some may be no members of that group
-        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
+        evidence=tuple(piece for state in shown for piece in queries.evidence_of(case, state)),
         collective=collective_of(case, creating),
-        location=location_of(case, case.states[blamed[0]]),
+        location=queries.location_of(case, case.states[blamed[0]]),
         fields=fields,
     )
 
@@ -57,7 +47,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="group-creation-mismatch",
     category="group-creation-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="{inside} {create} a process group without {outside}",
     when=when,

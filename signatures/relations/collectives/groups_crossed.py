@@ -7,19 +7,9 @@ that do not fit.
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    WaitKind,
-    all_seen,
-    evidence_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks.usercode import short
 
@@ -53,7 +43,6 @@ lines that they stand at pass different groups, ranks that are in several of the
 these in orders that do not fit: a circle without a late rank.
 """,
     category="cross-group-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="All ranks wait, on different groups, and none is late: {sides}",
     when=of_collectives,
@@ -77,7 +66,6 @@ Two communicators entered in opposite order, or one rank on MPI_COMM_WORLD where
 on a part of it. Nobody is late, so nobody can be blamed from the stacks alone.
 """,
     category="mpi-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="All MPI ranks wait, on different communicators: {sides}",
     when=of_mpi,
@@ -100,7 +88,7 @@ def _by_source(case: Case, kind: WaitKind) -> Iterator[Hit]:
     graph = case.graph
     if graph.lagging or graph.progress or case.job.missing or case.job.absent:
         return
-    if not all_seen(case) or any(m.kind is not kind for m in graph.operations):
+    if not queries.all_seen(case) or any(m.kind is not kind for m in graph.operations):
         return
     states = [case.states[n] for meeting in graph.operations for n in meeting.members]
     by_group: dict[str, list[RankState]] = {}
@@ -158,14 +146,14 @@ def _hit(case: Case, by_group: dict[str, list[RankState]]) -> Hit:
     words = "; ".join(_side(case, group, states) for group, states in sides)
     evidence: list[Evidence] = []
     for _, states in sides:
-        evidence += evidence_of(case, states[0])[:1]
+        evidence += queries.evidence_of(case, states[0])[:1]
     first = sides[0][1][0].place
     return Hit(
         affected=members,
         names_culprit=False,
         evidence=tuple(evidence),
         collective=Collective(op=(first.op if first else None) or "a collective"),
-        fields={**subject_fields(case, [], members), "sides": words},
+        fields={**queries.subject_fields(case, [], members), "sides": words},
     )
 
 
@@ -174,6 +162,6 @@ def _side(case: Case, group: str, states: list[RankState]) -> str:
     frame = place.user if place is not None else None
     where = f" ({short(frame.file)}:{frame.line})" if frame is not None else ""
     ranks = case.ranks(s.member for s in states)
-    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
+    who = queries.ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
     op = place.op if place is not None else "a collective"
     return f"{who} in {op} on {group}{where}"

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_line, members_of, ranks_in
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
@@ -44,7 +45,6 @@ with the tensors that wait for it; the oldest versions list the ranks that are r
 lack every tensor run other code, ended their loop, or are stuck.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="Horovod waits for {who}, which did not submit what the others did",
     when=missing_ranks,
@@ -87,7 +87,6 @@ Each of two ranks waits in a tensor that the other has not submitted: neither is
 different code, such as a branch that depends on the data, or a model that differs.
 """,
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="Horovod's ranks wait for each other in different tensors",
     when=different_tensors,
@@ -119,13 +118,13 @@ SIGNATURES = (MISSING_RANKS, DIFFERENT_TENSORS)
 
 def _hit(case: Case, ranks: tuple[int, ...]) -> Hit:
     lines = case.job.lines_with(PATTERNS)
-    members, unseen = members_of(case, ranks)
+    members, unseen = queries.members_of(case, ranks)
     first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
     return Hit(
         members=tuple(sorted(members)),
         ranks=unseen,
         names_culprit=bool(ranks),
-        evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+        evidence=tuple(queries.cite_line(line) for line in lines[:MAX_QUOTES]),
         at=first.time,
     )
 
@@ -139,11 +138,13 @@ def _reports(case: Case) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     for text in texts:
         for report in _REPORT.finditer(text):
             into = missing if report["how"] == "missing" else ready
-            into[report["tensor"]] = set(ranks_in(report["ranks"]))  # the last report counts
+            into[report["tensor"]] = set(
+                queries.ranks_in(report["ranks"])
+            )  # the last report counts
         if listed := _LISTED.match(text):
             names = [SOME] if cut else listed["tensors"].split(", ")
             for tensor in names:
-                missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
+                missing.setdefault(tensor, set()).update(queries.ranks_in(listed["rank"]))
     return missing, ready
 
 

@@ -9,20 +9,10 @@ loops tell which one is off.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.queries import (
-    WAITERS,
-    Case,
-    Hit,
-    Kind,
-    Moved,
-    Signature,
-    all_seen,
-    evidence_of,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Moved, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
 _Variable = tuple[
@@ -37,10 +27,12 @@ def when(case: Case) -> Iterator[Hit]:
     The fewer are to blame, a tie blames nobody.
     """
     graph = case.graph
-    whole = all_seen(case) and not case.job.absent and not case.job.missing
+    whole = queries.all_seen(case) and not case.job.absent and not case.job.missing
     if graph.progress or graph.lagging or not whole or len(case.states) < 2:
         return
-    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+    if any(
+        s.status not in queries.WAITERS or s.motion.moved is not Moved.STILL for s in case.states
+    ):
         return
     counts = _counts(case)
     differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
@@ -55,7 +47,7 @@ def when(case: Case) -> Iterator[Hit]:
     tie = len(sides[few]) == len(sides[many])
     members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
     states = [case.states[number] for number in members]
-    fields = subject_fields(case, states, affected)
+    fields = queries.subject_fields(case, states, affected)
     fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
     yield Hit(
@@ -65,10 +57,10 @@ def when(case: Case) -> Iterator[Hit]:
         strength=INCOMPLETE if tie else CLEAR,
         evidence=(
             *(_cite_counters(case, number) for number in (members[0], affected[0])),
-            *evidence_of(case, states[0])[:1],
+            *queries.evidence_of(case, states[0])[:1],
         ),
         collective=Collective(op=meeting.op) if meeting is not None else None,
-        location=location_of(case, states[0]),
+        location=queries.location_of(case, states[0]),
         fields=fields,
     )
 
@@ -76,7 +68,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="in-another-step",
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="The ranks are in different steps of one loop: {who} at {theirs}, {others} at {usual}",
     when=when,

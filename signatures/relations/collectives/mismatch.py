@@ -5,23 +5,9 @@ The fewest are where to look first; a tie names nobody.
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Verdict,
-    WaitKind,
-    all_recorded,
-    all_seen,
-    count,
-    evidence_of,
-    location_of,
-    merged,
-    recorded,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of
 
@@ -36,7 +22,7 @@ ONE_SIDED = frozenset(
 
 def of_collectives(case: Case) -> Iterable[Hit]:
     kinds = {WaitKind.COLLECTIVE, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
-    return merged(_by_stacks(case, kinds), recorded(case, *MISMATCHES))
+    return queries.merged(_by_stacks(case, kinds), queries.recorded(case, *MISMATCHES))
 
 
 def of_mpi(case: Case) -> Iterable[Hit]:
@@ -54,7 +40,6 @@ look first; if the sides are equal, nobody is blamed. Several operations at once
 where groups are nested (tensor, data and pipeline parallel), so only two sides count.
 """,
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="The ranks {differ}: {sides}",
     when=of_collectives,
@@ -85,7 +70,6 @@ One rank is in MPI_Barrier while the others are in MPI_Bcast, or a communicator 
 by some only. MPI does not check; everyone spins. The fewest are where to look first.
 """,
     category="mpi-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="The MPI ranks are in different calls: {sides}",
     when=of_mpi,
@@ -101,7 +85,7 @@ SIGNATURES = (OF_COLLECTIVES, OF_MPI)
 def _by_stacks(case: Case, kinds: set[WaitKind]) -> Iterator[Hit]:
     """Yield one hit if nobody is elsewhere and two operations stand against each other."""
     graph = case.graph
-    if graph.lagging or graph.progress or not all_seen(case) or all_recorded(case):
+    if graph.lagging or graph.progress or not queries.all_seen(case) or queries.all_recorded(case):
         return
     meetings = [m for m in graph.operations if m.kind in kinds]
     if len(meetings) != len(graph.operations) or len(meetings) < 2:
@@ -110,7 +94,7 @@ def _by_stacks(case: Case, kinds: set[WaitKind]) -> Iterator[Hit]:
 
 
 def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
-    counts = [count(case, meeting.members) for meeting in meetings]
+    counts = [queries.count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2
     # Of several outside a broadcast or reduce some may have done their part and gone on.
@@ -129,15 +113,15 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     return Hit(
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
-        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
+        evidence=tuple(piece for state in shown for piece in queries.evidence_of(case, state)),
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
         collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
-        location=location_of(case, shown[0]) if not tie else None,
+        location=queries.location_of(case, shown[0]) if not tie else None,
         fields={
             "sides": sides,
             "differ": "call different collectives",
-            **subject_fields(case, [shown[0]], waiting),
+            **queries.subject_fields(case, [shown[0]], waiting),
         },
     )
 

@@ -7,8 +7,9 @@ the ranks have fallen out of step. Who says so only notices it.
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts.exceptions import EXCEPTION
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_line, logged, merged
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 PATTERNS = (
     r"Unable to unpickle data from other workers\. all_gather_list requires all workers",
@@ -18,13 +19,12 @@ MAX_QUOTES = 6
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(_garbled(case), logged(case, *PATTERNS))
+    return queries.merged(_garbled(case), queries.logged(case, *PATTERNS))
 
 
 SIGNATURE = Signature(
     id="objects-out-of-step",
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="The ranks are out of step: objects that they exchange arrive garbled",
     when=when,
@@ -67,6 +67,6 @@ def _garbled(case: Case) -> Iterator[Hit]:
         and "object" in line.fields.get("op", "")
     ]
     if lines:
-        evidence = tuple(cite_line(line) for line in lines[:MAX_QUOTES])
+        evidence = tuple(queries.cite_line(line) for line in lines[:MAX_QUOTES])
         at = min((line.time for line in lines if line.time is not None), default=float("inf"))
         yield Hit(evidence=evidence, names_culprit=False, at=at)

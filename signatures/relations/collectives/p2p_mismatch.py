@@ -6,30 +6,17 @@ differs. Point-to-point operations pair by peer and order; one too many or too f
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Verdict,
-    WaitKind,
-    all_recorded,
-    all_seen,
-    evidence_of,
-    location_of,
-    merged,
-    recorded,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.wait_graph import PendingOperation
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(
+    return queries.merged(
         _by_stacks(case, beside=False),
-        recorded(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
+        queries.recorded(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
         _by_stacks(case, beside=True),
     )
 
@@ -37,7 +24,6 @@ def when(case: Case) -> Iterable[Hit]:
 SIGNATURE = Signature(
     id="p2p-mismatch",
     category="p2p-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="{says}",
     when=when,
@@ -63,9 +49,9 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     graph = case.graph
     paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
     rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-    if graph.lagging or graph.progress or not all_seen(case) or case.job.missing:
+    if graph.lagging or graph.progress or not queries.all_seen(case) or case.job.missing:
         return
-    if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
+    if case.job.absent or queries.all_recorded(case) or not paired or bool(rest) is not beside:
         return
     if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.graph.calls.findings):
         return
@@ -77,7 +63,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     if len(members) + len(rest) < 2:
         return
     shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
-    fields = subject_fields(case, states, ())
+    fields = queries.subject_fields(case, states, ())
     receive = ways == {"recv"}
     does = ("receive", "sends") if receive else ("send", "receives")
     elsewhere = "; ".join(
@@ -91,11 +77,11 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     )
     yield Hit(
         affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
-        evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
+        evidence=tuple(piece for s in shown for piece in queries.evidence_of(case, s)[:1]),
         names_culprit=False,
         strength=INCOMPLETE if rest else CLEAR,
         collective=Collective(op="recv" if receive else "send"),
-        location=location_of(case, states[0]),
+        location=queries.location_of(case, states[0]),
         fields={**fields, "says": says},
     )
 

@@ -3,18 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    cite_line,
-    members_of,
-    ranks_in_words,
-    speakers,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 
 MAX_QUOTES = 6
@@ -45,7 +36,6 @@ fault or a crash. But the rank that is gone ended in good order: it skipped the 
 batches, or left the loop under a condition that only it met.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} had finished when {others} still waited in a collective",
     when=finished_early,
@@ -71,7 +61,6 @@ The survivors name an address at best. The rank whose own log ends in the middle
 is the one that went.
 """,
     category="rank-died",
-    kind=Kind.CAUSE,
     level="wait",
     title="The log of {who} just stops; a lost peer is reported by {others}",
     when=went_silent,
@@ -98,17 +87,17 @@ def _silent(case: Case, *, finished: bool) -> Iterator[Hit]:
     lines = [line for line in case.job.lines if LOST_PEER.search(line.text)]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {end.who.rank: end for end in case.job.of(LastLine)}
-    spoke = speakers(case)
+    spoke = queries.speakers(case)
     silent = sorted(rank for rank in ends if rank is not None and rank not in spoke)
     if not silent or not survivors or len(silent) > len(ends) // 2:
         return
     if all(ORDERLY_END.search(ends[rank].text) for rank in silent) is not finished:
         return
-    members, unseen = members_of(case, silent)
-    last = [cite(ends[rank].source, ends[rank].text, rank) for rank in silent[:MAX_QUOTES]]
+    members, unseen = queries.members_of(case, silent)
+    last = [queries.cite(ends[rank].source, ends[rank].text, rank) for rank in silent[:MAX_QUOTES]]
     yield Hit(
         members=members,
         ranks=unseen,
-        evidence=(*last, *(cite_line(line) for line in lines[:2])),
-        fields={"who": ranks_in_words(silent), "others": ranks_in_words(survivors)},
+        evidence=(*last, *(queries.cite_line(line) for line in lines[:2])),
+        fields={"who": queries.ranks_in_words(silent), "others": queries.ranks_in_words(survivors)},
     )

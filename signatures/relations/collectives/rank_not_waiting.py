@@ -2,18 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine, LogLine
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    cite_line,
-    members_of,
-    merged,
-    ranks_in_words,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 
 MAX_QUOTES = 6
@@ -26,7 +17,7 @@ def not_waiting(case: Case) -> Iterable[Hit]:
 
 
 def log_without_timeout(case: Case) -> Iterable[Hit]:
-    return merged(
+    return queries.merged(
         _not_among(case, _timed_out(case), own_logs=True),
         _not_among(case, case.job.lines_with(TIMED_OUT), own_logs=True),
     )
@@ -41,7 +32,6 @@ gloo's messages do not say for whom a rank waited. Where all ranks write to the 
 the one that did not wait: it left the loop, skipped the call or does something else.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} did not come where {others} waited",
     when=not_waiting,
@@ -78,7 +68,6 @@ Where every rank writes a log of its own, a watchdog that waits says so in it. A
 nothing has no call open: it is in other code, is stopped, or its process was ended from outside.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{others} waited until the time-out; the log of {who} says nothing of it",
     when=log_without_timeout,
@@ -128,14 +117,16 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
         or len(waited | last.keys()) < (case.job.world_size or 0)
     ):
         return
-    members, unseen = members_of(case, others)
-    last_words = [cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]]
+    members, unseen = queries.members_of(case, others)
+    last_words = [
+        queries.cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]
+    ]
     yield Hit(
         members=members,
         ranks=unseen,
         affected=tuple(sorted({m.id for line in lines if (m := case.job.member_of(line.who))})),
-        evidence=(*(cite_line(line) for line in lines[:2]), *last_words),
-        fields={"who": ranks_in_words(others), "others": ranks_in_words(waited)},
+        evidence=(*(queries.cite_line(line) for line in lines[:2]), *last_words),
+        fields={"who": queries.ranks_in_words(others), "others": queries.ranks_in_words(waited)},
         at=min((line.time for line in lines if line.time is not None), default=None),
     )
 

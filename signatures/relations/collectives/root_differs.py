@@ -8,26 +8,16 @@ everyone waits for a rank that waits itself. The same holds for scatter, gather 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import RootArgument
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    all_seen,
-    cite,
-    evidence_of,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit; those who differ from most are to blame, a tie blames nobody."""
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
-    if len(calls) < 2 or case.graph.progress or case.graph.lagging or not all_seen(case):
+    if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
     by_root: dict[str, list[RootArgument]] = defaultdict(list)
     for call in calls:
@@ -49,18 +39,17 @@ def when(case: Case) -> Iterator[Hit]:
         names_culprit=bool(members),
         evidence=(
             *(_cite_root(side[0]) for side in sides[:4]),
-            *evidence_of(case, shown)[:1],
+            *queries.evidence_of(case, shown)[:1],
         ),
         collective=Collective(op=calls[0].op, others=words),
-        location=location_of(case, shown),
-        fields={**subject_fields(case, [shown], affected), "sides": words},
+        location=queries.location_of(case, shown),
+        fields={**queries.subject_fields(case, [shown], affected), "sides": words},
     )
 
 
 SIGNATURE = Signature(
     id="root-differs",
     category="collective-mismatch",
-    kind=Kind.CAUSE,
     level="program",
     title="The ranks mean different ranks in the same call: {sides}",
     when=when,
@@ -96,11 +85,13 @@ def _are_groups(sides: Sequence[Sequence[RootArgument]]) -> bool:
 def _side(side: Sequence[RootArgument]) -> str:
     way = "to" if side[0].op in {"gather", "reduce"} else "from"
     ranks = [call.who.rank for call in side if call.who.rank is not None]
-    return f"{ranks_in_words(ranks)} {side[0].op} {way} rank {side[0].root}"
+    return f"{queries.ranks_in_words(ranks)} {side[0].op} {way} rank {side[0].root}"
 
 
 def _cite_root(call: RootArgument) -> Evidence:
-    return cite(call.source, f"root of the call in its stack: {_words(call)}", call.who.rank)
+    return queries.cite(
+        call.source, f"root of the call in its stack: {_words(call)}", call.who.rank
+    )
 
 
 def _words(call: RootArgument) -> str:

@@ -8,25 +8,11 @@ wait for it in the gradient all_reduce.
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    Status,
-    Verdict,
-    WaitKind,
-    call_of,
-    evidence_of,
-    location_of,
-    merged,
-    recorded,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, Verdict, WaitKind
 from whyhang.analyzer.stacks import LineText
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import is_library
@@ -40,13 +26,12 @@ _OF_A_MODEL = re.compile(
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(_by_stacks(case), recorded(case, Verdict.LEFT_LOOP))
+    return queries.merged(_by_stacks(case), queries.recorded(case, Verdict.LEFT_LOOP))
 
 
 SIGNATURE = Signature(
     id="uneven-inputs",
     category="uneven-inputs",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
     when=when,
@@ -94,11 +79,11 @@ def _by_stacks(case: Case) -> Iterator[Hit]:
     yield Hit(
         members=members,
         affected=waiting,
-        evidence=tuple(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
+        evidence=tuple(p for s in (*outside, inside[0]) for p in queries.evidence_of(case, s)),
         strength=min(value for value in sure),
-        collective=call_of(case, waiting),
-        location=location_of(case, outside[0]),
-        fields=subject_fields(case, outside, waiting),
+        collective=queries.call_of(case, waiting),
+        location=queries.location_of(case, outside[0]),
+        fields=queries.subject_fields(case, outside, waiting),
     )
 
 

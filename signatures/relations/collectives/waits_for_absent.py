@@ -2,19 +2,12 @@
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.collectives import CallFinding
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    Verdict,
-    ranks_in_words,
-    recorded_hit,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 
 FEW = 4
 """Absent ranks are few if no more than one in four is absent."""
@@ -39,7 +32,7 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
         size = case.job.world_size
         few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
         if few and finding.absent and len(files) == 1:
-            hit = recorded_hit(case, replace(finding, culprits=finding.absent))
+            hit = queries.recorded_hit(case, replace(finding, culprits=finding.absent))
             strength = hit.strength * (CLEAR if size else INDIRECT)
             yield replace(_with_absent(hit, finding), strength=strength)
 
@@ -56,7 +49,7 @@ def unrecorded(case: Case) -> Iterator[Hit]:
     for finding in findings:
         if any(source.file in recorders for source in finding.sources):
             blamed = replace(finding, culprits=finding.absent) if few else finding
-            yield _with_absent(recorded_hit(case, blamed), finding)
+            yield _with_absent(queries.recorded_hit(case, blamed), finding)
 
 
 SILENT = Signature(
@@ -69,7 +62,6 @@ collected. Only where all ranks share one log, and all but few of them speak in 
 silence itself a hint.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{others} {wait} in {call} for {absent}, of which there is no word of that call",
     when=silent_in_log,
@@ -92,7 +84,6 @@ one from before. Nothing can be said of those: they may be late, dead, or in tha
 Where all but very few ranks left a dump, those few are the possibility to look at first.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="fallback",
     title="{says}",
     when=unrecorded,
@@ -114,5 +105,9 @@ def _very_few(case: Case, absent: set[int]) -> bool:
 
 
 def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
-    words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
+    words = (
+        queries.ranks_in_words(finding.absent)
+        if finding.absent
+        else "the other members of the group"
+    )
     return replace(hit, fields={**hit.fields, "absent": words})

@@ -10,8 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Call, Track, replace
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged, ranks_in_words
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature
 from whyhang.analyzer.wording.describe import duration
 
 PATTERNS = (
@@ -45,7 +46,7 @@ def when(case: Case) -> Iterator[Hit]:
         "on": "" if sides else _on(tracks),
         "after": after,
     }
-    for hit in logged(case, *PATTERNS):
+    for hit in queries.logged(case, *PATTERNS):
         yield replace(hit, fields={**hit.fields, **fields})
 
 
@@ -139,7 +140,7 @@ def _sides(tracks: list[Track]) -> str:
     if not 1 < len(calls) <= MAX_SIDES or len(ranks) != len(set(ranks)):
         return ""  # one call, too many, or ranks that stand in several groups' calls
     most = sorted(calls.items(), key=lambda item: (-len(item[1]), item[0][1] or 0))
-    return " and ".join(f"{_name(*call)} ({ranks_in_words(own)})" for call, own in most)
+    return " and ".join(f"{_name(*call)} ({queries.ranks_in_words(own)})" for call, own in most)
 
 
 def _name(op: str, number: int | None) -> str:
@@ -163,4 +164,4 @@ def _first(track: Track) -> Call:
 def _on(tracks: list[Track]) -> str:
     ranks = {track.who.rank for track in tracks}
     known = {rank for rank in ranks if rank is not None}
-    return f" on {ranks_in_words(known)}" if known and len(known) == len(ranks) else ""
+    return f" on {queries.ranks_in_words(known)}" if known and len(known) == len(ranks) else ""

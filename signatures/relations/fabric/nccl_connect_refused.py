@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Blames, Case, Hit, Kind, Signature, logged
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Blames, Case, Hit, Kind, Signature
 
 PATTERNS = (
     (
@@ -15,11 +16,11 @@ PATTERNS = (
 
 
 def refused(case: Case) -> Iterable[Hit]:
-    return () if _was_set_up(case) else logged(case, *PATTERNS, blames=Blames.ROOT)
+    return () if _was_set_up(case) else queries.logged(case, *PATTERNS, blames=Blames.ROOT)
 
 
 def refused_later(case: Case) -> Iterable[Hit]:
-    return logged(case, *PATTERNS) if _was_set_up(case) else ()
+    return queries.logged(case, *PATTERNS) if _was_set_up(case) else ()
 
 
 REFUSED = Signature(
@@ -35,7 +36,6 @@ NCCL 2.24 and later try 34 times (about a minute) before this message. It is the
 be looked at, not the ranks that print it: what did rank 0 of that group say last?
 """,
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="peer",
     title="Nobody listens at {peer} port {port}: NCCL's connections are refused",
     when=refused,

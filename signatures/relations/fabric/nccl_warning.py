@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, SignOfLife
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_line
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature
 
 LAST_ERROR = "nccl-last-error"
 """The name under which the log reader gives "Last error:"."""
@@ -69,7 +70,6 @@ the reason is a WARN line. With several ranks, the one that failed first may say
 than the others, which only lost their peer.
 """,
     category="nccl-internal-error",
-    kind=Kind.CAUSE,
     level="peer",
     title="NCCL failed: {what}",
     when=failed,
@@ -106,7 +106,7 @@ def _first(lines: list[LogLine]) -> Iterator[Hit]:
     what = first.fields.get("reason") or first.fields.get("what", "")
     yield Hit(
         names_culprit=False,
-        evidence=tuple(cite_line(line) for line in _different(lines)),
+        evidence=tuple(queries.cite_line(line) for line in _different(lines)),
         fields={"what": what.rstrip(". ")},
         at=first.time,
     )

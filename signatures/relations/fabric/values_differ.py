@@ -5,9 +5,10 @@ The fewest are blamed, a tie names nobody.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallState
 from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 SHOWN = 3
 
@@ -63,7 +64,6 @@ LD_PRELOAD) and half-updated environments do it.
 The fewest ranks are named; with two halves nobody is.
 """,
     category="nccl-version-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} runs NCCL {theirs}, the others {usual}",
     when=lambda case: _differ(case, "nccl", numbers=2),
@@ -87,7 +87,6 @@ Mixed images and half-updated environments do it.
 The fewest ranks are named; with two halves nobody is.
 """,
     category="nccl-version-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} runs torch {theirs}, the others {usual}",
     when=lambda case: _differ(case, "torch", numbers=2),
@@ -111,7 +110,6 @@ nothing warns, the first collective hangs or the job fails with a size that does
 Names of interfaces, devices and files may differ from host to host and are not compared.
 """,
     category="nccl-version-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} has {key}={theirs}, the others: {usual}",
     when=lambda case: _differ(case, *NCCL_VARIABLES),
@@ -131,7 +129,6 @@ of its ranks must build; with ``TORCH_DIST_INIT_BARRIER`` all of them must come 
 that was started without the setting never does, and the others wait for it.
 """,
     category="group-creation-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} has {key}={theirs}, the others: {usual}",
     when=lambda case: _differ(case, *TORCH_VARIABLES),
@@ -155,7 +152,6 @@ IPv6 and once an IPv4 address, and neither side can call the other.
 The fewest ranks are named; with two halves nobody is.
 """,
     category="nccl-network-interface",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} offers NCCL an {theirs} address, the others {usual}",
     when=lambda case: _differ(case, "address-family"),
@@ -221,7 +217,7 @@ def _hit(case: Case, values: Difference) -> Hit:
         affected=tuple(value.member for value in values.most),
         names_culprit=not values.tie,
         evidence=tuple(
-            cite(
+            queries.cite(
                 value.source,
                 f"{values.key}: {value.text or 'not set'}",
                 case.member(value.member).rank,

@@ -1,7 +1,7 @@
 """Lines say that a GPU is broken; where its state is read as well, that says which it is."""
 
-from whyhang.analyzer.queries import Kind, Signature, gpus_with, logged
-from whyhang.analyzer.queries.gpus import is_lost, is_unreadable, needs_reset
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Signature
 
 LOST_LINES = (
     r"GPU is lost",
@@ -33,10 +33,11 @@ processes may fail on all GPUs of the host, while running ones on the others go 
 The rank that used the GPU hangs or dies; the bus id in the line tells which it was.
 """,
     category="gpu-fell-off-bus",
-    kind=Kind.CAUSE,
     level="machine",
     title="A GPU is lost",
-    when=lambda case: () if gpus_with(case, is_lost) else logged(case, *LOST_LINES),
+    when=lambda case: (
+        () if queries.faulty_gpus(case, "lost") else queries.logged(case, *LOST_LINES)
+    ),
     patterns=LOST_LINES,
     means=(
         "A GPU of this host does not answer any more. The rank on it cannot go on and every "
@@ -82,10 +83,11 @@ a reset (Xid 79, 119, 74). Fan sensors alone may fail on a GPU that otherwise wo
 The table does not say which rank used it; the process list may, by pid.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="nvidia-smi shows ERR! for a GPU",
-    when=lambda case: () if gpus_with(case, is_unreadable) else logged(case, *ERR_LINES),
+    when=lambda case: (
+        () if queries.faulty_gpus(case, "unreadable") else queries.logged(case, *ERR_LINES)
+    ),
     patterns=ERR_LINES,
     means="The driver cannot read a GPU of this host: it is probably hung or lost.",
     confidence="likely",
@@ -123,10 +125,11 @@ reset", or its recovery action is Reset, Reboot or Drain.
 The kernel log holds the Xid that led to it.
 """,
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="A GPU needs a reset",
-    when=lambda case: () if gpus_with(case, needs_reset) else logged(case, *RESET_LINES),
+    when=lambda case: (
+        () if queries.faulty_gpus(case, "to-be-reset") else queries.logged(case, *RESET_LINES)
+    ),
     patterns=RESET_LINES,
     means="A GPU of this host stopped after an error and does no work until it is reset.",
     confidence="likely",

@@ -2,51 +2,35 @@
 
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    call_of,
-    cite_gpu,
-    evidence_of,
-    gpu_names,
-    is_undecided,
-    load_in_words,
-    load_of,
-    surely_spins,
-    trust_in_load,
-    waiters_for,
-    waits_seen,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
 
 
 def all_spin(case: Case) -> Iterator[Hit]:
     """Yield one hit if the GPUs of all ranks are busy and draw little power."""
-    load = load_of(case)
+    load = queries.load_of(case)
     if len(load.spinning) < 2 or load.computing or load.idle or load.others:
         return
-    if not is_undecided(case) or (case.job.absent and not waits_seen(case)):
+    if not queries.is_undecided(case) or (case.job.absent and not queries.waits_seen(case)):
         return
-    surely = all(surely_spins(device) for device in load.spinning)
-    if not surely and not waits_seen(case):
+    surely = all(queries.surely_spins(device) for device in load.spinning)
+    if not surely and not queries.waits_seen(case):
         return
     ranked = sum(len(device.members) for device in load.spinning)
     whole = 1.0 if ranked == len(case.job.members) and not case.job.absent else INCOMPLETE
-    strength = trust_in_load(case, load) * (whole if waits_seen(case) else INDIRECT)
+    strength = queries.trust_in_load(case, load) * (whole if queries.waits_seen(case) else INDIRECT)
     yield _hit(case, load.spinning, strength)
 
 
 def all_idle(case: Case) -> Iterator[Hit]:
     """Yield one hit if no GPU has work; not for jobs whose collectives run on the host."""
-    load = load_of(case)
-    if len(load.idle) < 2 or load.busy or load.others or not is_undecided(case):
+    load = queries.load_of(case)
+    if len(load.idle) < 2 or load.busy or load.others or not queries.is_undecided(case):
         return
     backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
     kinds = {meeting.kind for meeting in case.graph.operations}
@@ -54,7 +38,7 @@ def all_idle(case: Case) -> Iterator[Hit]:
         return
     if not all(device.pids for device in load.idle):
         return
-    yield _hit(case, load.idle, trust_in_load(case, load))
+    yield _hit(case, load.idle, queries.trust_in_load(case, load))
 
 
 ALL_SPIN = Signature(
@@ -67,7 +51,6 @@ peers. The program did its part on every rank. The cause lies below it, a link, 
 or in arguments that differ (size, group) in a way that stacks do not show.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="summary",
     title="All ranks have launched and their kernels wait for each other{where}",
     when=all_spin,
@@ -95,7 +78,6 @@ Nobody has launched the operation in which everybody stands: what holds them is 
 store, a lock, a thread that issues the work, a stream that waits for an event.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="wait",
     title="No GPU has anything to run{where}",
     when=all_idle,
@@ -113,21 +95,21 @@ SIGNATURES = (ALL_SPIN, ALL_IDLE)
 
 
 def _hit(case: Case, devices: Sequence[Device], strength: float) -> Hit:
-    waiters = waiters_for(case)
+    waiters = queries.waiters_for(case)
     meetings = case.graph.operations
-    evidence = [cite_gpu(case, d, d.state_with("busy")) for d in devices[:3]]
+    evidence = [queries.cite_gpu(case, d, d.state_with("busy")) for d in devices[:3]]
     if waiters:
-        evidence += evidence_of(case, case.states[waiters[0]])[:1]
+        evidence += queries.evidence_of(case, case.states[waiters[0]])[:1]
     return Hit(
         affected=waiters,
         evidence=tuple(evidence),
         strength=strength,
         names_culprit=False,
-        collective=call_of(case, waiters),
+        collective=queries.call_of(case, waiters),
         gpus=tuple(device.number for device in devices),
         fields={
-            "gpus": gpu_names(devices),
-            "load": load_in_words(devices),
+            "gpus": queries.gpu_names(devices),
+            "load": queries.load_in_words(devices),
             "where": f" while all ranks stand in {meetings[0].says.call}"
             if len(meetings) == 1
             else "",

@@ -7,8 +7,9 @@ call on the host may hang the same way.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import DriverSilence
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, waiters_for
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.gpus import SHOWN
 
 
@@ -25,9 +26,9 @@ def when(case: Case) -> Iterator[Hit]:
     shown = ", ".join(sorted(host for host in hosts if host))
     yield Hit(
         members=members if len(members) < len(case.job.members) else (),
-        affected=waiters_for(case),
+        affected=queries.waiters_for(case),
         names_culprit=False,
-        evidence=tuple(cite(fact.source, fact.says) for fact in silent[:SHOWN]),
+        evidence=tuple(queries.cite(fact.source, fact.says) for fact in silent[:SHOWN]),
         fields={"hosts": shown or "the host", "says": silent[0].says},
     )
 
@@ -35,7 +36,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="gpu-driver-hangs",
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="The GPU driver of {hosts} does not answer",
     when=when,

@@ -6,7 +6,8 @@ has not cleaned up. The next job on it runs out of memory or is kept out.
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_gpu, hit_on
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.gpus import HELD, SHOWN
 
 
@@ -28,10 +29,10 @@ def when(case: Case) -> Iterator[Hit]:
     if not full or case.graph.progress:
         return
     held = sum(d.now("memory_used") for d in full) / 1024
-    yield hit_on(
+    yield queries.hit_on(
         case,
         full,
-        evidence=[cite_gpu(case, d, d.state_with("memory_used")) for d in full[:SHOWN]],
+        evidence=[queries.cite_gpu(case, d, d.state_with("memory_used")) for d in full[:SHOWN]],
         fields={"held": f"{held:.0f} GiB"},
     )
 
@@ -39,7 +40,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="gpu-memory-without-process",
     category="gpu-oom",
-    kind=Kind.CAUSE,
     level="wait",
     title="{held} of memory on {gpus} belong to no process",
     when=when,

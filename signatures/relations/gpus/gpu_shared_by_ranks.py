@@ -7,18 +7,10 @@ set up, or hangs; gloo goes on slowly.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.devices import HOW, Device
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite_gpu,
-    gpu_names,
-    hit_on,
-    ranks_in_words,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -34,15 +26,15 @@ def when(case: Case) -> Iterator[Hit]:
             continue  # each has a MIG device of its own
         free = [d for d in gpus.devices if d.place == device.place and not d.members]
         ranks = case.ranks(members)
-        yield hit_on(
+        yield queries.hit_on(
             case,
             [device],
-            evidence=[cite_gpu(case, device, device.state_with("processes"))],
+            evidence=[queries.cite_gpu(case, device, device.state_with("processes"))],
             strength=CLEAR if free else INCOMPLETE,
             beside=free[:8],
             fields={
-                "ranks": ranks_in_words(ranks) if ranks else case.names(members),
-                "free": f"; {gpu_names(free)} {'has' if len(free) == 1 else 'have'} no rank"
+                "ranks": queries.ranks_in_words(ranks) if ranks else case.names(members),
+                "free": f"; {queries.gpu_names(free)} {'has' if len(free) == 1 else 'have'} no rank"
                 if free
                 else "",
             },
@@ -52,7 +44,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="gpu-shared-by-ranks",
     category="duplicate-gpu",
-    kind=Kind.CAUSE,
     level="wait",
     title="{ranks} use the same GPU, {gpus}{free}",
     when=when,

@@ -6,9 +6,10 @@ in software is everyday and does not count, nor does a brake that all GPUs share
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite_gpu, hit_on, waiters_for
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.gpus import AT_REST, SHOWN
 
 _BRAKES = {
@@ -24,15 +25,15 @@ def when(case: Case) -> Iterator[Hit]:
     slow = [d for d in devices if _brakes(d) and max(d.every("busy"), default=100) > AT_REST]
     if not slow or 2 * len(slow) > max(len(devices), 2):
         return
-    stands = bool(waiters_for(case)) and case.graph.progress is False
+    stands = bool(queries.waiters_for(case)) and case.graph.progress is False
     if stands or (case.job.gpus.by_member and not any(d.members for d in slow)):
         return
     words = {d.number: ", ".join(_brakes(d)) for d in slow}
-    yield hit_on(
+    yield queries.hit_on(
         case,
         slow,
         evidence=[
-            cite_gpu(
+            queries.cite_gpu(
                 case,
                 d,
                 d.state_with("reasons"),
@@ -48,7 +49,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="gpu-slowed-down",
     category="slow-not-hung",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} is slowed down{used}: {says}",
     when=when,

@@ -6,18 +6,18 @@ that should use it is not on it.
 
 from collections.abc import Iterable
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Symptom, gpus_with
+from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return gpus_with(case, lambda device: _shuts_rank_out(case, device))
+    return queries.gpus_with(case, lambda device: _shuts_rank_out(case, device))
 
 
 SIGNATURE = Signature(
     id="gpu-taken",
     category="duplicate-gpu",
-    kind=Kind.CAUSE,
     level="wait",
     title="{gpus} does not let its rank in{used}",
     when=when,

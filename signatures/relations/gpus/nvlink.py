@@ -3,10 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Gpu
 from whyhang.analyzer.findings.signature import INDIRECT
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Symptom, broken_gpus, gpus_with
+from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
 
 
 def links_down(case: Case) -> Iterable[Hit]:
@@ -17,11 +18,13 @@ def links_down(case: Case) -> Iterable[Hit]:
     kinds: dict[tuple[str, str | None], list[Device]] = defaultdict(list)
     for device in case.job.gpus.devices:
         kinds[device.place, device.now("name")].append(device)
-    return broken_gpus(case, [each for devices in kinds.values() for each in _fewer_links(devices)])
+    return queries.broken_gpus(
+        case, [each for devices in kinds.values() for each in _fewer_links(devices)]
+    )
 
 
 def errors_grow(case: Case) -> Iterable[Hit]:
-    return gpus_with(case, _link_errors)
+    return queries.gpus_with(case, _link_errors)
 
 
 DOWN = Signature(
@@ -34,7 +37,6 @@ of them. Collectives over the missing links hang, fail or crawl (Xid 74). Links 
 host has are no fault.
 """,
     category="nvlink-error",
-    kind=Kind.CAUSE,
     level="machine",
     title="{gpus} has NVLinks that are down{used}",
     when=links_down,
@@ -60,7 +62,6 @@ Counters of replays, recoveries or CRC errors grew between two looks: the link i
 counter held before the first look may be years old and does not count.
 """,
     category="nvlink-error",
-    kind=Kind.CAUSE,
     level="machine",
     title="NVLink errors grow on {gpus}{used}",
     when=errors_grow,

@@ -2,29 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    Status,
-    call_of,
-    cite_gpu,
-    evidence_of,
-    gpu_names,
-    hit_on,
-    is_undecided,
-    load_in_words,
-    load_of,
-    location_of,
-    surely_spins,
-    trust_in_load,
-    waits_seen,
-)
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
 from whyhang.analyzer.queries.gpus import SHOWN
 from whyhang.analyzer.wording.describe import activity
 
@@ -61,16 +43,18 @@ HOLDS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 def never_launched(case: Case) -> Iterator[Hit]:
     """Yield one hit for few idle GPUs while the many spin, with what their stacks say of why."""
-    load = load_of(case)
-    if not load.idle or load.others or not is_undecided(case):
+    load = queries.load_of(case)
+    if not load.idle or load.others or not queries.is_undecided(case):
         return
     few = len(load.idle) < len(load.spinning)
-    pair = len(load.idle) == 1 == len(load.spinning) and surely_spins(load.spinning[0])
+    pair = len(load.idle) == 1 == len(load.spinning) and queries.surely_spins(load.spinning[0])
     if load.computing or not (few or pair):
         return
-    if not waits_seen(case) and not all(surely_spins(device) for device in load.spinning):
+    if not queries.waits_seen(case) and not all(
+        queries.surely_spins(device) for device in load.spinning
+    ):
         return
-    strength = trust_in_load(case, load)
+    strength = queries.trust_in_load(case, load)
     if any(meeting.op in ONE_SIDED for meeting in case.graph.operations):
         strength *= INCOMPLETE
     yield _launch_hit(case, load.idle, load.spinning, strength)
@@ -78,12 +62,12 @@ def never_launched(case: Case) -> Iterator[Hit]:
 
 def alone_at_work(case: Case) -> Iterator[Hit]:
     """Yield one hit for the one GPU that computes while those of all other ranks are idle."""
-    load = load_of(case)
-    if load.others or load.spinning or not load.idle or not is_undecided(case):
+    load = queries.load_of(case)
+    if load.others or load.spinning or not load.idle or not queries.is_undecided(case):
         return
-    if len(load.computing) != 1 or not waits_seen(case):
+    if len(load.computing) != 1 or not queries.waits_seen(case):
         return
-    yield _launch_hit(case, load.computing, load.idle, trust_in_load(case, load))
+    yield _launch_hit(case, load.computing, load.idle, queries.trust_in_load(case, load))
 
 
 NEVER_LAUNCHED = Signature(
@@ -97,7 +81,6 @@ is at 0 %. Its host has not come to the launch: it is elsewhere, blocked in a CU
 kernel, or waits for another stream.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {has} launched nothing: {gpus} {is} at {load}, the others at {theirs}",
     when=never_launched,
@@ -123,7 +106,6 @@ The ranks wait for it on the host (a store, a barrier, gloo): its rank is behind
 in a kernel that does not end.
 """,
     category="missing-rank-in-collective",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} still computes: {gpus} is at {load}, the others at {theirs}",
     when=alone_at_work,
@@ -141,20 +123,20 @@ SIGNATURES = (NEVER_LAUNCHED, ALONE_AT_WORK)
 
 def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], strength: float) -> Hit:
     shown = [*odd[: SHOWN // 2], *rest[:2]]
-    evidence = [cite_gpu(case, d, d.state_with("busy")) for d in shown]
+    evidence = [queries.cite_gpu(case, d, d.state_with("busy")) for d in shown]
     states = [case.states[number] for d in odd for number in d.members if case.states]
     for state in states[:2]:
-        evidence += evidence_of(case, state)[:1]
-    hit = hit_on(
+        evidence += queries.evidence_of(case, state)[:1]
+    hit = queries.hit_on(
         case,
         odd,
         beside=rest,
         evidence=evidence,
         strength=strength,
         fields={
-            "load": load_in_words(odd),
-            "others": gpu_names(rest),
-            "theirs": load_in_words(rest),
+            "load": queries.load_in_words(odd),
+            "others": queries.gpu_names(rest),
+            "theirs": queries.load_in_words(rest),
             "why": _why(case, states),
             "is": "is" if len(odd) == 1 else "are",
             "has": "has" if len(odd) == 1 else "have",
@@ -163,9 +145,12 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
     )
     return replace(
         hit,
-        collective=call_of(case, hit.affected),
-        location=location_of(case, states[0]) if len(states) == 1 else None,
-        fields={**hit.fields, "who": case.names(hit.members) or f"the program on {gpu_names(odd)}"},
+        collective=queries.call_of(case, hit.affected),
+        location=queries.location_of(case, states[0]) if len(states) == 1 else None,
+        fields={
+            **hit.fields,
+            "who": case.names(hit.members) or f"the program on {queries.gpu_names(odd)}",
+        },
     )
 
 

@@ -4,19 +4,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite_line,
-    has_no_ranks_to_blame,
-    members_of,
-    raised_by,
-    ranks_in_words,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
 
@@ -26,15 +17,15 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 def of_a_rank(case: Case) -> Iterator[Hit]:
     lines = _first_raised(case)
-    ranks = raised_by(case, lines) if lines else ()
-    if lines and not has_no_ranks_to_blame(case, ranks):
+    ranks = queries.raised_by(case, lines) if lines else ()
+    if lines and not queries.has_no_ranks_to_blame(case, ranks):
         yield _hit(case, lines, ranks)
 
 
 def of_the_program(case: Case) -> Iterator[Hit]:
     """Yield one hit where every rank raised it or there is only one process."""
     lines = _first_raised(case)
-    if lines and has_no_ranks_to_blame(case, raised_by(case, lines)):
+    if lines and queries.has_no_ranks_to_blame(case, queries.raised_by(case, lines)):
         yield _hit(case, lines, ())
 
 
@@ -54,7 +45,6 @@ quiet traceback on one rank is the cause. Exceptions that a collective raised be
 was gone do not count, and those with a signature of their own are told there.
 """,
     category="rank-died",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} ended with {what}{at}",
     when=of_a_rank,
@@ -79,7 +69,6 @@ Every rank raised the same, or there is only one process: a missing file, a wron
 bug. Nobody waited for anybody.
 """,
     category="not-distributed",
-    kind=Kind.CAUSE,
     level="program",
     title="The program ended with {what}{at}",
     when=of_the_program,
@@ -98,7 +87,6 @@ A prefetcher, a logger or an uploader that dies leaves whoever waits for its nex
 for ever; others are not missed by anybody. The log alone does not tell which it was.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="wait",
     title="A thread of {who} ended with {what}{at}",
     when=of_a_thread,
@@ -148,7 +136,7 @@ def _when(lines: list[LogLine]) -> float:
 
 
 def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
-    members, unseen = members_of(case, ranks)
+    members, unseen = queries.members_of(case, ranks)
     first = lines[0]
     fields = first.fields
     kind = fields.get("type", "an exception").rpartition(".")[2]
@@ -158,11 +146,11 @@ def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     return Hit(
         members=members,
         ranks=unseen,
-        evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+        evidence=tuple(queries.cite_line(line) for line in lines[:MAX_QUOTES]),
         names_culprit=bool(ranks),
         location=place,
         fields={
-            "who": ranks_in_words(ranks) if ranks else "the job",
+            "who": queries.ranks_in_words(ranks) if ranks else "the job",
             "what": f"{kind}: {message}" if message else kind,
             "at": at,
         },

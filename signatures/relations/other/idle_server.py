@@ -6,19 +6,9 @@ they take what it hands them. So does every job that serves a model, between two
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    Status,
-    WaitKind,
-    evidence_of,
-    subject_fields,
-    waiters_for,
-)
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, WaitKind
 from whyhang.analyzer.stacks.kinds import REQUESTS
 from whyhang.analyzer.stacks.usercode import user_frame
 
@@ -36,21 +26,20 @@ def when(case: Case) -> Iterator[Hit]:
     )
     if len(servers) != 1 or not others or not takes or case.graph.progress:
         return
-    waiting = waiters_for(case)
+    waiting = queries.waiters_for(case)
     yield Hit(
         affected=waiting,
         names_culprit=False,
         evidence=tuple(
-            piece for s in (servers[0], others[0]) for piece in evidence_of(case, s)[:1]
+            piece for s in (servers[0], others[0]) for piece in queries.evidence_of(case, s)[:1]
         ),
-        fields=subject_fields(case, servers, waiting),
+        fields=queries.subject_fields(case, servers, waiting),
     )
 
 
 SIGNATURE = Signature(
     id="idle-server",
     category="healthy",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {waits} for requests, and {others} for what it hands them: nothing to do",
     when=when,

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine, Setting, SignOfLife, WorldSize
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.facts.statements import TrainingOutput
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 MAX_QUOTES = 6
 
@@ -59,7 +60,6 @@ too, so this is said only where there is no other evidence, and not as a certain
 whoever pasted the log writes beside it that the job hangs.
 """,
     category="healthy",
-    kind=Kind.CAUSE,
     level="fallback",
     title="The logs tell of nothing wrong",
     when=quiet_log,
@@ -89,7 +89,6 @@ collective leaves exactly such logs, and so does one whose log was copied a minu
 start. Which of them it is, only the processes tell, or logs with more in them.
 """,
     category="unknown",
-    kind=Kind.CAUSE,
     level="fallback",
     title="The logs end at the start of the job and do not say what it waits for",
     when=log_without_step,
@@ -134,7 +133,7 @@ def _quiet(case: Case, *, started: bool) -> Iterator[Hit]:
         return
     if _has_begun(case) is not started:
         return
-    last_words = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
+    last_words = [queries.cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
     yield Hit(evidence=tuple(last_words), names_culprit=False)
 
 

@@ -8,8 +8,9 @@ pickle, torchfrtrace among them, would run what it asks for.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import UnsafeDump
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 MAX_QUOTES = 6
 
@@ -24,10 +25,12 @@ def when(case: Case) -> Iterator[Hit]:
     codes = dict.fromkeys(dump.code for dump in dumps)
     yield Hit(
         members=tuple(sorted(members)),
-        evidence=tuple(cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]),
+        evidence=tuple(
+            queries.cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]
+        ),
         names_culprit=False,
         fields={
-            "who": ranks_in_words(ranks) if ranks else "a rank",
+            "who": queries.ranks_in_words(ranks) if ranks else "a rank",
             "files": ", ".join(dump.source.file for dump in dumps[:3])
             + (f" and {len(dumps) - 3} more" if len(dumps) > 3 else ""),
             "values": ", ".join(list(codes)[:3]),
@@ -38,7 +41,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="unsafe-recorder-dump",
     category="unknown",
-    kind=Kind.CAUSE,
     level="setup",
     title="A recorder dump of {who} asks to run code when it is read ({values}) and was refused",
     when=when,

@@ -8,19 +8,9 @@ that catches the error, or computes, or waits for something else, never comes.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    cite_environ,
-    evidence_of,
-    has_initialized,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
@@ -43,11 +33,11 @@ def when(case: Case) -> Iterator[Hit]:
     new = tuple(n for n, count in counts.items() if count == newest and n in waits)
     older = [n for n, count in counts.items() if count < newest]
     stuck = any(number in waits for number in older)
-    old = tuple(n for n in older if n in waits or has_initialized(case.member(n)))
+    old = tuple(n for n in older if n in waits or queries.has_initialized(case.member(n)))
     if not new or not old:
         return
     states = [case.states[number] for number in old]
-    fields = subject_fields(case, states, new)
+    fields = queries.subject_fields(case, states, new)
     fields["new"] = str(newest)
     fields["old"] = ", ".join(sorted({str(counts[number]) for number in old}))
     shown = [case.member(number) for number in (*old[:3], *new[:2])]
@@ -57,10 +47,10 @@ def when(case: Case) -> Iterator[Hit]:
         strength=INCOMPLETE if stuck else CLEAR,
         names_culprit=not stuck,
         evidence=(
-            *(cite_environ(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
-            *evidence_of(case, states[0]),
+            *(queries.cite_environ(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
+            *queries.evidence_of(case, states[0]),
         ),
-        location=location_of(case, states[0]),
+        location=queries.location_of(case, states[0]),
         fields=fields,
     )
 
@@ -68,7 +58,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="elastic-generation",
     category="elastic-restart",
-    kind=Kind.CAUSE,
     level="setup",
     title=(
         "{others} were restarted by torchrun (restart {new}) and wait for {who}, still of "

@@ -6,17 +6,8 @@ an exception or by calling exit; a row with a signal was ended by somebody, the 
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    failures,
-    first_failures,
-    members_of,
-    ranks_in_words,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 VETOES = (
     r"failed \(exitcode: (?P<code>[1-9]\d*)\) local_rank: \d+ \(pid: (?P<pid>\d+)\) of",
@@ -27,26 +18,28 @@ MAX_QUOTES = 6
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for those that failed first."""
-    ranks = first_failures(case)
+    ranks = queries.first_failures(case)
     if not ranks or case.job.lines_with(VETOES):
         return
-    rows = failures(case)
-    members, unseen = members_of(case, ranks)
+    rows = queries.failures(case)
+    members, unseen = queries.members_of(case, ranks)
     codes = sorted({rows[rank].exitcode or 0 for rank in ranks})
     yield Hit(
         members=members,
         ranks=unseen,
         evidence=tuple(
-            cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
+            queries.cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
         ),
-        fields={"who": ranks_in_words(ranks), "code": ", ".join(str(code) for code in codes)},
+        fields={
+            "who": queries.ranks_in_words(ranks),
+            "code": ", ".join(str(code) for code in codes),
+        },
     )
 
 
 SIGNATURE = Signature(
     id="failure-row-exit-code",
     category="rank-died",
-    kind=Kind.CAUSE,
     level="summary",
     title="{who} failed first, with exit code {code}",
     when=when,

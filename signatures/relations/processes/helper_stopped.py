@@ -7,9 +7,10 @@ waits as long as the process does not go on.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.records import Child
-from whyhang.analyzer.queries import Case, Hit, Kind, RankState, Signature, WaitKind, cite, lagging
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.wording.describe import busy_worker
 
 _STOPPED = {"T", "t"}
@@ -28,14 +29,14 @@ def when(case: Case) -> Iterator[Hit]:
 
     A DataLoader's worker that is stopped in the dataset is reported with the batch that it owes.
     """
-    for hit in lagging(case, *_ON_A_PROCESS, alone=True):
+    for hit in queries.lagging(case, *_ON_A_PROCESS, alone=True):
         state = case.states[hit.members[0]]
         child = _stopped(case, state)
         if child is None:
             continue
         process = child.processes[-1]
         quote = f"pid {child.pid} State: {process.state}, {process.command}"
-        evidence = cite(process.source, quote, case.member(state.member).rank)
+        evidence = queries.cite(process.source, quote, case.member(state.member).rank)
         fields = {
             **hit.fields,
             "child": str(child.pid),
@@ -47,7 +48,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="helper-stopped",
     category="rank-stopped",
-    kind=Kind.CAUSE,
     level="kill",
     title="{who} {waits} for process {child}, which is stopped by a signal{at}{waiting}",
     when=when,

@@ -9,7 +9,8 @@ It is a fault of the host; which rank suffers the line does not say.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged, merge, merged
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 TASK = r"INFO: task (?P<task>nv[^ ]*):\d+ blocked (?:in I/O wait )?for more than \d+ seconds"
 BLOCKED = (
@@ -20,15 +21,14 @@ IN_DRIVER = r"\b(?P<task>\w+)(?:\.\w+)*\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_uvm
 
 
 def when(case: Case) -> Iterable[Hit]:
-    blocked, in_driver = logged(case, *BLOCKED), logged(case, IN_DRIVER)
-    both = [merge(hit, other) for hit in blocked for other in in_driver]
-    return merged(logged(case, TASK), both)
+    blocked, in_driver = queries.logged(case, *BLOCKED), queries.logged(case, IN_DRIVER)
+    both = [queries.merge(hit, other) for hit in blocked for other in in_driver]
+    return queries.merged(queries.logged(case, TASK), both)
 
 
 SIGNATURE = Signature(
     id="kernel-hung-task-nvidia",
     category="gpu-hardware-xid",
-    kind=Kind.CAUSE,
     level="machine",
     title="The NVIDIA driver is stuck in the kernel ({task})",
     when=when,

@@ -9,9 +9,10 @@ Ranks that read data or write checkpoints there stop, and the others wait for th
 
 from collections.abc import Iterable
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.facts.exceptions import EXCEPTION
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, logged
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 
 NOT_RESPONDING = r"nfs: server (?P<server>\S+) not responding"
@@ -19,13 +20,12 @@ ANSWERS = r"nfs: server (?P<server>\S+) OK"
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return () if _is_over(case) else logged(case, NOT_RESPONDING)
+    return () if _is_over(case) else queries.logged(case, NOT_RESPONDING)
 
 
 SIGNATURE = Signature(
     id="kernel-nfs-not-responding",
     category="storage-io-blocked",
-    kind=Kind.CAUSE,
     level="machine",
     title="The NFS server {server} does not answer",
     when=when,

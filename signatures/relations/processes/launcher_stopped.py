@@ -7,8 +7,9 @@ in the agent, so that init_process_group and new_group get no answer either.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.job.records import Child
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, Status, WaitKind, cite, waiters_for
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 from whyhang.analyzer.report import Evidence
 
 _STOPPED = {"T", "t"}
@@ -34,7 +35,7 @@ def when(case: Case) -> Iterator[Hit]:
     if not asks and len(ended) < len(case.states):
         return  # who died alone is the better answer
     have, are = ("have", "are") if len(ended) > 1 else ("has", "is")
-    affected = ended or waiters_for(case)
+    affected = ended or queries.waiters_for(case)
     fields = {
         "who": f"The launcher (pid {stopped[0].pid})",
         "pid": str(stopped[0].pid),
@@ -49,7 +50,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="launcher-stopped",
     category="rank-stopped",
-    kind=Kind.CAUSE,
     level="kill",
     title="{who} is stopped by a signal{waiting}",
     when=when,
@@ -72,4 +72,6 @@ def _state(launcher: Child) -> str | None:
 
 def _cite_state(launcher: Child) -> Evidence:
     process = launcher.processes[-1]
-    return cite(process.source, f"pid {launcher.pid} State: {process.state}, {process.command}")
+    return queries.cite(
+        process.source, f"pid {launcher.pid} State: {process.state}, {process.command}"
+    )

@@ -7,18 +7,19 @@ next collective and are healthy.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, WaitKind, is_shared_lock, lagging
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.stacks.kinds import FILE_LOCK
 
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
-    for hit in lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
+    for hit in queries.lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
         place = case.states[hit.members[0]].place
         if place is None or place.op == FILE_LOCK:
             continue
-        if is_shared_lock(place) and len(hit.members) > 1:
+        if queries.is_shared_lock(place) and len(hit.members) > 1:
             continue
         everyone = len(hit.members) == len(case.states) > 1  # then none differs from the others
         yield replace(hit, names_culprit=hit.names_culprit and not everyone)
@@ -27,7 +28,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="lock-deadlock",
     category="gil-or-lock-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {waits} for a lock of {its} own process at {where}{waiting}",
     when=when,

@@ -7,20 +7,10 @@ holds such a lock; where all ranks but one want it, that one does.
 
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    evidence_of,
-    is_shared_lock,
-    lagging,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -28,21 +18,21 @@ def when(case: Case) -> Iterator[Hit]:
 
     Where all ranks but one want it and this one waits for them, it is the one.
     """
-    for hit in lagging(case, WaitKind.LOCK, alone=True):
+    for hit in queries.lagging(case, WaitKind.LOCK, alone=True):
         wanting = [case.states[number] for number in hit.members]
-        if len(wanting) < 2 or not all(is_shared_lock(state.place) for state in wanting):
+        if len(wanting) < 2 or not all(queries.is_shared_lock(state.place) for state in wanting):
             continue
         fields = {**hit.fields, "wanting": case.names(hit.members)}
         one = hit.affected if len(hit.affected) + len(wanting) == len(case.states) else ()
         if len(one) == 1:
             holder = case.states[one[0]]
-            fields |= subject_fields(case, [holder], hit.members)
+            fields |= queries.subject_fields(case, [holder], hit.members)
             fields["says"] = (
                 f"{fields['who']} is {fields['does']}{fields['at']}, and so has the lock that "
                 f"{fields['wanting']} wait for"
             )
-            evidence = (*evidence_of(case, holder)[:1], *hit.evidence)
-            location = location_of(case, holder)
+            evidence = (*queries.evidence_of(case, holder)[:1], *hit.evidence)
+            location = queries.location_of(case, holder)
             yield replace(
                 hit,
                 members=one,
@@ -63,7 +53,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="shared-lock",
     category="gil-or-lock-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{says}",
     when=when,

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Agent, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.job.hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, ranks_in_words
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks.usercode import short
 
@@ -59,7 +60,6 @@ are. An agent that was never started, that was sent to another endpoint or anoth
 or that ended, keeps the others waiting. There is no stack of any rank to look at.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="wait",
     title=(
         "{who} {waits} in the rendezvous{at}{id}: {wanted} are needed and {come}, "
@@ -96,7 +96,6 @@ store where all meet. The others try to connect to it, again and again: it was n
 on another port or address, or a firewall stands between them.
 """,
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="wait",
     title="{who} {reaches} not reach the meeting place of the nodes{at}; no rank was started",
     when=lambda case: _waiting(case, reached=False),
@@ -123,7 +122,6 @@ Another --rdzv-endpoint, another --rdzv-id (a date or a job number made on each 
 --nnodes: nothing fails, every agent waits until its rendezvous times out.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {waits} at another meeting ({theirs}) than {others} ({usual})",
     when=differ,
@@ -239,7 +237,7 @@ def _round_quote(case: Case, agent: Agent) -> list[Evidence]:
         return []
     words = f"round {state.round}, complete: {state.complete}, nodes: {', '.join(state.nodes)}"
     source = next(view.source for view in case.job.stores)
-    return [cite(source, f"torch.rendezvous.{agent.run_id or 'none'}: {words}")]
+    return [queries.cite(source, f"torch.rendezvous.{agent.run_id or 'none'}: {words}")]
 
 
 def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:
@@ -262,7 +260,7 @@ def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[
     words = ""
     if nodes:
         words = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
-        words += f" ({ranks_in_words(ranks)})" if ranks else ""
+        words += f" ({queries.ranks_in_words(ranks)})" if ranks else ""
         words = f"; {words} {'have' if len(nodes) > 1 else 'has'} not come"
     if hosts:
         words += f"; the job also has {', '.join(hosts)}, which was not looked at"
@@ -297,7 +295,7 @@ def _on(agent: Agent) -> str:
 
 
 def _quotes(agents: list[Agent]) -> list[Evidence]:
-    return [cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
+    return [queries.cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
 
 
 def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:

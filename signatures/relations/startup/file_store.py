@@ -2,20 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import FileView, replace
 from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    evidence_of,
-    is_starting,
-    location_of,
-    subject_fields,
-    waiters_for,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 
 
@@ -65,7 +55,7 @@ def stale(case: Case) -> Iterator[Hit]:
     that it counts then only where nobody else holds the ranks up.
     """
     size = case.job.world_size
-    starting = is_starting(case)
+    starting = queries.is_starting(case)
     if not starting and (case.graph.lagging or not case.graph.operations):
         return  # past the start-up, with somebody whom the others wait for
     for view in case.job.files:
@@ -77,7 +67,7 @@ def stale(case: Case) -> Iterator[Hit]:
         counted = f"{view.processes} processes for {size} ranks" if over else ""
         twice = f"{addresses[0]} set more than once" if addresses else ""
         fields = {"counted": " and ".join(text for text in (counted, twice) if text)}
-        if waiting := waiters_for(case):
+        if waiting := queries.waiters_for(case):
             hit = _hit(case, [view], [], fields, blame=False, members=waiting)
             yield hit if starting else replace(hit, strength=INDIRECT)
             return
@@ -92,7 +82,6 @@ torch tries to open it again and again, for as long as its timeout, and says not
 missing folder for a file that another rank has yet to make.
 """,
     category="init-file-store",
-    kind=Kind.CAUSE,
     level="setup",
     title="{path}, where the ranks are to meet: {what} does not exist for {who}{instead}",
     when=missing,
@@ -119,7 +108,6 @@ A local disk, /tmp, a container's own file system: each host makes a file of its
 its ranks wait in it for the others.
 """,
     category="init-file-store",
-    kind=Kind.CAUSE,
     level="setup",
     title="{path}, where the ranks are to meet, is another file for {who} than for {others}",
     when=not_shared,
@@ -143,7 +131,6 @@ A run that is killed does not remove it. New ranks read the addresses of process
 or that still live; some fail at once, others wait for ever.
 """,
     category="init-file-store",
-    kind=Kind.CAUSE,
     level="setup",
     title="{path}, where the ranks meet, is left over from an earlier run ({counted})",
     when=stale,
@@ -178,7 +165,7 @@ def _hit(
 ) -> Hit:
     members = members or _members(case, views)
     rest = _members(case, others)
-    words = subject_fields(case, [case.states[number] for number in members], rest)
+    words = queries.subject_fields(case, [case.states[number] for number in members], rest)
     words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
     words["instead"] = f", where {case.names(rest)} {_have(rest)} it" if rest else ""
     return Hit(
@@ -186,10 +173,10 @@ def _hit(
         affected=rest if blame else tuple(sorted({*members, *rest})),
         evidence=(
             *(_cite_file(view) for view in (*views[:3], *others[:2])),
-            *evidence_of(case, case.states[members[0]])[:1],
+            *queries.evidence_of(case, case.states[members[0]])[:1],
         ),
         names_culprit=blame,
-        location=location_of(case, case.states[members[0]]),
+        location=queries.location_of(case, case.states[members[0]]),
         fields=words,
     )
 
@@ -210,4 +197,4 @@ def _cite_file(view: FileView) -> Evidence:
             says += f", {view.processes} processes counted"
         if view.repeated:
             says += f", set more than once: {', '.join(view.repeated[:3])}"
-    return cite(view.source, f"{view.path} for pid {asked}: {says}")
+    return queries.cite(view.source, f"{view.path} for pid {asked}: {says}")

@@ -8,19 +8,10 @@ the missing one.
 from collections import defaultdict
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import InitArguments
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    cite_environ,
-    ranks_in_words,
-    subject_fields,
-    waiters_for,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 
 
@@ -40,12 +31,14 @@ def when(case: Case) -> Iterator[Hit]:
     members = [member for same in twice.values() for member in same]
     listed = {r: " and ".join(str(m.pid) for m in same) for r, same in twice.items()}
     pids = "; ".join(f"rank {r}: {pids}" for r, pids in listed.items())
-    fields = subject_fields(case, [case.states[m.id] for m in members], waiters_for(case))
-    fields["who"] = ranks_in_words(twice)
+    fields = queries.subject_fields(
+        case, [case.states[m.id] for m in members], queries.waiters_for(case)
+    )
+    fields["who"] = queries.ranks_in_words(twice)
     missing = [rank for rank in range(case.job.world_size or 0) if rank not in claims]
     fields["pids"] = pids if len(twice) > 1 else f"pids {next(iter(listed.values()))}"
     fields["is"] = "are" if len(twice) > 1 else "is"
-    fields["missing"] = f"; nobody is {ranks_in_words(missing)}" if missing else ""
+    fields["missing"] = f"; nobody is {queries.ranks_in_words(missing)}" if missing else ""
     fields["starts"] = (
         " Several ranks are there twice, as if the job had been started twice on one port."
         if len(twice) > 1
@@ -59,13 +52,13 @@ def when(case: Case) -> Iterator[Hit]:
         )
     yield Hit(
         members=tuple(member.id for member in members),
-        affected=tuple(n for n in waiters_for(case) if n not in {m.id for m in members}),
+        affected=tuple(n for n in queries.waiters_for(case) if n not in {m.id for m in members}),
         ranks=tuple(twice),
         names_culprit=not several_runs,
         evidence=tuple(
             _joined(m, given[m.pid])
             if m.pid in given and given[m.pid] != m.rank
-            else cite_environ(m.processes[-1], ("RANK", "WORLD_SIZE"))
+            else queries.cite_environ(m.processes[-1], ("RANK", "WORLD_SIZE"))
             for m in members
         ),
         fields=fields,
@@ -75,7 +68,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="init-duplicate-rank",
     category="init-duplicate-rank",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {is} claimed by several processes ({pids}){missing}",
     when=when,
@@ -102,4 +94,4 @@ def _several_runs(members: list[Member]) -> bool:
 
 def _joined(member: Member, rank: int) -> Evidence:
     words = f"pid {member.pid}: init_process_group(rank={rank})"
-    return cite(member.processes[-1].source, words, member.rank)
+    return queries.cite(member.processes[-1].source, words, member.rank)

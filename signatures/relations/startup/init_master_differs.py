@@ -7,25 +7,10 @@ nobody listens, or at another job's store, while the others wait for it in init_
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
-from whyhang.analyzer.queries import (
-    OPEN,
-    SAYS,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    StartingRank,
-    cite,
-    cite_view,
-    evidence_of,
-    location_of,
-    starting_ranks,
-    state_of_rank_0,
-    states_of,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, StartingRank
 from whyhang.analyzer.report import Evidence
 
 
@@ -35,7 +20,7 @@ def when(case: Case) -> Iterator[Hit]:
     The place of rank 0 is the right one, because its store is there; without rank 0 the most
     frequent is.
     """
-    here = starting_ranks(case)
+    here = queries.starting_ranks(case)
     usual = _usual_address(case, here)
     if usual is None or case.graph.progress:
         return
@@ -43,24 +28,28 @@ def when(case: Case) -> Iterator[Hit]:
     rest = [at for at in here if at.address == usual]
     if not odd:
         return
-    fields = subject_fields(case, states_of(case, odd), tuple(at.member for at in rest))
+    fields = queries.subject_fields(
+        case, queries.states_of(case, odd), tuple(at.member for at in rest)
+    )
     fields["theirs"], fields["usual"] = str(odd[0].address), str(usual)
     view = odd[0].view
     fields["there"] = (
-        f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""
+        f", where {queries.SAYS[view.outcome]}"
+        if view is not None and view.outcome in queries.SAYS
+        else ""
     )
-    proven = state_of_rank_0(case) is not None or len(odd) < len(rest)
+    proven = queries.state_of_rank_0(case) is not None or len(odd) < len(rest)
     yield Hit(
         members=tuple(at.member for at in odd),
         affected=tuple(at.member for at in rest),
         evidence=(
             *(_cite_given(case, at) for at in (*odd[:3], *rest[:2])),
-            *([cite_view(view)] if view is not None else []),
-            *evidence_of(case, case.states[odd[0].member])[:1],
+            *([queries.cite_view(view)] if view is not None else []),
+            *queries.evidence_of(case, case.states[odd[0].member])[:1],
         ),
         names_culprit=proven,
         strength=CLEAR if proven else INDIRECT,
-        location=location_of(case, case.states[odd[0].member]),
+        location=queries.location_of(case, case.states[odd[0].member]),
         fields=fields,
     )
 
@@ -68,7 +57,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="init-master-differs",
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {has} another master ({theirs}{there}) than the other ranks ({usual})",
     when=when,
@@ -97,7 +85,7 @@ def _same_place(one: StartingRank, here: Sequence[StartingRank], usual: Address)
     other = next((at.view for at in here if at.address == usual and at.view is not None), None)
     if one.view is None or other is None:
         return (one.address.port, one.address.file) == (usual.port, usual.file)
-    return one.view.port == other.port and {one.view.outcome, other.outcome} <= OPEN
+    return one.view.port == other.port and {one.view.outcome, other.outcome} <= queries.OPEN
 
 
 def _cite_given(case: Case, at: StartingRank) -> Evidence:
@@ -112,4 +100,4 @@ def _cite_given(case: Case, at: StartingRank) -> Evidence:
         if given is not None
         else f"MASTER_ADDR:MASTER_PORT={at.address}"
     )
-    return cite(source, f"pid {member.pid}: {words}", member.rank)
+    return queries.cite(source, f"pid {member.pid}: {words}", member.rank)

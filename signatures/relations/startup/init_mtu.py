@@ -7,7 +7,8 @@ pass; the job hangs at the first long one. Only ``whyhang --probe`` sees it.
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature, cite, subject_fields, view_fields
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -17,12 +18,12 @@ def when(case: Case) -> Iterator[Hit]:
     members = [m.id for m in case.job.members if m.pid in pids]
     if not members or case.graph.progress:
         return
-    fields = subject_fields(case, [case.states[number] for number in members], ())
-    fields |= {**view_fields(lost[0]), "mtu": str(lost[0].mtu)}
+    fields = queries.subject_fields(case, [case.states[number] for number in members], ())
+    fields |= {**queries.view_fields(lost[0]), "mtu": str(lost[0].mtu)}
     yield Hit(
         affected=tuple(members),
         evidence=tuple(
-            cite(
+            queries.cite(
                 view.source,
                 f"ping {view.host}, as pid {view.asked_by[0]}: 84 bytes answered, "
                 f"{view.mtu} bytes not",
@@ -37,7 +38,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="init-mtu",
     category="nccl-network-interface",
-    kind=Kind.CAUSE,
     level="setup",
     title="Packets of {mtu} bytes to {host} vanish for {who}, while small ones arrive",
     when=when,

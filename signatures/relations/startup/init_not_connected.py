@@ -8,18 +8,9 @@ init_process_group, and it waits for a store that does not answer.
 from collections import Counter
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    cite,
-    evidence_of,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Evidence
 
 
@@ -39,7 +30,7 @@ def when(case: Case) -> Iterator[Hit]:
         return
     there = tuple(n for n in waiting if n not in away)
     knocks = sorted({str(s.peer) for n in away for s in sockets[n] or () if s.state == "syn-sent"})
-    fields = subject_fields(case, [case.states[n] for n in away], there)
+    fields = queries.subject_fields(case, [case.states[n] for n in away], there)
     fields["store"] = f"port {port}"
     fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
     yield Hit(
@@ -47,9 +38,9 @@ def when(case: Case) -> Iterator[Hit]:
         affected=there,
         evidence=(
             *(_cite_sockets(case, n) for n in (*away[:3], *there[:2])),
-            *evidence_of(case, case.states[away[0]])[:1],
+            *queries.evidence_of(case, case.states[away[0]])[:1],
         ),
-        location=location_of(case, case.states[away[0]]),
+        location=queries.location_of(case, case.states[away[0]]),
         fields=fields,
     )
 
@@ -57,7 +48,6 @@ def when(case: Case) -> Iterator[Hit]:
 SIGNATURE = Signature(
     id="init-not-connected",
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="peer",
     title="{who} {has} not reached the store ({store}) that the other ranks are connected to",
     when=when,
@@ -104,4 +94,4 @@ def _cite_sockets(case: Case, number: int) -> Evidence:
     process = member.processes[-1]
     tcp = [str(socket) for socket in tcp_sockets(process)]
     words = "; ".join(tcp[:4]) if tcp else "no TCP socket at all"
-    return cite(process.source, f"pid {member.pid}: {words}", member.rank)
+    return queries.cite(process.source, f"pid {member.pid}: {words}", member.rank)

@@ -3,22 +3,8 @@
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.queries import (
-    OPEN,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    StartingRank,
-    cite_view,
-    distinct_views,
-    evidence_of,
-    location_of,
-    starting_ranks,
-    states_of,
-    subject_fields,
-    view_fields,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature, StartingRank
 
 DIFFERS = Signature(
     id="init-master-name-differs",
@@ -29,7 +15,6 @@ An old line in /etc/hosts, two networks with their own DNS, a name that was move
 hosts find the wrong one never reach the store.
 """,
     category="init-hostname-resolution",
-    kind=Kind.CAUSE,
     level="setup",
     title="The name {host} is {resolved} for {who}, and {usual} for {others}",
     when=lambda case: _resolves_differently(case, loopback=False),
@@ -54,7 +39,6 @@ then is 127.0.1.1 everywhere: right on the master, and on every other host a pla
 listens. ``localhost`` for a job on several hosts is the same mistake.
 """,
     category="init-hostname-resolution",
-    kind=Kind.CAUSE,
     level="setup",
     title="{host}{as}, where the store should be, is every host itself, and {who} {is} on another",
     when=lambda case: _resolves_differently(case, loopback=True),
@@ -83,8 +67,8 @@ def _resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     ``loopback``: the address is the loopback of each rank's own host instead, so that every host
     finds itself there.
     """
-    here = [at for at in starting_ranks(case) if at.view is not None and at.view.resolved]
-    good = [at for at in here if at.view is not None and at.view.outcome in OPEN]
+    here = [at for at in queries.starting_ranks(case) if at.view is not None and at.view.resolved]
+    good = [at for at in here if at.view is not None and at.view.outcome in queries.OPEN]
     bad = [at for at in here if at not in good]
     if case.graph.progress or not bad or not (good or loopback):
         return
@@ -106,19 +90,21 @@ def _resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
             return
     first = bad[0].view
     other = good[0].view if good else None
-    fields = subject_fields(case, states_of(case, bad), tuple(at.member for at in good))
-    fields |= view_fields(first)
+    fields = queries.subject_fields(
+        case, queries.states_of(case, bad), tuple(at.member for at in good)
+    )
+    fields |= queries.view_fields(first)
     fields["usual"] = ", ".join(other.resolved) if other is not None else "?"
-    views = distinct_views(at.view for at in (*bad[:3], *good[:1]))
+    views = queries.distinct_views(at.view for at in (*bad[:3], *good[:1]))
     yield Hit(
         members=tuple(at.member for at in bad),
         affected=tuple(at.member for at in good),
         evidence=(
-            *(cite_view(view) for view in views),
-            *evidence_of(case, case.states[bad[0].member])[:1],
+            *(queries.cite_view(view) for view in views),
+            *queries.evidence_of(case, case.states[bad[0].member])[:1],
         ),
         names_culprit=not loopback or len(bad) < len(good),
-        location=location_of(case, case.states[bad[0].member]),
+        location=queries.location_of(case, case.states[bad[0].member]),
         fields=fields,
     )
 

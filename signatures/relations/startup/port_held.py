@@ -2,22 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Listener, StoreView
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite,
-    cite_view,
-    distinct_views,
-    evidence_of,
-    starting_ranks,
-    subject_fields,
-    view_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 
 LATER = 2.0
@@ -26,10 +15,10 @@ LATER = 2.0
 
 def by_stranger(case: Case) -> Iterator[Hit]:
     """Yield one hit if a process that is no rank of this start listens where ranks are to meet."""
-    here = starting_ranks(case)
+    here = queries.starting_ranks(case)
     if case.graph.progress or not here:
         return
-    for view in distinct_views(at.view for at in here):
+    for view in queries.distinct_views(at.view for at in here):
         strangers = [one for one in view.listeners if not one.ours and not one.same_script]
         if not strangers or view.own_address is False:
             continue
@@ -47,7 +36,7 @@ def by_leftover(case: Case) -> Iterator[Hit]:
     """
     if case.graph.progress:
         return
-    inside = {at.member for at in starting_ranks(case)}
+    inside = {at.member for at in queries.starting_ranks(case)}
     for view in case.job.stores:
         for one in view.listeners:
             if not one.same_script or one.started_at is None or view.own_address is False:
@@ -74,7 +63,6 @@ Rank 0 cannot open it and ends or tries again; the other ranks connect to a stra
 an answer that it never gives.
 """,
     category="init-port-in-use",
-    kind=Kind.CAUSE,
     level="setup",
     title="Port {port} of the store is held by {holder}{command}, which is no rank of this job",
     when=by_stranger,
@@ -101,7 +89,6 @@ It hung, or its launcher was killed and it was not. The new rank 0 cannot open t
 new ranks join the old store and find what the old ranks left in it.
 """,
     category="init-port-in-use",
-    kind=Kind.CAUSE,
     level="setup",
     title="Port {port} of the store is held by {holder}, left over from an earlier run{of_rank}",
     when=by_leftover,
@@ -138,16 +125,16 @@ def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
 def _held(
     case: Case, view: StoreView, holder: Listener, own: Member | None, waiting: tuple[int, ...]
 ) -> Hit:
-    fields = subject_fields(case, [case.states[n] for n in waiting], ())
-    fields |= {**view_fields(view), **_holder_fields(case, view, holder, waiting)}
+    fields = queries.subject_fields(case, [case.states[n] for n in waiting], ())
+    fields |= {**queries.view_fields(view), **_holder_fields(case, view, holder, waiting)}
     return Hit(
         members=() if own is None else (own.id,),
         affected=waiting,
         evidence=(
             _cite_holder(view, holder),
-            cite_view(view),
-            *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
-            *evidence_of(case, case.states[waiting[0]])[:1],
+            queries.cite_view(view),
+            *(queries.evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
+            *queries.evidence_of(case, case.states[waiting[0]])[:1],
         ),
         names_culprit=own is not None,
         fields=fields,
@@ -190,4 +177,4 @@ def _holder_fields(
 def _cite_holder(view: StoreView, holder: Listener) -> Evidence:
     owner = f"pid {holder.pid}" if holder.pid is not None else "a process of another user"
     words = f"{holder.address} listen: {owner} {holder.command}".rstrip()
-    return cite(view.source, words)
+    return queries.cite(view.source, words)

@@ -2,17 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    cite_line,
-    is_number,
-    members_of,
-    ranks_in_words,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature
 
 TIMED_OUT = (
     r"Timed out initializing process group in store based barrier on rank:? "
@@ -43,7 +35,6 @@ rank that prints it has arrived. Which ranks are missing is not said: they are t
 store-barrier-overfull.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="wait",
     title="Only {joined} of {world} ranks reached the start-up barrier{not}",
     when=lambda case: _barrier(case, TIMED_OUT),
@@ -106,7 +97,6 @@ It waits for the count to be exactly WORLD_SIZE and so never ends. Either proces
 the store still holds the count of an earlier attempt (restart with a store that survived).
 """,
     category="init-duplicate-rank",
-    kind=Kind.CAUSE,
     level="setup",
     title="More processes joined the start-up barrier than the job has ranks",
     when=lambda case: _barrier(case, TIMED_OUT, WAITING, over=True),
@@ -179,7 +169,6 @@ A few such lines are normal while slow nodes load. If the log ends with them, th
 never joined are the question. The rank that prints it has arrived.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="wait",
     title="Ranks wait in the start-up barrier: {joined} of {world} have joined{not}",
     when=still_waiting,
@@ -231,16 +220,16 @@ def _barrier(case: Case, *patterns: str, over: bool = False) -> Iterator[Hit]:
         return
     last = max(lines, key=lambda line: (line.time or 0, line.source.line or 0))
     ranks = () if over else _missing(lines, last)
-    members, unseen = members_of(case, ranks)
+    members, unseen = queries.members_of(case, ranks)
     has = "have" if len(ranks) > 1 else "has"
     yield Hit(
         members=members,
         ranks=unseen,
         names_culprit=bool(ranks),
-        evidence=tuple(cite_line(line) for line in _one_each(lines)),
+        evidence=tuple(queries.cite_line(line) for line in _one_each(lines)),
         fields={
             **last.fields,
-            "not": f", {ranks_in_words(ranks)} {has} not" if ranks else "",
+            "not": f", {queries.ranks_in_words(ranks)} {has} not" if ranks else "",
         },
         at=last.time,
     )
@@ -264,4 +253,4 @@ def _one_each(lines: list[LogLine]) -> list[LogLine]:
 
 def _count(line: LogLine, name: str) -> int:
     number = line.fields.get(name, "")
-    return int(number) if is_number(number) else 0
+    return int(number) if queries.is_number(number) else 0

@@ -2,27 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.sockets import tcp_sockets
-from whyhang.analyzer.queries import (
-    OPEN,
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    StartingRank,
-    Status,
-    cite,
-    cite_view,
-    distinct_views,
-    evidence_of,
-    location_of,
-    starting_ranks,
-    state_of_rank_0,
-    states_of,
-    subject_fields,
-    view_fields,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, StartingRank, Status
 from whyhang.analyzer.report import Evidence
 
 NAME_UNKNOWN = Signature(
@@ -34,7 +17,6 @@ Misspelt, a short name without its search domain, a pod's name before its servic
 that is missing in /etc/hosts, or DNS that is down. torch asks again and again until its timeout.
 """,
     category="init-hostname-resolution",
-    kind=Kind.CAUSE,
     level="setup",
     title="The master's name {host} has no address for {who}{why}",
     when=lambda case: _cut_off(case, "unresolved", "unanswered"),
@@ -62,7 +44,6 @@ A firewall or security group that drops packets, an address of no host, an inter
 others cannot reach, a host that is down. The sockets of the rank stand in SYN-SENT.
 """,
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {gets} no answer from {address}{as}, where the store should be{why}",
     when=lambda case: _cut_off(case, "unreachable"),
@@ -99,7 +80,6 @@ host to itself (docker0 has the same one everywhere). That rank 0 is merely late
 where rank 0 can be seen.
 """,
     category="init-master-unreachable",
-    kind=Kind.CAUSE,
     level="setup",
     title="Nobody listens for {who} at {address}{as}, where the store should be",
     when=lambda case: _cut_off(case, "refused"),
@@ -133,17 +113,19 @@ def _cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     do not are blamed; else nobody is. A store that is not there yet because its rank is lagging is
     no such case.
     """
-    here = starting_ranks(case)
+    here = queries.starting_ranks(case)
     away = [at for at in here if at.view is not None and at.view.outcome in outcomes]
-    there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
+    there = [at for at in here if at.view is not None and at.view.outcome in queries.OPEN]
     if not away or case.graph.progress or (not there and _rank_0_is_lagging(case)):
         return
-    views = distinct_views(at.view for at in away)
+    views = queries.distinct_views(at.view for at in away)
     elsewhere = {at.view.host for at in there if at.view is not None}
     few = len(away) < len(here) - len(away) or len(views) == 1
-    strength = 1.0 if there or state_of_rank_0(case) is not None else INCOMPLETE
-    fields = subject_fields(case, states_of(case, away), tuple(at.member for at in there))
-    fields |= view_fields(views[0])
+    strength = 1.0 if there or queries.state_of_rank_0(case) is not None else INCOMPLETE
+    fields = queries.subject_fields(
+        case, queries.states_of(case, away), tuple(at.member for at in there)
+    )
+    fields |= queries.view_fields(views[0])
     fields["elsewhere"] = (
         f"; {case.names(at.member for at in there)} reach{'es' if len(there) == 1 else ''} "
         f"a store at {', '.join(sorted(elsewhere))}"
@@ -154,14 +136,17 @@ def _cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
         members=tuple(at.member for at in away),
         affected=tuple(at.member for at in there),
         evidence=(
-            *(cite_view(view) for view in views[:3]),
+            *(queries.cite_view(view) for view in views[:3]),
             *_attempts(case, away),
-            *(cite_view(view) for view in distinct_views(at.view for at in there)[:1]),
-            *evidence_of(case, case.states[away[0].member])[:1],
+            *(
+                queries.cite_view(view)
+                for view in queries.distinct_views(at.view for at in there)[:1]
+            ),
+            *queries.evidence_of(case, case.states[away[0].member])[:1],
         ),
         strength=strength,
         names_culprit=bool(there) and few,
-        location=location_of(case, case.states[away[0].member]),
+        location=queries.location_of(case, case.states[away[0].member]),
         fields=fields,
     )
 
@@ -169,7 +154,7 @@ def _cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
 def _rank_0_is_lagging(case: Case) -> bool:
     """Return whether rank 0 lives and has not come to its start-up: then no store can be there."""
     number = case.job.by_rank.get(0)
-    if number is None or state_of_rank_0(case) is not None:
+    if number is None or queries.state_of_rank_0(case) is not None:
         return False
     return case.states[number].status is not Status.GONE
 
@@ -183,6 +168,6 @@ def _attempts(case: Case, away: Sequence[StartingRank]) -> list[Evidence]:
             lines = [str(s) for s in tcp_sockets(process) if s.state == "syn-sent"]
             if lines:
                 words = f"pid {member.pid}: {'; '.join(lines[:2])}"
-                evidence.append(cite(process.source, words, member.rank))
+                evidence.append(queries.cite(process.source, words, member.rank))
                 break
     return evidence

@@ -4,23 +4,10 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Address, InitArguments, Source
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    Signature,
-    WaitKind,
-    cite,
-    cite_environ,
-    evidence_of,
-    is_starting,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-    waiters_for,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Evidence
 
 
@@ -29,7 +16,7 @@ def environ_differs(case: Case) -> Iterator[Hit]:
 
     The fewest are blamed, a tie names nobody.
     """
-    if not is_starting(case):
+    if not queries.is_starting(case):
         return
     values = {
         member.id: member.processes[-1].environ["WORLD_SIZE"]
@@ -44,18 +31,18 @@ def environ_differs(case: Case) -> Iterator[Hit]:
     odd = tuple(number for number, value in values.items() if value != usual)
     shown = [case.member(number) for number in odd[:3]]
     shown.append(next(case.member(n) for n, value in values.items() if value == usual))
-    fields = subject_fields(case, [case.states[n] for n in odd], waiters_for(case))
+    fields = queries.subject_fields(case, [case.states[n] for n in odd], queries.waiters_for(case))
     fields |= {
         "theirs": f"WORLD_SIZE={values[odd[0]]}",
         "usual": f"WORLD_SIZE={usual}",
     }
-    evidence = [cite_environ(member.processes[-1], ("WORLD_SIZE",)) for member in shown]
+    evidence = [queries.cite_environ(member.processes[-1], ("WORLD_SIZE",)) for member in shown]
     yield Hit(
         members=odd,
-        affected=tuple(n for n in waiters_for(case) if n not in odd),
-        evidence=(*evidence, *evidence_of(case, case.states[odd[0]])[:1]),
+        affected=tuple(n for n in queries.waiters_for(case) if n not in odd),
+        evidence=(*evidence, *queries.evidence_of(case, case.states[odd[0]])[:1]),
         names_culprit=not tie,
-        location=location_of(case, case.states[odd[0]]),
+        location=queries.location_of(case, case.states[odd[0]]),
         fields=fields,
     )
 
@@ -77,8 +64,8 @@ def joins_differ(case: Case) -> Iterator[Hit]:
         return
     usual, most = counts[0]
     odd = tuple(number for number, size in sizes.items() if size != usual)
-    others = tuple(number for number in waiters_for(case) if number not in odd)
-    fields = subject_fields(case, [case.states[number] for number in odd], others)
+    others = tuple(number for number in queries.waiters_for(case) if number not in odd)
+    fields = queries.subject_fields(case, [case.states[number] for number in odd], others)
     fields |= {"theirs": str(sizes[odd[0]]), "usual": str(usual)}
     shown = (*odd[:3], *(number for number in sizes if number not in odd))
     yield Hit(
@@ -87,9 +74,9 @@ def joins_differ(case: Case) -> Iterator[Hit]:
         names_culprit=counts[1][1] != most,
         evidence=(
             *(_cite_size(case, number, sizes[number]) for number in shown[:5]),
-            *evidence_of(case, case.states[odd[0]])[:1],
+            *queries.evidence_of(case, case.states[odd[0]])[:1],
         ),
-        location=location_of(case, case.states[odd[0]]),
+        location=queries.location_of(case, case.states[odd[0]]),
         fields=fields,
     )
 
@@ -112,18 +99,18 @@ def joins_too_many(case: Case) -> Iterator[Hit]:
     if not missing or None in here or not _all_came(case):
         return
     states = [case.states[number] for number in given]
-    fields = subject_fields(case, states[:1], waiters_for(case))
+    fields = queries.subject_fields(case, states[:1], queries.waiters_for(case))
     fields |= {
-        "who": ranks_in_words(missing),
+        "who": queries.ranks_in_words(missing),
         "has": "have" if len(missing) > 1 else "has",
         "size": str(size),
         "count": str(len(here)),
     }
     yield Hit(
         ranks=missing,
-        affected=tuple(waiters_for(case)),
+        affected=tuple(queries.waiters_for(case)),
         evidence=tuple(_cite_size(case, number, size) for number in list(given)[:4]),
-        location=location_of(case, states[0]),
+        location=queries.location_of(case, states[0]),
         fields=fields,
     )
 
@@ -137,7 +124,6 @@ The store's owner waits for as many ranks as its own WORLD_SIZE says; a rank wit
 waits for ranks that do not exist, one with a smaller one goes on too early.
 """,
     category="init-world-size-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {has} another world size ({theirs}) than the other ranks ({usual})",
     when=environ_differs,
@@ -157,7 +143,6 @@ environment variable shows it. The calls themselves do: a rank with a larger siz
 that do not exist, one with a smaller one goes on too early.
 """,
     category="init-world-size-mismatch",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {has} joined a world of {theirs} ranks, the other ranks one of {usual}",
     when=joins_differ,
@@ -179,7 +164,6 @@ Their calls were given a world size larger than the number of processes: a count
 setting of the last run, nodes that were not started.
 """,
     category="init-missing-rank",
-    kind=Kind.CAUSE,
     level="setup",
     title="{who} {has} not come: the {count} ranks that have join a world of {size}",
     when=joins_too_many,
@@ -232,4 +216,4 @@ def _cite_size(case: Case, number: int, size: int) -> Evidence:
     member = case.member(number)
     _, source = _given(case).get(number) or (size, member.processes[-1].source)
     words = f"{member.name} (pid {member.pid}) joins a world of {size} ranks"
-    return cite(source, words, member.rank)
+    return queries.cite(source, words, member.rank)

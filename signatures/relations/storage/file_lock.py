@@ -2,21 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LockWait
 from whyhang.analyzer.job.records import lock_holder
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    Status,
-    cite,
-    evidence_of,
-    location_of,
-    subject_fields,
-    waiters_for,
-)
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
 from whyhang.analyzer.report import Evidence
 
 
@@ -45,7 +34,6 @@ holder waits in the barrier for ranks that cannot come before it lets go. The ke
 locks tells who holds it.
 """,
     category="gil-or-lock-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {is} {does}{at} and {has} the lock on {file} that {wanting} wait for",
     when=held_by_rank,
@@ -70,7 +58,6 @@ A leftover of the last run, a download or a build of another job on the same hos
 table of locks names its process.
 """,
     category="stale-lock-file",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {is} waiting for the lock on {file}, which {holder} holds{waiting}",
     when=held_elsewhere,
@@ -111,9 +98,9 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
     lock = member.processes[-1].lock
     holder = lock_holder(case.job, member)
     inside = {state.member for state in states}
-    others = tuple(n for n in waiters_for(case) if n not in inside)
+    others = tuple(n for n in queries.waiters_for(case) if n not in inside)
     blamed = [case.states[holder.id]] if holder is not None else states
-    fields = subject_fields(case, blamed, others if holder is None else sorted(inside))
+    fields = queries.subject_fields(case, blamed, others if holder is None else sorted(inside))
     fields["file"] = (lock.path if lock is not None else None) or "a file"
     fields["holder"] = _holder_words(lock)
     fields["wanting"] = case.names(inside)
@@ -124,9 +111,9 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
         names_culprit=holder is not None or not everyone,
         evidence=(
             *(_cite_wait(case, state) for state in states[:3]),
-            *(piece for state in blamed for piece in evidence_of(case, state)[:1]),
+            *(piece for state in blamed for piece in queries.evidence_of(case, state)[:1]),
         ),
-        location=location_of(case, blamed[0]),
+        location=queries.location_of(case, blamed[0]),
         fields=fields,
     )
 
@@ -144,4 +131,4 @@ def _cite_wait(case: Case, state: RankState) -> Evidence:
     lock = process.lock
     file = lock.path if lock is not None and lock.path else "a file"
     words = f"pid {member.pid} waits for the lock on {file}, held by {_holder_words(lock)}"
-    return cite(process.source, words, member.rank)
+    return queries.cite(process.source, words, member.rank)

@@ -7,30 +7,22 @@ a logger, OpenCV, OpenMP or a client library.
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.queries import (
-    Case,
-    Hit,
-    Kind,
-    RankState,
-    Signature,
-    WaitKind,
-    is_shared_lock,
-    lagging,
-    merged,
-)
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return merged(
-        lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
-        lagging(case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True),
+    return queries.merged(
+        queries.lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
+        queries.lagging(
+            case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True
+        ),
     )
 
 
 SIGNATURE = Signature(
     id="fork-deadlock",
     category="fork-deadlock",
-    kind=Kind.CAUSE,
     level="program",
     title="{who} {gets} no {batch}: a {helper} waits for a lock copied by fork{at}{waiting}",
     when=when,
@@ -53,6 +45,6 @@ SIGNATURE = Signature(
 def _worker_wants_lock(state: RankState) -> bool:
     """Return whether a worker waits for a lock within its process: not one that processes share."""
     return any(
-        place is not None and place.kind is WaitKind.LOCK and not is_shared_lock(place)
+        place is not None and place.kind is WaitKind.LOCK and not queries.is_shared_lock(place)
         for place in state.children
     )

@@ -62,7 +62,6 @@ from whyhang.analyzer.facts.statements import (
     SettingName,
     SignOfLife,
     Statement,
-    TimedOutFirst,
     TrainingOutput,
     UnsafeDump,
     Variable,

@@ -175,12 +175,6 @@ class TrainingOutput(Statement):
     text: str
 
 
-class TimedOutFirst(Statement):
-    """The rank whose watchdog gave up first: one that waits, and rarely the culprit."""
-
-    rank: int
-
-
 class RootCause(Statement):
     """The rank ``who`` is the one that a launcher takes for the root cause."""
 

@@ -41,6 +41,7 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("story",): TEXT,
     ("patterns",): TEXTS,
     ("asks",): QUESTIONS,
+    ("unless_asks",): QUESTIONS,
     ("unless",): TEXTS,
     ("unless_same_rank",): FLAG,
     ("blames",): TEXT,
@@ -121,14 +122,18 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         vetoes=vetoes,
         veto_same_rank=table.get("unless_same_rank", False),
     )
-    asks = tuple(map(question_of, table.get("asks", ())))
+    asked = Asked(
+        questions=tuple(map(question_of, table.get("asks", ()))),
+        vetoes=tuple(map(question_of, table.get("unless_asks", ()))),
+        lines=log if patterns else None,
+    )
     return Signature(
         id=table["id"],
         category=table["category"],
         kind=Kind(table["role"]),
         level=level_of(table),
         title=table["title"],
-        when=Asked(questions=asks, lines=log if patterns else None) if asks else log,
+        when=asked if asked.questions or asked.vetoes else log,
         patterns=patterns,
         vetoes=vetoes,
         means=paragraphs(table["explanation"]),

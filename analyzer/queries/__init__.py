@@ -9,6 +9,10 @@ Queries that answer with hits:
 
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
+- ``all_in_one_call``: everybody in one operation, and none comes back
+- ``raised``: the exception that ended a rank, the program or a thread
+- ``settings_differ``: versions and settings that must be the same on all ranks
+- ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
 - ``recorded_hit``: the same for one finding of the ledger
@@ -53,7 +57,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
     first_failures,
@@ -93,6 +99,7 @@ from whyhang.analyzer.queries.nccl_setup import (
 )
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
+from whyhang.analyzer.queries.settings import settings_differ
 from whyhang.analyzer.queries.states import (
     OWN,
     WAITERS,
@@ -110,6 +117,7 @@ from whyhang.analyzer.queries.store_place import (
     SAYS,
     StartingRank,
     cite_view,
+    cut_off,
     distinct_views,
     starting_ranks,
     state_of_rank_0,

@@ -4,7 +4,7 @@
 
 Arguments have the names that they have in the query; a member of an enumeration is written as in
 the table of frames ("cuda-sync"). The hits of several queries, and of the lines that the signature
-has patterns for, are merged.
+has patterns for, are merged; ``unless_asks`` are queries whose answers take it back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.gpus import faulty_gpus
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
@@ -27,10 +29,15 @@ from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded
+from whyhang.analyzer.queries.settings import settings_differ
+from whyhang.analyzer.queries.store_place import cut_off
 
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     query.__name__: query
-    for query in (absent, faulty_gpus, lagging, ras_reported, recorded, stragglers, stuck_in_setup)
+    for query in (
+        *(absent, all_in_one_call, cut_off, faulty_gpus, lagging, raised, ras_reported),
+        *(recorded, settings_differ, stragglers, stuck_in_setup),
+    )
 }
 
 GROUPS: dict[str, tuple[enum.Enum, ...]] = {
@@ -53,13 +60,19 @@ class Question(Record):
 
 
 class Asked(Record):
-    """What a signature with ``asks`` is found by: its questions, and lines if it has patterns."""
+    """What a signature with ``asks`` is found by: its questions, and lines if it has patterns.
 
-    questions: tuple[Question, ...]
+    An answer to one of ``vetoes`` takes it back.
+    """
+
+    questions: tuple[Question, ...] = ()
+    vetoes: tuple[Question, ...] = ()
     lines: Log | None = None
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Merge the answers."""
+        if any(tuple(veto(case)) for veto in self.vetoes):
+            return ()
         answers = [question(case) for question in self.questions]
         if self.lines is not None:
             answers.append(self.lines(case))
@@ -122,5 +135,6 @@ def _value(of: Any, value: Any) -> Any:
         return known
     if isinstance(value, enum.Enum) or (not words and isinstance(value, of)):
         return value
-    wanted = ", ".join(words) or ("true or false" if of is bool else "a text in quotes")
+    plain = {bool: "true or false", int: "a whole number", str: "a text in quotes"}
+    wanted = ", ".join(words) or plain[of]
     raise ValueError(f'"{value}" cannot stand there; wanted: {wanted}')

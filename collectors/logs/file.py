@@ -18,8 +18,15 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.block import LONGEST, Block, Hit, PlainBlock
-from whyhang.collectors.logs.engine.blocks import Progress, blocks, ranges
+from whyhang.collectors.logs.engine.blocks import (
+    LONGEST,
+    Block,
+    Hit,
+    PlainBlock,
+    Progress,
+    blocks,
+    ranges,
+)
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
 from whyhang.collectors.logs.engine.search import Searcher
 from whyhang.collectors.logs.engine.storm import Storms

@@ -5,15 +5,30 @@ The fewest are blamed, a tie names nobody.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState
+from whyhang.analyzer.facts import CallState, PrintedValue, Topic, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
+from whyhang.analyzer.fingerprints import (
+    Difference,
+    Value,
+    compared,
+    difference,
+    known_keys,
+    leading,
+)
 from whyhang.analyzer.queries.evidence import cite
 
 SHOWN = 3
+SPOKEN = 0.75  # of the ranks print the line
+AGREED: tuple[Topic, ...] = ("world", "version", "communicator")
+"""What all ranks of a job have alike, so that two halves that differ do not match. Sizes and counts
+may differ from group to group.
+"""
 
 
 def settings_differ(case: Case, *keys: str, numbers: int = 0) -> Iterator[Hit]:
@@ -31,6 +46,44 @@ def settings_differ(case: Case, *keys: str, numbers: int = 0) -> Iterator[Hit]:
             yield _hit(case, values)
 
 
+def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
+    """Yield one hit for the first line in which one rank prints another value than all others.
+
+    ``topics`` are what the line is about. Of two ranks nobody is named. Nothing where the job goes
+    on, or where the values of several ranks differ: they are each rank's own then, or each group's.
+    """
+    if not (_stands(case) or _failed(case)):
+        return
+    lines: dict[str, dict[int, PrintedValue]] = defaultdict(dict)
+    for fact in case.job.of(PrintedValue):
+        member = case.job.member_of(fact.who)
+        if fact.topic in topics and member is not None:
+            lines[fact.name][member.id] = fact
+    for facts in lines.values():
+        values = [Value(member=n, text=fact.value, source=fact.source) for n, fact in facts.items()]
+        name = next(iter(facts.values())).text
+        differ = compared(name, values) if len(values) >= SPOKEN * len(case.states) else None
+        if differ is None or len({value.text for value in values}) > 2:
+            continue
+        is_agreed = next(iter(facts.values())).topic in AGREED
+        if len(differ.odd) == 1 < len(differ.most) or (differ.tie and is_agreed):
+            hit = _hit(case, differ)
+            quotes = tuple(
+                cite(facts[value.member].source, facts[value.member].text, rank)
+                for value in (*differ.odd[:SHOWN], differ.most[0])
+                for rank in [case.member(value.member).rank]
+            )
+            yield replace(hit, evidence=quotes)
+            return
+
+
+def _failed(case: Case) -> bool:
+    """Return whether some rank ended by an error, or complains of another."""
+    return any(exit_.exitcode or exit_.signal for exit_ in case.job.exits) or any(
+        EXCEPTION in line.matched or _COMPLAINS.search(line.text) for line in case.job.lines
+    )
+
+
 def _talked(case: Case, values: Difference) -> bool:
     """Return whether NCCL of both kinds has completed calls together, so that they get on."""
     if values.key != "nccl":
@@ -43,6 +96,9 @@ def _talked(case: Case, values: Difference) -> bool:
         for line in case.graph.calls.groups
         if line.space == "torch"
     )
+
+
+_COMPLAINS = re.compile(r"NCCL WARN|[Tt]imed? ?out|ranks? .* (?:not|mismatch|differ)|[Mm]ismatch")
 
 
 def _stands(case: Case) -> bool:

@@ -101,6 +101,8 @@ class FileScan:
             yield replace(kept, who=self.file.resolve(kept.who))
         yield from self._end()
         yield from self._last_words()
+        for fact in compared(self.file.document.head, self.file):
+            yield replace(fact, who=self.file.resolve(fact.who))
         if self.fold.dropped:
             self._note(
                 "dropped",

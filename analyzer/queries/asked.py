@@ -36,7 +36,7 @@ QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     query.__name__: query
     for query in (
         *(absent, all_in_one_call, cut_off, faulty_gpus, lagging, raised, ras_reported),
-        *(recorded, settings_differ, stragglers, stuck_in_setup),
+        *(printed_values_differ, recorded, settings_differ, stragglers, stuck_in_setup),
     )
 }
 

@@ -24,6 +24,7 @@ from whyhang.analyzer.fingerprints import (
 from whyhang.analyzer.queries.evidence import cite
 
 SHOWN = 3
+LONGEST = 80  # characters of a line that stands in a title
 SPOKEN = 0.75  # of the ranks print the line
 AGREED: tuple[Topic, ...] = ("world", "version", "communicator")
 """What all ranks of a job have alike, so that two halves that differ do not match. Sizes and counts
@@ -61,7 +62,7 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
             lines[fact.name][member.id] = fact
     for facts in lines.values():
         values = [Value(member=n, text=fact.value, source=fact.source) for n, fact in facts.items()]
-        name = next(iter(facts.values())).text
+        name = next(iter(facts.values())).name
         differ = compared(name, values) if len(values) >= SPOKEN * len(case.states) else None
         if differ is None or len({value.text for value in values}) > 2:
             continue
@@ -73,7 +74,8 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
                 for value in (*differ.odd[:SHOWN], differ.most[0])
                 for rank in [case.member(value.member).rank]
             )
-            yield replace(hit, evidence=quotes)
+            line = facts[differ.odd[0].member].text[:LONGEST]
+            yield replace(hit, evidence=quotes, fields={**hit.fields, "key": line})
             return
 
 

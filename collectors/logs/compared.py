@@ -32,7 +32,7 @@ _WORDS = tuple((topic, word) for topic, words in TOPICS for word in words)
 
 _VALUE = re.compile(r"(?<![\w.+/:-])\d{1,15}(?:\.\d+){0,3}(?![\w/:-])")
 _OWN_BEFORE = re.compile(
-    r"(?:rank|node|pid|port|gpu|cuda|device|seed|epoch|step|iter|iteration|worker|process|tid|line"
+    r"(?<![a-z])(?:rank|node|pid|port|gpu|cuda|device|seed|epoch|step|iter|iteration|worker|process|tid|line"
     r"|attempt|took|after|elapsed|time|stage|host|shard|index|id|of|at)s?[ \]\"'=:#(]{0,3}$",
     re.IGNORECASE,
 )
@@ -43,7 +43,7 @@ _OWN_BEHIND = re.compile(
 # Lines about parts of a model or of memory, which differ from rank to rank by design.
 _BY_DESIGN = re.compile(
     r"parallel|pipeline|stage|expert|memory|allocated|cache|[KMG]i?B\b|loss|/s\b|throughput"
-    r"|NCCL INFO|WARN|rror",
+    r"|NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
 )
 
 
@@ -72,9 +72,7 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
                     topic=topic,
                     text=line.text.strip(),
                 )
-    for value in values.values():
-        if value is not None:
-            yield value
+    yield from filter(None, values.values())
 
 
 def _places(low: bytes) -> dict[int, Topic]:

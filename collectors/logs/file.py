@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.collectors.logs.compared import compared
 from whyhang.collectors.logs.engine.blocks import (
     LONGEST,
     Block,

@@ -38,6 +38,7 @@ READERS: tuple[Reader, ...] = (
     pystack.READER,
     traceback.READER,
     handwritten.READER,
+    sentences.READER,
     TextReader(),
     ClusterReader(),
 )

@@ -22,6 +22,7 @@ from whyhang.collectors.stacks import (
     pyspy_json,
     pyspy_text,
     pystack,
+    sentences,
     traceback,
 )
 

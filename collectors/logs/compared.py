@@ -43,7 +43,8 @@ _OWN_BEHIND = re.compile(
 # Lines about parts of a model or of memory, which differ from rank to rank by design.
 _BY_DESIGN = re.compile(
     r"parallel|pipeline|stage|expert|memory|allocated|cache|[KMG]i?B\b|loss|/s\b|throughput"
-    r"|NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
+    r"|NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL"
+    r"|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
 )
 
 

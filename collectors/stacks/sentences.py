@@ -16,8 +16,7 @@ from whyhang.analyzer.facts import Fact, Frame, Record, StackDump, Thread, Trust
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import handwritten, heading
-from whyhang.collectors.stacks.frames import frame
-from whyhang.collectors.stacks.main_thread import MAIN
+from whyhang.collectors.stacks.frames import MAIN, frame
 
 LARGEST_BYTES = 64 << 10
 LARGEST_WORLD = 1 << 14
@@ -25,7 +24,8 @@ NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".c
 
 _LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _WHO = (
-    r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5}) (?:ranks|processes|gpus)"
+    r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5})"
+    r" (?:ranks|processes|gpus)"
     r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + _LIST + r")"
     r"|(?:(?:all|the|other|global) )*ranks?[ #]?(?P<ranks>" + _LIST + r"))"
 )
@@ -41,13 +41,14 @@ _SAYS = limits.compile(
     + r"(?P<place>[^;\n]{0,120}?)(?=$|[;\n]|,? (?:while|but|and) |, rank|\. )",
     re.IGNORECASE,
 )
+_SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
 _CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
 _C10D = "torch/distributed/distributed_c10d.py"
 # What a name of which no file is told stands in.
 _FILES = (
-    (re.compile(r"dataloader", re.IGNORECASE), "__next__", "torch/utils/data/dataloader.py"),
+    (re.compile(r"dataloader", re.IGNORECASE), "_next_data", "torch/utils/data/dataloader.py"),
     (re.compile(r"torch\.save\b|serialization"), "save", "torch/serialization.py"),
     (
         re.compile(r"_inductor|_dynamo|compile_fx|torch\.compile"),
@@ -107,12 +108,23 @@ def _told(document: Document) -> list[_Said]:
     places = {each.frames for each in said}
     if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in said):
         return []
-    named = [rank for each in said for rank in each.ranks]
-    return said if len(named) == len(set(named)) else []  # said twice: it tells a course of events
+    operations: dict[int, set[str]] = {}
+    for each in said:
+        for rank in each.ranks if _is_operation(each.frames) else ():
+            operations.setdefault(rank, set()).add(each.frames[0].function)
+    if any(len(own) > 1 for own in operations.values()):
+        return []  # a course of events
+    firsts: dict[int, _Said] = {}
+    for each in said:
+        for rank in each.ranks:
+            firsts.setdefault(rank, each)
+    return [one for one in said if not one.ranks or any(firsts[n] is one for n in one.ranks)]
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
     for number, line in enumerate(lines, 1):
+        if _SUPPOSED.search(line):
+            continue
         for match in _SAYS.finditer(line):
             frames = _frames(match["place"])
             if not frames and not match["not"]:
@@ -181,7 +193,7 @@ def _is_operation(frames: Sequence[Frame]) -> bool:
 
 
 def _completed(said: Sequence[_Said]) -> list[_Said]:
-    """Number the ranks that are counted only, where those that are named leave just so many."""
+    """Give numbers to ranks that are only counted, where the named ones leave just so many."""
     named = set(itertools.chain.from_iterable(each.ranks for each in said))
     done = []
     for each in said:

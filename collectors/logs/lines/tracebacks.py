@@ -19,6 +19,7 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
@@ -69,6 +70,7 @@ class _Traceback:
     """One traceback as far as it has been read."""
 
     frames: list[Frame] = field(default_factory=list)  # innermost first
+    sources: list[str] = field(default_factory=list)  # the line of source of each frame
     end: tuple[int, Line] | None = None  # the line of the exception
     type: str = ""
     message: str = ""
@@ -116,6 +118,7 @@ class TracebackReader(LineReader):
         super().__init__(file)
         self._lines: list[LogLine] = []
         self._read_to: dict[Who, int] = {}
+        self._calls: list[tuple[Who, PeerCall]] = []
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
 
     @wants(r"Traceback \(most recent call last\):", _TASK)
@@ -152,6 +155,10 @@ class TracebackReader(LineReader):
         fields = telling.fields
         if first is not telling:
             fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]
+        if not is_own_exception(fields) and (
+            call := call_in(telling.frames, telling.sources, number)
+        ):
+            self._calls.append((who, call))
         for part in chain:
             if worker := _WORKER.search(part.message):
                 fields["worker"] = worker["worker"]
@@ -194,6 +201,8 @@ class TracebackReader(LineReader):
             if child and self._file.one_host is not False:
                 who = replace(who, rank=who.local_rank, trust=Trust.INFERRED)
             yield replace(line, who=who)
+        for speaker, call in self._calls:
+            yield from facts_of((call,), self._file.resolve(speaker), self._file.document)
 
 
 def _speaker(line: FoundLine) -> Who:
@@ -256,6 +265,9 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     if frame := _FRAME.match(text):
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
         current.frames.insert(0, Frame(function=function, file=file, line=at))
+        current.sources.insert(0, "")
+    elif text[:1] in (" ", "\t") and current.sources and not current.sources[0]:
+        current.sources[0] = text.strip()
     elif text[:1] not in ("", " ", "\t"):
         if raised := _EXCEPTION.match(text):
             current.end = (number, line)

@@ -32,24 +32,21 @@ rank  pid    state  where
     ("text", "culprit", "waiting"),
     [
         (
-            "I attached py-spy everywhere.\nRanks 0-3 and 5 are all in all_reduce (train.py:210).\n"
-            "Rank 4 is in torch.save (checkpoint.py:88).\n",
+            "Ranks 0-3 and 5 are all in all_reduce (a.py:2).\nRank 4 is in torch.save (b.py:8).\n",
             4,
             (0, 1, 2, 3, 5),
         ),
         ("7 of 8 ranks are waiting in barrier, rank 3 is not.\n", 3, (0, 1, 2, 4, 5, 6, 7)),
         ("All ranks except rank 2 are in `dist.barrier()`; rank 2 is in `Loader.fetch`.\n", 2, ()),
         (
-            "- rank0, 1, 3 → `ProcessGroupNCCL` / `barrier` / `c10d`\n"
-            "- rank2 (+others) → `torch._inductor` / `compile_fx`\n",
+            "- rank0, 1, 3 → `c10d` / `barrier`\n- rank2 (+others) → `torch._inductor`\n",
             2,
             (0, 1, 3),
         ),
-        ("ranks 0, 1: stuck in all_gather\nrank 2: write_part (io.py:7)\n", 2, (0, 1)),
         (TABLE, 1, (0, 2)),
         (COLUMNS, 1, (0, 2)),
     ],
-    ids=["py-spy", "counted", "all but", "arrows", "colons", "table", "columns"],
+    ids=["py-spy", "counted", "all but", "arrows", "table", "columns"],
 )
 def test_a_rank_that_is_elsewhere(text: str, culprit: int, waiting: tuple[int, ...]) -> None:
     """The others stand in a collective."""
@@ -60,9 +57,8 @@ def test_a_rank_that_is_elsewhere(text: str, culprit: int, waiting: tuple[int, .
 
 def test_a_table_of_operations() -> None:
     """One in another operation than the others is a mismatch."""
-    rows = "".join(
-        f"| {rank} | {'broadcast' if rank == 1 else 'all_reduce'} |\n" for rank in range(4)
-    )
+    calls = ("all_reduce", "broadcast", "all_reduce", "all_reduce")
+    rows = "".join(f"| {rank} | {call} |\n" for rank, call in enumerate(calls))
     finding = told("| Rank | Operation |\n|---|---|\n" + rows).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (1,))

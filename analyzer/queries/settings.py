@@ -21,7 +21,7 @@ from whyhang.analyzer.fingerprints import (
     known_keys,
     leading,
 )
-from whyhang.analyzer.queries.evidence import cite
+from whyhang.analyzer.report import cite
 
 SHOWN = 3
 LONGEST = 80  # characters of a line that stands in a title

@@ -1,4 +1,9 @@
-"""Ranks wait in a call that names a rank which did not come to it."""
+"""Ranks wait in a call whose arguments name a rank, and that rank did not come to it.
+
+Receivers of a broadcast or a scatter wait for its root, who sends to a gather waits for the rank
+that gathers, a send and a receive wait for each other. The number stands in the line of source of a
+traceback or among the arguments in a dump. Nothing is seen of that rank itself.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -64,13 +69,6 @@ def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
 
 SIGNATURE = Signature(
     id="waits-for-named-rank",
-    story="""\
-Ranks wait in a call whose arguments name a rank, and that rank did not come to it.
-
-Receivers of a broadcast or a scatter wait for its root, who sends to a gather waits for the rank
-that gathers, a send and a receive wait for each other. The number stands in the line of source of a
-traceback or among the arguments in a dump. Nothing is seen of that rank itself.
-""",
     category="missing-rank-in-collective",
     level="wait",
     title="{others} {wait} in {call} for {who}, which did not come to it",

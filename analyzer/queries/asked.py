@@ -31,9 +31,10 @@ from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
+from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded
-from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
+from whyhang.analyzer.queries.settings import settings_differ
 from whyhang.analyzer.queries.store_place import cut_off
 
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {

@@ -28,11 +28,10 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
-from whyhang.analyzer.rank_state.gave_up import at_work_until_ended
+from whyhang.analyzer.rank_state.gave_up import at_work_until_ended, gave_up
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.usercode import is_library
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
@@ -48,11 +47,12 @@ def completed(
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
     at_work = at_work_until_ended(job, ends)
+    waited = gave_up(job) if at_work else frozenset()
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     return tuple(
         replace(
-            _completed(job, state, positions, ends, at_work),
+            _completed(job, state, positions, ends, at_work, waited),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
         )
@@ -66,6 +66,7 @@ def _completed(
     positions: Mapping[int, Position],
     ends: Mapping[int, End],
     at_work: frozenset[int],
+    waited: frozenset[int],
 ) -> RankState:
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
@@ -81,20 +82,18 @@ def _completed(
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    if end is not None and end.op is not None:
-        user = end.user if end.user is not None and not is_library(end.user) else None
-        place = Place(
-            kind=WaitKind.COLLECTIVE,
-            scope=Scope.RANKS,
-            says=phrase(f"in {end.op}"),
-            op=end.op,
-            user=user,
-        )
-        return replace(state, status=Status.WAITING, place=place)
     if end is not None and member.rank in at_work and position is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
+    if end is not None and member.rank in waited and position is None:
+        place = Place(
+            kind=WaitKind.COLLECTIVE,
+            scope=Scope.RANKS,
+            says=phrase("in a collective"),
+            certain=False,
+        )
+        return replace(state, status=Status.WAITING, place=place)
     if position is not None:
         place = Place(
             kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False

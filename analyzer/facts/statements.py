@@ -164,6 +164,21 @@ class NcclSetup(Statement):
     address: str = ""
 
 
+class NetChannel(Statement):
+    """One end of a connection of NCCL over the network: the ``sender``'s, or the receiver's.
+
+    Ranks are those within the communicator, ``devices`` the GPUs of sender and receiver as printed
+    behind them, ``via`` is the way ("NET/IB/0/GDRDMA").
+    """
+
+    text: str
+    sender: int
+    receiver: int
+    devices: tuple[str, str]
+    sends: bool
+    via: str
+
+
 class LastLine(Statement):
     """The last line of a rank. ``ends_log``: also that of its file, which is read to its end."""
 

@@ -19,6 +19,7 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
+from whyhang.analyzer.findings.refuted import refuted
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
@@ -74,6 +75,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
+    against = [refuted(case, candidate) for candidate in candidates]
+    for candidate, why in zip(candidates, against, strict=True):
+        if why:
+            words = sentence(fill(candidate.signature.title, candidate.hit.fields))
+            notes.append(f"Left out: “{words}”: {why}.")
+    candidates = [c for c, why in zip(candidates, against, strict=True) if not why]
     candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)

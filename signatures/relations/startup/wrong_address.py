@@ -3,7 +3,6 @@
 Held against the tables of interfaces that hosts print.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -75,17 +74,9 @@ def _addresses(port: NetworkPort) -> set[str]:
     return {address.partition("/")[0] for address in port.addresses}
 
 
-def _networks(ports: list[NetworkPort]) -> set[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    networks = set()
-    for port in ports:
-        for address in port.addresses if not port.name.startswith(ASIDE) else ():
-            try:
-                network = ipaddress.ip_interface(address).network
-            except ValueError:
-                continue
-            if network.num_addresses > 1:
-                networks.add(network)
-    return networks
+def _networks(ports: list[NetworkPort]) -> set[str]:
+    here = (port for port in ports if not port.name.startswith(ASIDE))
+    return {network for port in here for network in queries.networks_of(port)}
 
 
 def _apart(

@@ -1,6 +1,9 @@
-"""The address at which ranks are to meet is one that other hosts do not reach.
+"""Ranks are to meet at an address that belongs to the wrong interface of its host.
 
-Held against the tables of interfaces that hosts print.
+What picks an address by itself (Ray, a host's name, the first interface that is up) may pick that
+of a wireless card, a bridge of containers or a network that the other hosts are not in. The ranks
+of other hosts then never reach the store or the bootstrap. The table of interfaces that a host
+prints (ip addr, ifconfig, a list) says whose address it is.
 """
 
 import re
@@ -118,14 +121,6 @@ def _hit(
 
 SIGNATURE = Signature(
     id="address-out-of-reach",
-    story="""\
-Ranks are to meet at an address that belongs to the wrong interface of its host.
-
-What picks an address by itself (Ray, a host's name, the first interface that is up) may pick that
-of a wireless card, a bridge of containers or a network that the other hosts are not in. The ranks
-of other hosts then never reach the store or the bootstrap. The table of interfaces that a host
-prints (ip addr, ifconfig, a list) says whose address it is.
-""",
     category="init-master-unreachable",
     level="setup",
     title="{address}, where ranks are to meet, is the address of {name}{where}: {why}",

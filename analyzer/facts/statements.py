@@ -159,6 +159,41 @@ class LastLine(Statement):
     ends_log: bool
 
 
+class Outlook(enum.Enum):
+    """What the last own lines of a log show of the work."""
+
+    UNKNOWN = "unknown"  # nothing of it
+    STEPS = "steps"  # in the middle of them
+    IDLE = "idle"  # a server that has nothing to do
+    ENDED = "ended"  # at the end that was planned
+
+
+class OwnLine(Record):
+    """A line that a program prints of itself.
+
+    ``template`` is what it has in common with others of the same statement, ``values`` are the
+    numbers, paths and hashes that differ.
+    """
+
+    number: int
+    text: str
+    template: str
+    values: tuple[str, ...] = ()
+    time: float | None = None
+
+
+class LogTail(Statement):
+    """The last own lines of a rank in a log, oldest first, before the first word of trouble.
+
+    ``whole``: they are all that it printed. ``cut``: the file ends within a line.
+    """
+
+    lines: tuple[OwnLine, ...]
+    outlook: Outlook
+    whole: bool = False
+    cut: bool = False
+
+
 class SignOfLife(Statement):
     """A step, a loss, a progress bar, a result: words of a job that is through its start.
 

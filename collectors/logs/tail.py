@@ -22,7 +22,8 @@ BLOCK = 4096  # bytes in which a program that buffers its output writes
 
 _OF_LIBRARIES = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |^\W*\[?[IVW]\d{4}[ \]]|\.cpp:\d+\]"
-    r"|Warning: |^\s+(?:File \"|\^|at )|^W\d{4} |torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
+    r"|Warning: |^\s+(?:File \"|\^|at )|^W\d{4} |torch/distributed/|^\*+$|OMP_NUM_THREADS"
+    r"|^srun: |^slurmstepd: "
 )
 _TROUBLE = re.compile(
     r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"

@@ -130,6 +130,22 @@ class Finding(Record):
     subjects: tuple[str, ...] = ()
 
 
+class Event(Record):
+    """Something that changed the picture, at a time after the first event where that is known.
+
+    ``source`` and ``line`` are the first of the ``lines`` that show it, ``finding`` is the index of
+    the finding that explains it.
+    """
+
+    seconds: float | None
+    ranks: tuple[int, ...]
+    says: str
+    source: str
+    line: int | None = None
+    lines: int = 1
+    finding: int | None = None
+
+
 class RankRow(Record):
     """Where one rank stands. ``name`` says who it is when the rank number is not known."""
 
@@ -185,6 +201,7 @@ class Report(Record):
     headline: str
     job: Job
     findings: tuple[Finding, ...] = ()
+    story: tuple[Event, ...] = ()
     ranks: tuple[RankRow, ...] = ()
     stack_groups: tuple[StackGroup, ...] = ()
     gpus: tuple[GpuRow, ...] = ()

@@ -14,7 +14,15 @@ from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.ras.reader import RasReader
-from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
+from whyhang.collectors.stacks import (
+    faulthandler,
+    gdb,
+    handwritten,
+    pyspy_json,
+    pyspy_text,
+    pystack,
+    traceback,
+)
 
 READERS: tuple[Reader, ...] = (
     OwnFiles(),
@@ -22,8 +30,8 @@ READERS: tuple[Reader, ...] = (
     XmlReader(),
     FlightRecorder(),
     RasReader(),
-    pyspy.JSON,
-    pyspy.TEXT,
+    pyspy_json.READER,
+    pyspy_text.READER,
     faulthandler.READER,
     gdb.READER,
     pystack.READER,

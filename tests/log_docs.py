@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from small_jobs import report_of
@@ -13,6 +13,8 @@ from whyhang import signatures
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.analyzer.report import Report
+from whyhang.collectors import READERS
+from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.logs.scan import LogReader
 
@@ -75,3 +77,9 @@ def diagnosed(logs: dict[int | None, str]) -> Report:
         )
         facts += list(reader().read(document))
     return report_of(facts)
+
+
+def diagnosed_files(files: Mapping[str, str]) -> Report:
+    """Diagnose files of any kind, by their names."""
+    documents = [document(text, name) for name, text in files.items()]
+    return report_of(read_documents(documents, readers=(*READERS, reader())))

@@ -313,7 +313,9 @@ def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
     source.write_text("\n".join(lines))
     library = ["/x/site-packages/torch/a.py", "/usr/lib/python3.11/threading.py", "<string>"]
     stand = [(str(source), 10), (str(source), 12), (str(source), 40), *((f, 3) for f in library)]
-    dump = json.dumps([{"frames": [{"filename": file, "line": line} for file, line in stand]}])
+    dump = json.dumps(
+        [{"pid": 7, "frames": [{"filename": file, "line": line} for file, line in stand]}]
+    )
     found = dict.fromkeys(places(dump.encode()), os.getpid())
     assert set(found) == {(str(source), 10), (str(source), 12), (str(source), 40)}
     shown = list(excerpts(Host(Proc()), found))

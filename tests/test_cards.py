@@ -118,6 +118,27 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, at: str, words: str
     assert words in said(text)[line_of(text, "\n" + at) + 1]
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("'lock'", "a list of questions"),
+        ("{ query = 'x' }", 'no query "x"'),
+        ("{ query = 'absent' }", "missing a required argument: 'starting'"),
+        ("{ query = 'lagging', kind = 3 }", 'no argument "kind"'),
+        ("{ query = 'lagging', kinds = ['lok'] }", "lock"),
+        ("{ query = 'lagging', kinds = 'lock' }", "a list"),
+        ("{ query = 'lagging', op = 3 }", "a text in quotes"),
+        ("{ query = 'lagging', alone = 3 }", "true or false"),
+        ("{ query = 'faulty_gpus', fault = [] }", "lost, unreadable"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_told(question: str, words: str) -> None:
+    """What stands in asks is a query with arguments that it has; anything else is a mistake."""
+    text = changed("runbook_url", f"asks = [{question}]\nrunbook_url")
+
+    assert words in said(text)[line_of(text, "\nasks") + 1]
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     """A card with three mistakes is not mended in three rounds."""
     text = changed('"cause" ', '"reason" ')

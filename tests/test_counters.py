@@ -105,8 +105,8 @@ def test_only_steps_are_kept_of_the_variables() -> None:
     library = {**frame, "filename": "/usr/lib/python3/site-packages/torch/x.py"}
     data = json.dumps(
         [
-            {"os_thread_id": 8, "frames": [frame]},
-            {"os_thread_id": 7, "frames": [library, frame]},
+            {"pid": 7, "os_thread_id": 8, "frames": [frame]},
+            {"pid": 7, "os_thread_id": 7, "frames": [library, frame]},
         ]
     ).encode()
 

@@ -228,7 +228,7 @@ def test_source_lines_are_read_as_the_process_sees_them(tmp_path: Path) -> None:
     (tmp_path / "50" / "cwd").symlink_to(tmp_path)
     (tmp_path / "train.py").write_text("import time\ntime.sleep(9)\n")
     site = site_of(Host(Proc(str(tmp_path))))
-    dump = json.dumps([{"frames": [{"filename": "train.py", "line": 2}]}]).encode()
+    dump = json.dumps([{"pid": 7, "frames": [{"filename": "train.py", "line": 2}]}]).encode()
     found = dict.fromkeys(source_lines.places(dump), 50)
 
     (excerpt,) = source_lines.excerpts(site.host, found)

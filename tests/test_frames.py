@@ -25,7 +25,7 @@ from whyhang.analyzer.stacks import (
     undecided,
 )
 from whyhang.analyzer.stacks.index import FrameIndex, symbol
-from whyhang.collectors.stacks import pyspy
+from whyhang.collectors.stacks import pyspy_text
 from whyhang.signatures.frames import TABLE, rules
 
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ class Case(Record):
 def read_cases(file: str, text: str) -> Iterator[Case]:
     parts = HEAD.split(text)[1:]
     for name, child, state, wchan, stack in zip(*[iter(parts)] * 5, strict=True):
-        dump = next(f for f in pyspy.TEXT.read(document(stack)) if isinstance(f, StackDump))
+        dump = next(f for f in pyspy_text.READER.read(document(stack)) if isinstance(f, StackDump))
         kernel = None if wchan in {"0", "-"} else wchan
         yield Case(
             file=file,

@@ -429,7 +429,7 @@ def test_target_without_python(fake: FakeProc) -> None:
         find_job(fake.host(), 30)
 
 
-WRAP = """[{"frames": [
+WRAP = """[{"pid": 7, "frames": [
   {"name": "worker", "filename": "/w/t.py", "locals": [
     {"name": "token", "repr": "\\"hunter2\\""}, {"name": "world_size", "repr": "4"}]},
   {"name": "_wrap", "filename": "/x/torch/multiprocessing/spawn.py", "locals": [
@@ -446,7 +446,7 @@ def test_numbers_of_a_spawned_rank() -> None:
 
 def test_numbers_of_a_plain_process() -> None:
     """Programs with multiprocessing.Process call the argument ``rank``."""
-    text = """[{"frames": [
+    text = """[{"pid": 7, "frames": [
       {"name": "main", "filename": "/w/t.py", "locals": [
         {"name": "rank", "repr": "3"}, {"name": "size", "repr": "4"}, {"name": "x", "repr": "9"}]},
       {"name": "run", "filename": "/x/multiprocessing/process.py", "locals": []}]}]"""
@@ -455,7 +455,7 @@ def test_numbers_of_a_plain_process() -> None:
 
 def test_numbers_of_the_launcher() -> None:
     """The parent's ``nprocs`` tells how many ranks there should be, also if one is gone."""
-    text = """[{"frames": [{"name": "start_processes",
+    text = """[{"pid": 7, "frames": [{"name": "start_processes",
       "filename": "/x/torch/multiprocessing/spawn.py",
       "locals": [{"name": "nprocs", "repr": "8"}]}]}]"""
     assert read_numbers(text.encode()) == Numbers(size=8)
@@ -568,7 +568,9 @@ def test_forkserver_children_are_not_the_server(fake: FakeProc) -> None:
     assert ranks(job) == {110: 0, 111: 1}
 
 
-ALIKE = '[{"frames": [{"name": "init_process_group", "filename": "torch/distributed/x.py"}]}]'
+ALIKE = (
+    '[{"pid": 7, "frames": [{"name": "init_process_group", "filename": "torch/distributed/x.py"}]}]'
+)
 
 
 def frame(name: str, file: str, **variables: str) -> dict[str, object]:
@@ -611,7 +613,7 @@ def test_runs_with_different_seeds_are_no_job(fake: FakeProc) -> None:
     """Programs of one shell that have nothing to do with each other are not joined."""
     shell_loop(fake, "--seed 0", "--seed 1")
     host = fake.host()
-    dumps = dict.fromkeys((100, 101), b'[{"frames": []}]')
+    dumps = dict.fromkeys((100, 101), b'[{"pid": 7, "frames": []}]')
     assert ranks(settle(find_job(host, 101), host, dumps)) == {101: None}
     with pytest.raises(TargetError, match="2 Python programs below process 10"):
         settle(find_job(host, 10), host, dumps)
@@ -630,8 +632,9 @@ def test_numbers_of_a_program_that_joins() -> None:
     joins = frame("init_process_group", c10d, rank="2", world_size="4")
     main = frame("main", "train.py", rank="7")
     module = frame("<module>", "train.py")
+    frames = [joins, main, module]
     said = {
-        length: read_numbers(json.dumps([{"frames": [joins, main, module][-length:]}]).encode())
+        length: read_numbers(json.dumps([{"pid": 7, "frames": frames[-length:]}]).encode())
         for length in (1, 2, 3)
     }
     assert said == {1: Numbers(), 2: Numbers(rank=7), 3: Numbers(rank=2, size=4, joins=True)}

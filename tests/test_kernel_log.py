@@ -156,7 +156,7 @@ def test_consequences_stand_under_their_cause() -> None:
     first, *others = diagnosis(text).findings
 
     assert first.signature == "xid-nvlink"
-    assert "drain the host" in first.remedies[0]
+    assert "drain node7" in first.remedies[0]
     assert {(f.signature, f.caused_by) for f in others} == {
         ("xid-after-effect", 0),
         ("gpu-requires-reset", 0),

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyhang.collectors.logs.engine import blocks as log_blocks
-from whyhang.collectors.logs.engine.block import Block, PlainBlock
-from whyhang.collectors.logs.engine.blocks import blocks
+from whyhang.collectors.logs.engine.blocks import Block, PlainBlock, blocks
 
 
 @pytest.fixture(autouse=True)

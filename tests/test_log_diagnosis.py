@@ -281,6 +281,44 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "slurm-out-of-memory",
         None,
     ),
+    "the tasks that ran out of memory, where the others did not": (
+        {None: SLURM_OOM + "srun: error: n3: tasks 1-2: Out Of Memory\n"},
+        "slurm-out-of-memory",
+        (1, 2),
+    ),
+    "nobody, if several tasks ended with an exit code beside one that had no memory": (
+        {None: SLURM_OOM + "srun: error: n3: tasks 1-2: Exited with exit code 1\n"},
+        "slurm-out-of-memory",
+        None,
+    ),
+    "the tasks that did not come, and not the traceback that says so": (
+        {
+            None: raised("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: no barrier")
+            + "/job:jax_worker/replica:0/task:2\n/job:jax_worker/replica:0/task:5\n"
+        },
+        "coordination-barrier",
+        (2, 5),
+    ),
+    "the rank that the world size has no place for": (
+        {
+            None: "".join(
+                "Waiting in store based barrier to initialize process group for rank: "
+                f"{rank}, key: store_based_barrier_key:1 (world_size=4, worker_count=6, "
+                "timeout=0:30:00)\n"
+                for rank in (0, 1, 6)
+            )
+        },
+        "store-barrier-overfull",
+        (6,),
+    ),
+    "the rank of the launcher's tag, whose process a native handler names": (
+        {
+            None: "[1,4]<stderr>:[gpu-a7:20931] *** Process received signal ***\n"
+            "[1,4]<stderr>:[gpu-a7:20931] Signal: Segmentation fault (11)\n"
+        },
+        "mpi-process-crashed",
+        (4,),
+    ),
     "the rank that ended itself first, if nothing says why": (
         {None: TORCHRUN.format(code=-6)},
         "launcher-saw-abort",

@@ -17,6 +17,12 @@ HEADER = "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] "
     [
         (f"[rank3]:{HEADER}[Rank 1] x", Who(rank=3, trust=Trust.PREFIX), f"{HEADER}[Rank 1] x"),
         ("[default3]:[rank11]: y", Who(rank=11, trust=Trust.PREFIX, local_rank=3), "y"),
+        (
+            "[gpu-a7:5283 :0:5704] Caught signal 11 (Segmentation fault)",
+            Who(host="gpu-a7", pid=5283),
+            "[gpu-a7:5283 :0:5704] Caught signal 11 (Segmentation fault)",
+        ),
+        ("[12:30:5704] step 7", NOBODY, "[12:30:5704] step 7"),
         ("[1,3]<stderr>:oops", Who(rank=3, trust=Trust.PREFIX), "oops"),
         (
             "(RayTrainWorker pid=77, ip=10.1.2.3) [rank4]: z",

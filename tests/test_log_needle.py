@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyhang import signatures
-from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 from whyhang.collectors.logs.engine.search import Searcher, searcher

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from whyhang.collectors.logs.engine import blocks as log_blocks
-from whyhang.collectors.logs.engine.block import Block
-from whyhang.collectors.logs.engine.blocks import ranges
+from whyhang.collectors.logs.engine.blocks import Block, ranges
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
 from whyhang.collectors.logs.engine import cache as log_cache
 from whyhang.collectors.logs.engine import hyperscan_search, matching
 from whyhang.collectors.logs.engine import needle as log_needle
-from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import searcher
-from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
 from whyhang.collectors.logs.scan import LogReader
 

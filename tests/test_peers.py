@@ -10,7 +10,7 @@ from stack_docs import facts
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.collectives.graph import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Trust, Who
-from whyhang.collectors.stacks import pyspy
+from whyhang.collectors.stacks import pyspy_text
 from whyhang.collectors.stacks.pyspy_json import peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -80,7 +80,7 @@ def test_peers_are_read_from_text_of_several_processes() -> None:
     content = TEXT.format(pid=7, op="isend", side="dst", rank=1)
     content += TEXT.format(pid=8, op="recv", side="src", rank=2)
 
-    tracks = [fact for fact in facts(pyspy.TEXT, content) if isinstance(fact, Track)]
+    tracks = [fact for fact in facts(pyspy_text.READER, content) if isinstance(fact, Track)]
 
     calls = [(track.who.rank, call) for track in tracks for call in track.calls]
     assert [(rank, call.op, call.peer, call.tag) for rank, call in calls] == [

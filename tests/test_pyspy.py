@@ -11,7 +11,7 @@ import pytest
 from stack_docs import document, dumps, facts, functions
 
 from whyhang.analyzer.facts import Gap, StackDump, Trust
-from whyhang.collectors.stacks import pyspy
+from whyhang.collectors.stacks import pyspy, pyspy_json, pyspy_text
 
 PLAIN = """\
 Process 4711: /opt/venv/bin/python3 -u train.py
@@ -97,7 +97,7 @@ Thread 503 (idle): "MainThread"
 
 def test_threads_of_a_plain_dump() -> None:
     """A plain dump gives its process, its threads with state, and lines to cite."""
-    (dump,) = dumps(pyspy.TEXT, PLAIN)
+    (dump,) = dumps(pyspy_text.READER, PLAIN)
 
     main, monitor = dump.threads
     assert (dump.who.pid, dump.tool) == (4711, "py-spy")
@@ -114,7 +114,7 @@ def test_threads_of_a_plain_dump() -> None:
 
 def test_subprocesses_give_the_rank_to_its_workers() -> None:
     """With --subprocesses in rank3.txt, the rank and its DataLoader worker are both of rank 3."""
-    rank, worker = dumps(pyspy.TEXT, PLAIN + WORKER, "rank3.txt")
+    rank, worker = dumps(pyspy_text.READER, PLAIN + WORKER, "rank3.txt")
 
     assert (rank.who.pid, rank.who.rank, rank.who.trust) == (4711, 3, Trust.FILE_NAME)
     assert (worker.who.pid, worker.who.rank) == (4800, 3)
@@ -123,7 +123,7 @@ def test_subprocesses_give_the_rank_to_its_workers() -> None:
 
 def test_a_name_does_not_count_for_two_ranks() -> None:
     """A file called rank0.txt that holds two ranks says of neither that it is rank 0."""
-    found = dumps(pyspy.TEXT, PLAIN + PLAIN.replace("4711", "4712"), "rank0.txt")
+    found = dumps(pyspy_text.READER, PLAIN + PLAIN.replace("4711", "4712"), "rank0.txt")
 
     assert [dump.who.rank for dump in found] == [None, None]
     assert [dump.who.pid for dump in found] == [4711, 4712]
@@ -144,7 +144,7 @@ def test_children_of_torchrun_are_numbered_by_pid() -> None:
         for pid in (12, 11)
     ]
 
-    found = dumps(pyspy.TEXT, "\n----\n".join([launcher, *ranks]))
+    found = dumps(pyspy_text.READER, "\n----\n".join([launcher, *ranks]))
 
     assert [(d.who.pid, d.who.rank, d.who.trust) for d in found] == [
         (10, None, Trust.NONE),
@@ -162,14 +162,14 @@ def test_many_nodes_leave_only_local_ranks() -> None:
         'Thread 11 (idle): "MainThread"\n    <module> (train.py:2)\n'
     )
 
-    found = dumps(pyspy.TEXT, text)
+    found = dumps(pyspy_text.READER, text)
 
     assert (found[1].who.rank, found[1].who.local_rank) == (None, 0)
 
 
 def test_native_frames() -> None:
     """Native frames are marked, keep their library, and lose their arguments."""
-    (dump,) = dumps(pyspy.TEXT, NATIVE)
+    (dump,) = dumps(pyspy_text.READER, NATIVE)
 
     frames = dump.threads[0].frames
     assert [frame.native for frame in frames] == [True, True, True, False, False, True]
@@ -178,7 +178,7 @@ def test_native_frames() -> None:
 
 def test_locals_are_no_frames_and_tell_the_rank() -> None:
     """Locals are skipped; ``rank`` of the job's own function counts, not that of torch."""
-    (dump,) = dumps(pyspy.TEXT, LOCALS)
+    (dump,) = dumps(pyspy_text.READER, LOCALS)
 
     assert functions(dump.threads[0].frames) == ["all_reduce", "train", "<module>"]
     assert (dump.who.rank, dump.who.trust) == (2, Trust.CONTENT)
@@ -186,14 +186,14 @@ def test_locals_are_no_frames_and_tell_the_rank() -> None:
 
 def test_index_of_mp_spawn() -> None:
     """The local ``i`` of torch's ``_wrap`` is the local rank of a spawned process."""
-    (dump,) = dumps(pyspy.TEXT, SPAWNED)
+    (dump,) = dumps(pyspy_text.READER, SPAWNED)
 
     assert dump.who.local_rank == 3
 
 
 def test_thread_lines_that_share_a_stack() -> None:
     """Several main threads above one stack are several processes that stand there."""
-    found = dumps(pyspy.TEXT, SHARED, "pyspy-node48.txt")
+    found = dumps(pyspy_text.READER, SHARED, "pyspy-node48.txt")
 
     tops = [(dump.who.pid, dump.who.host, dump.threads[0].frames[0].function) for dump in found]
     assert tops == [
@@ -212,7 +212,7 @@ def test_headings_between_dumps() -> None:
         + "\nranks 0-2:\n" + stack.format(9)
     )  # fmt: skip
 
-    found = dumps(pyspy.TEXT, text)
+    found = dumps(pyspy_text.READER, text)
 
     assert (found[0].who.rank, found[0].who.host, found[0].who.trust) == (3, "node1", Trust.CONTENT)
     assert (found[1].copies, found[1].who.rank) == (6, None)
@@ -229,7 +229,7 @@ def test_ray_stack_of_an_old_pyspy() -> None:
         for pid in (20768, 20769)
     )
 
-    found = dumps(pyspy.TEXT, text)
+    found = dumps(pyspy_text.READER, text)
 
     assert [dump.who.pid for dump in found] == [20768, 20769]
     assert [thread.name for thread in found[1].threads] == [None, "MainThread"]
@@ -239,7 +239,7 @@ def test_equal_pids_below_the_names_of_pods() -> None:
     """Lines with the name of a pod keep apart processes that are all pid 1."""
     text = "".join(f"=== train-worker-{n} ===\n" + PLAIN.replace("4711", "1") for n in (0, 1))
 
-    found = dumps(pyspy.TEXT, text)
+    found = dumps(pyspy_text.READER, text)
 
     assert [(dump.who.host, dump.who.pid) for dump in found] == [
         ("train-worker-0", 1),
@@ -251,7 +251,7 @@ def test_ordinary_log_lines_are_no_headings() -> None:
     """A log line that speaks of a rank in passing does not name the dump below it for sure."""
     text = "2024-01-01 INFO rank 0 saved the checkpoint of step 12 to disk\n" + SHARED
 
-    found = dumps(pyspy.TEXT, text)
+    found = dumps(pyspy_text.READER, text)
 
     assert all(dump.who.trust <= Trust.INFERRED for dump in found)
 
@@ -264,7 +264,7 @@ def test_lines_woven_together_by_srun() -> None:
         line for pair in zip(one, other, strict=True) for line in (f"0: {pair[0]}", f"1: {pair[1]}")
     )
 
-    first, second = dumps(pyspy.TEXT, text)
+    first, second = dumps(pyspy_text.READER, text)
 
     assert (first.who.rank, first.who.trust, first.who.pid) == (0, Trust.PREFIX, 4711)
     assert (second.who.rank, functions(second.threads[0].frames)[0]) == (1, "barrier")
@@ -277,7 +277,7 @@ def test_quoted_and_coloured_text() -> None:
     quoted = "".join(f"> {line}\n" for line in PLAIN.splitlines())
 
     for text in (coloured, quoted):
-        (dump,) = dumps(pyspy.TEXT, text)
+        (dump,) = dumps(pyspy_text.READER, text)
         assert functions(dump.threads[0].frames) == ["all_reduce", "train", "<module>"]
 
 
@@ -285,7 +285,7 @@ def test_dump_in_the_tail_of_a_large_log() -> None:
     """A dump behind megabytes of log lines is found, with its line number."""
     log = "step 1 loss 0.5\n" * 200_000
 
-    (dump,) = dumps(pyspy.TEXT, log + PLAIN + "\nmore of the log\n", "job.log")
+    (dump,) = dumps(pyspy_text.READER, log + PLAIN + "\nmore of the log\n", "job.log")
 
     assert (dump.who.pid, dump.source.line) == (4711, 200_001)
 
@@ -294,7 +294,7 @@ def test_titles_of_serving_processes() -> None:
     """Process titles of sglang and vLLM are labels, not ranks."""
     text = PLAIN.replace("/opt/venv/bin/python3 -u train.py", "sglang::scheduler_DP1_TP1")
 
-    (dump,) = dumps(pyspy.TEXT, text)
+    (dump,) = dumps(pyspy_text.READER, text)
 
     assert (dump.who.label, dump.who.rank) == ("DP1_TP1", None)
 
@@ -320,7 +320,7 @@ JSON_DUMP = [_thread(7, 8, "monitor", "run"), _thread(7, 7, "MainThread", "all_r
 
 def test_json_dump() -> None:
     """JSON gives the same dump as text: main thread first, full file names."""
-    (dump,) = dumps(pyspy.JSON, json.dumps(JSON_DUMP, indent=2), "rank_1.json")
+    (dump,) = dumps(pyspy_json.READER, json.dumps(JSON_DUMP, indent=2), "rank_1.json")
 
     assert [thread.name for thread in dump.threads] == ["MainThread", "monitor"]
     assert (dump.who.pid, dump.who.rank) == (7, 1)
@@ -339,14 +339,14 @@ def test_json_dump() -> None:
 )
 def test_json_of_several_processes(content: str) -> None:
     """Lists of lists, appended lists and objects of lists hold several processes."""
-    assert [dump.who.pid for dump in dumps(pyspy.JSON, content)] == [7, 9]
+    assert [dump.who.pid for dump in dumps(pyspy_json.READER, content)] == [7, 9]
 
 
 def test_json_cut_off() -> None:
     """JSON that ends early is said to; a whole list before it is kept."""
     whole = json.dumps(JSON_DUMP, indent=2)
 
-    found = facts(pyspy.JSON, whole + "\n" + whole[: len(whole) // 2])
+    found = facts(pyspy_json.READER, whole + "\n" + whole[: len(whole) // 2])
 
     assert [type(fact) for fact in found] == [StackDump, Gap]
 
@@ -405,7 +405,7 @@ def test_command_runs_on_a_real_process() -> None:
     if done.returncode:
         pytest.skip(pyspy.explain_failure(done.stderr.decode())[0])
 
-    (dump,) = dumps(pyspy.JSON, done.stdout)
+    (dump,) = dumps(pyspy_json.READER, done.stdout)
 
     assert dump.who.pid == child.pid
     assert functions(dump.threads[0].frames) == ["nap", "<module>"]
@@ -414,6 +414,6 @@ def test_command_runs_on_a_real_process() -> None:
 def test_other_text_is_declined() -> None:
     """A training log and an empty document are not py-spy's."""
     for text in ("step 1\nThread pool (8)\n", ""):
-        assert not pyspy.TEXT.sniff(document(text))
-        assert not pyspy.JSON.sniff(document(text))
+        assert not pyspy_text.READER.sniff(document(text))
+        assert not pyspy_json.READER.sniff(document(text))
     assert os.fspath(pyspy.executable())

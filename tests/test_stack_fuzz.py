@@ -14,11 +14,19 @@ from whyhang.analyzer.facts import Gap, StackDump
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import limits
 from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.stacks import faulthandler, gdb, handwritten, pyspy, pystack, traceback
+from whyhang.collectors.stacks import (
+    faulthandler,
+    gdb,
+    handwritten,
+    pyspy_json,
+    pyspy_text,
+    pystack,
+    traceback,
+)
 
 READERS: tuple[Reader, ...] = (
-    pyspy.JSON,
-    pyspy.TEXT,
+    pyspy_json.READER,
+    pyspy_text.READER,
     faulthandler.READER,
     gdb.READER,
     pystack.READER,

@@ -1,4 +1,4 @@
-"""Users' cards: signatures over log lines, written in TOML, with what is wrong with them.
+"""Users' cards: signatures written in TOML, with what is wrong with them.
 
 ``read_cards`` says each mistake of a file, and gives the signatures that no mistake spoils. The
 fields are those of ``signature_toml``; the README has a complete example.
@@ -19,6 +19,7 @@ from whyhang.analyzer.findings.signature_toml import (
     COUNT,
     FIELDS,
     FLAG,
+    QUESTIONS,
     REQUIRED,
     TABLE,
     TEXT,
@@ -27,6 +28,7 @@ from whyhang.analyzer.findings.signature_toml import (
     signature_of,
 )
 from whyhang.analyzer.findings.toml import tomllib
+from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
 from whyhang.analyzer.report import CATEGORIES
 
@@ -104,18 +106,19 @@ def _read_card(
 ) -> Card:
     mistakes = [*_wrong_fields(table, lines)]
     values = _valid(table)
+    asks = ("asks",) in values
     trial = Trial(
         patterns=_texts(values, "patterns"),
         unless=_texts(values, "unless"),
         must_match=_texts(values, "examples", "must_match"),
         must_not_match=_texts(values, "examples", "must_not_match"),
-        words=dict(_words(values)),
+        words={} if asks else dict(_words(values)),  # what fields an answer has, is its query's
         adds=values.get(("adds",), {}),
         blames_named=values.get(("blames",)) == Blames.NAMED.value,
     )
     mistakes += [
         Mistake(text=problem.text, line=_line(lines, problem.path), spoils=problem.spoils)
-        for problem in trial.findings(thorough=thorough)
+        for problem in (trial.findings(thorough=thorough) if trial.patterns or not asks else ())
     ]
     mistakes.sort(key=lambda mistake: mistake.line or 0)
     usable = not any(mistake.spoils for mistake in mistakes)
@@ -172,7 +175,7 @@ def _toml_hint(text: str, line: int) -> str:
 
 def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
     """Yield what is missing, unknown, of the wrong type, or none of the known words."""
-    for name in REQUIRED:
+    for name in (*REQUIRED, *(() if "asks" in table else ("patterns",))):
         if name not in table:
             yield Mistake(text=f'the field "{name}" is missing', line=_line(lines, ()))
     for path, value in _flat(table):
@@ -186,6 +189,9 @@ def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterat
             yield Mistake(text=f"{name} must be {expected}", line=_line(lines, path))
         elif expected is TEXTS:
             yield from _wrong_texts(path, value, lines)
+        elif expected is QUESTIONS:
+            for question in value:
+                yield from _wrong_question(question, _line(lines, path))
         elif (wrong := _wrong_word(path, value)) is not None:
             yield Mistake(text=wrong, line=_line(lines, path))
 
@@ -198,6 +204,13 @@ def _wrong_texts(path: Path, value: list[Any], lines: Mapping[Path, int]) -> Ite
             yield Mistake(text=text, line=_line(lines, (*path, number)))
     if path == ("patterns",) and not value:
         yield Mistake(text="there is no pattern in patterns", line=_line(lines, path))
+
+
+def _wrong_question(question: dict[str, Any], line: int | None) -> Iterator[Mistake]:
+    try:
+        question_of(question)
+    except ValueError as error:
+        yield Mistake(text=f"asks: {error}", line=line)
 
 
 def _wrong_word(path: Path, value: Any) -> str | None:
@@ -228,6 +241,8 @@ def _fits(value: Any, expected: str) -> bool:
         return isinstance(value, dict)
     if expected is COUNT:
         return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if expected is QUESTIONS:
+        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
     if expected is WORDS:
         return _are_words(value, depth=3)
     if isinstance(value, str):

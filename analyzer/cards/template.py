@@ -34,6 +34,8 @@ The rank stands in the write and tries for ever; the others wait for it.
 patterns = [
   'acmefs: quota exceeded on (?P<path>\\S+) by rank (?P<rank>\\d+)',
 ]
+# asks = [{{ query = "lagging", kinds = ["lock"] }}]    # what ranks do, beside lines or without
+# unless_asks = [{{ query = "absent", starting = true }}]    # an answer to it takes it back
 # unless = ['acmefs: quota raised']    # lines that take it back: then there is no finding
 # unless_same_rank = true              # such a line takes back only what its own rank says
 # least_ranks = 2                      # so many ranks must say it

@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write the report to FILE: .md, .json or .txt; may be repeated",
     )
     parser.add_argument(
+        "--full",
+        action="store_true",
+        help="show all evidence, and all that follows from the causes",
+    )
+    parser.add_argument(
         "--exit-code",
         action="store_true",
         help="end with 0 healthy, 3 hung or failed, 4 inconclusive, 5 slow (otherwise 0)",
@@ -78,10 +83,11 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     so are the errors in ``unsaved``, of bundles that could not be kept.
     """
     written = [
-        _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix]))
+        _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix], full=options.full))
         for name in options.output
     ]
-    _print(report, options.format or ("terminal" if sys.stdout.isatty() else "markdown"))
+    format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
+    _print(report, format_, full=options.full)
     errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {error}\n")
@@ -90,13 +96,13 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     return EXIT_CODES[report.verdict] if options.exit_code else 0
 
 
-def _print(report: Report, format_: str) -> None:
+def _print(report: Report, format_: str, *, full: bool) -> None:
     if format_ == "terminal" and (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
-        show(report, Console(highlight=False))
+        show(report, Console(highlight=False), full=full)
     elif format_ == "terminal":  # what cannot be encoded is spelt: see streams.py
-        sys.stdout.write(_terminal_text(report))
+        sys.stdout.write(_terminal_text(report, full=full))
     else:
-        sys.stdout.buffer.write(_render(report, format_))
+        sys.stdout.buffer.write(_render(report, format_, full=full))
     sys.stdout.flush()
 
 
@@ -114,19 +120,20 @@ def _write(path: Path, content: bytes) -> WhyhangError | None:
     return None
 
 
-def _render(report: Report, format_: str) -> bytes:
+def _render(report: Report, format_: str, *, full: bool) -> bytes:
     if format_ == "json":
         return to_json(report)
     if format_ == "markdown":
-        return render(report).encode()
-    return _terminal_text(report).encode()
+        return render(report, full=full).encode()
+    return _terminal_text(report, full=full).encode()
 
 
-def _terminal_text(report: Report) -> str:
+def _terminal_text(report: Report, *, full: bool = False) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
     buffer = io.StringIO()
     show(
         report,
         Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
+        full=full,
     )
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())

@@ -65,7 +65,6 @@ from whyhang.analyzer.facts.statements import (
     SettingName,
     SignOfLife,
     Statement,
-    TimedOutFirst,
     TrainingOutput,
     UnsafeDump,
     Variable,

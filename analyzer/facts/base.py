@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         """The base of all facts: frozen, compared by value, built by keyword."""
 else:
 
-    class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    class Record(msgspec.Struct, frozen=True, kw_only=True):
         """The base of all facts: frozen, compared by value, built by keyword."""
 
 

@@ -157,6 +157,7 @@ class LastLine(Statement):
 
     text: str
     ends_log: bool
+    time: float | None = None
 
 
 class Outlook(enum.Enum):
@@ -207,12 +208,6 @@ class TrainingOutput(Statement):
     """Words that only the output of a training program has."""
 
     text: str
-
-
-class TimedOutFirst(Statement):
-    """The rank whose watchdog gave up first: one that waits, and rarely the culprit."""
-
-    rank: int
 
 
 class RootCause(Statement):

@@ -26,9 +26,11 @@ from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.report import Evidence, Finding, Report
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
+from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
+from whyhang.analyzer.wording.subjects import hosts_of, on_host, whereabouts, with_names
 
 MAX_EFFECTS = 6
 
@@ -84,6 +86,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         headline=headline_of(case, findings, verdict),
         job=job_facts(case),
         findings=findings,
+        story=story(case, findings),
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
@@ -119,7 +122,9 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             findings.append(replace(finding, caused_by=cause if roots else None))
             if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
-                findings[cause] = replace(findings[cause], culprit_ranks=finding.culprit_ranks)
+                ranks = finding.culprit_ranks
+                title = with_names(findings[cause].title, ranks)
+                findings[cause] = replace(findings[cause], title=title, culprit_ranks=ranks)
     effects = sorted(
         (c for c in candidates if c.signature.kind is Kind.CONSEQUENCE),
         key=effect_order if roots else order,
@@ -150,19 +155,30 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
+    hosts = hosts_of(case, hit)
+    culprits = ranks if known else None
+    title = with_names(
+        sentence(fill(signature.title, words)),
+        culprits,
+        hosts if signature.level == "machine" else (),
+    )
+    if known and signature.kind is Kind.CAUSE:
+        explanation += whereabouts(f"{title} {explanation}", case, hit)
     return Finding(
         signature=signature.id,
         category=category,
         confidence=candidate.confidence,
-        title=sentence(fill(signature.title, words)),
+        title=title,
         explanation=explanation,
-        culprit_ranks=ranks if known else None,
+        culprit_ranks=culprits,
         affected_ranks=case.ranks(hit.affected),
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *pressing),
-        remedies=tuple(fill(text, words) for text in signature.remedies),
-        next_steps=tuple(fill(text, words) for text in _next_steps(case, signature, ranks)),
+        remedies=tuple(on_host(fill(text, words), hosts) for text in signature.remedies),
+        next_steps=tuple(
+            on_host(fill(text, words), hosts) for text in _next_steps(case, signature, ranks)
+        ),
         runbook_url=signature.runbook,
         kind=signature.kind.value,
         subjects=tuple(case.member(number).name for number in hit.members),

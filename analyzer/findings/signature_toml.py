@@ -1,4 +1,4 @@
-"""Signatures over log lines as they are written in TOML: those shipped, and users' cards.
+"""Signatures over log lines or over queries, as TOML has them: those shipped, and users' cards.
 
 A file holds one signature at its top level, or several as ``[[signature]]``. ``FIELDS`` lists
 what may stand in one; ``whyhang cards new`` prints a word on each field.
@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
+from whyhang.analyzer.queries.asked import Asked, question_of
 from whyhang.analyzer.queries.log import Blames, Log
 
-TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
+TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS, QUESTIONS = (
     "a text in quotes",
     "a list of texts",
     "true or false",
@@ -21,6 +22,7 @@ TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS = (
     "a whole number of at least 1",
     "a table",
     'a table of words for each value of a group, such as adds.code.7 = {meaning = "..."}',
+    'a list of questions such as { query = "lagging", kinds = ["lock"] }',
 )
 """What a field may hold, in the words of a mistake."""
 
@@ -38,6 +40,8 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("explanation",): TEXT,
     ("story",): TEXT,
     ("patterns",): TEXTS,
+    ("asks",): QUESTIONS,
+    ("unless_asks",): QUESTIONS,
     ("unless",): TEXTS,
     ("unless_same_rank",): FLAG,
     ("blames",): TEXT,
@@ -88,7 +92,8 @@ LEVEL_OF: dict[str, Level] = {
 }
 """The level that a card's category tells where the card states none; of the others: "program"."""
 
-REQUIRED = ("id", "category", "role", "title", "explanation", "patterns")
+REQUIRED = ("id", "category", "role", "title", "explanation")
+"""Beside these, ``patterns`` or ``asks``."""
 
 NAMES = ("rank", "ranks", "pid")
 """Named groups that say whom a line is about."""
@@ -101,27 +106,34 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
     """Return the signature that a table holds; ``origin`` is the card it stands in, if it is one.
 
     The fields must be of the types that ``FIELDS`` gives. Raises ``KeyError`` if a required one
-    is missing, ``ValueError`` if ``role`` or ``blames`` is none of the known words.
+    is missing, ``ValueError`` if ``role`` or ``blames`` is none of the known words, or a question
+    cannot be asked.
     """
-    patterns = tuple(table["patterns"])
+    patterns = tuple(table.get("patterns", ()))
     blames = Blames.NAMED if any(map(_NAMES.search, patterns)) else Blames.NOBODY
     vetoes = tuple(table.get("unless", ()))
     examples = table.get("examples", {})
+    log = Log(
+        patterns=patterns,
+        blames=Blames(table.get("blames", blames)),
+        least=table.get("least_ranks", 1),
+        ends_process=table.get("ends_process", False),
+        adds=table.get("adds", {}),
+        vetoes=vetoes,
+        veto_same_rank=table.get("unless_same_rank", False),
+    )
+    asked = Asked(
+        questions=tuple(map(question_of, table.get("asks", ()))),
+        vetoes=tuple(map(question_of, table.get("unless_asks", ()))),
+        lines=log if patterns else None,
+    )
     return Signature(
         id=table["id"],
         category=table["category"],
         kind=Kind(table["role"]),
         level=level_of(table),
         title=table["title"],
-        when=Log(
-            patterns=patterns,
-            blames=Blames(table.get("blames", blames)),
-            least=table.get("least_ranks", 1),
-            ends_process=table.get("ends_process", False),
-            adds=table.get("adds", {}),
-            vetoes=vetoes,
-            veto_same_rank=table.get("unless_same_rank", False),
-        ),
+        when=asked if asked.questions or asked.vetoes else log,
         patterns=patterns,
         vetoes=vetoes,
         means=paragraphs(table["explanation"]),

@@ -2,18 +2,24 @@
 
 A signature's ``when(case)`` reads the case itself (``case.states``, ``case.graph``,
 ``case.graph.calls``, ``case.job``) and asks these, all of them functions without side effects. What
-three signatures need becomes a query; what one needs stands beside its words.
+three signatures need becomes a query; what one needs stands beside its words. A signature that
+asks no more than a query with constants stands in TOML (``asked``).
 
 Queries that answer with hits:
 
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
+- ``all_in_one_call``: everybody in one operation, and none comes back
+- ``raised``: the exception that ended a rank, the program or a thread
+- ``settings_differ``: versions and settings that must be the same on all ranks
+- ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
 - ``recorded_hit``: the same for one finding of the ledger
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
-- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom (``is_lost``, ``needs_reset``, ...)
+- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
+- ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``merged``: the answers of several queries; those about the same members become one, surer;
   ``merge``: two hits as one
 
@@ -31,6 +37,7 @@ Queries about ranks:
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
+- ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
 
@@ -39,6 +46,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
 - ``subject_fields``: who, does, where, others, call, waiting
+- ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
 - ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
@@ -49,7 +57,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
     first_failures,
@@ -70,6 +80,7 @@ from whyhang.analyzer.queries.gpus import (
     Symptom,
     broken_gpus,
     cite_gpu,
+    faulty_gpus,
     gpu_names,
     gpus_with,
     hit_on,
@@ -78,8 +89,17 @@ from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
 from whyhang.analyzer.queries.moving import stragglers
+from whyhang.analyzer.queries.nccl_setup import (
+    cite_setups,
+    open_setups,
+    setup_in_words,
+    setups,
+    setups_all_in,
+    stuck_in_setup,
+)
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
+from whyhang.analyzer.queries.settings import settings_differ
 from whyhang.analyzer.queries.states import (
     OWN,
     WAITERS,
@@ -97,6 +117,7 @@ from whyhang.analyzer.queries.store_place import (
     SAYS,
     StartingRank,
     cite_view,
+    cut_off,
     distinct_views,
     starting_ranks,
     state_of_rank_0,

@@ -108,4 +108,11 @@ def has_ranks(case: Case) -> bool:
         return True
     named = any((member.rank or 0) > 0 for member in job.members)
     ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
+    named = named or any(_names_a_rank(line) for line in job.lines)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
+
+
+def _names_a_rank(line: LogLine) -> bool:
+    """Return whether a line speaks of a rank other than 0: a single process has none."""
+    words = f"{line.fields.get('rank', '')} {line.fields.get('ranks', '')}"
+    return any(word.isdecimal() and int(word) > 0 for word in words.replace(",", " ").split())

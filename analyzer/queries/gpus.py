@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Gpu, fold
@@ -40,6 +41,11 @@ Symptom = tuple[float, Gpu, str]
 def gpus_with(case: Case, symptom: Callable[[Device], Symptom | None]) -> tuple[Hit, ...]:
     """Return one hit for all GPUs that show a symptom, if any; see ``broken_gpus``."""
     return broken_gpus(case, [(d, shown) for d in case.job.gpus.devices if (shown := symptom(d))])
+
+
+def faulty_gpus(case: Case, fault: Fault) -> tuple[Hit, ...]:
+    """Return one hit for all GPUs with a fault of their own, if any."""
+    return gpus_with(case, FAULTS[fault])
 
 
 def broken_gpus(case: Case, broken: Sequence[tuple[Device, Symptom]]) -> tuple[Hit, ...]:
@@ -212,13 +218,23 @@ def failed_diagnostic(device: Device) -> Symptom | None:
     return None
 
 
-FAULTS = (
-    is_lost,
-    is_unreadable,
-    needs_reset,
-    has_ecc_errors,
-    needs_repair,
-    is_out_of_fabric,
-    failed_diagnostic,
-)
+Fault = Literal[
+    "lost",
+    "unreadable",
+    "to-be-reset",
+    "ecc-errors",
+    "to-be-repaired",
+    "out-of-fabric",
+    "failed-test",
+]
+
+FAULTS: dict[Fault, Callable[[Device], Symptom | None]] = {
+    "lost": is_lost,
+    "unreadable": is_unreadable,
+    "to-be-reset": needs_reset,
+    "ecc-errors": has_ecc_errors,
+    "to-be-repaired": needs_repair,
+    "out-of-fabric": is_out_of_fabric,
+    "failed-test": failed_diagnostic,
+}
 """What can be wrong with a GPU itself."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
@@ -31,7 +32,7 @@ class Blames(enum.Enum):
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
     HOST = "host"  # all ranks on the host that the line names (group node)
-    ENDED = "ended"  # the one rank whose end the lines report; nobody where it is several
+    ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
@@ -160,14 +161,20 @@ def _on_host(case: Case, host: str | None) -> Iterator[Who]:
 
 
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
-    """Return the rank whose end these lines report, if they report that of one only."""
+    """Return the ranks whose end these lines report: one, or some that were killed.
+
+    Several exit codes, or the end of all, may be what the end of one has brought.
+    """
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
-        exit_.who.rank: exit_.who
+        exit_.who.rank: exit_
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    return list(ended.values()) if len(ended) == 1 else []
+    killed = all(exit_.signal == signal.SIGKILL for exit_ in ended.values())
+    ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
+    known = len(ended) == 1 or (killed and len(ended) < ranks_of_job)
+    return [exit_.who for exit_ in ended.values()] if known else []
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

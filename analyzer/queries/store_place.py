@@ -6,16 +6,23 @@ that place was asked from the rank's own network (``StoreView``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.queries.evidence import cite
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import ranks_in_words
+from whyhang.analyzer.wording.describe import (
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
 
 OPEN = {"answered", "not asked"}
 """Outcomes of places that a rank can reach."""
@@ -117,3 +124,65 @@ def cite_view(view: StoreView) -> Evidence:
     why = f" ({view.why})" if view.why else ""
     asked = ", ".join(str(pid) for pid in view.asked_by[:4])
     return cite(view.source, f"{view.host}:{view.port}{named}, asked as pid {asked}: {says}{why}")
+
+
+def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
+    """Yield one hit for ranks that start and do not reach the store at the place they were given.
+
+    ``outcomes`` are those of ``StoreView`` that count. Where others do reach theirs, those that
+    do not are blamed; else nobody is. A store that is not there yet because its rank is lagging is
+    no such case.
+    """
+    here = starting_ranks(case)
+    away = [at for at in here if at.view is not None and at.view.outcome in outcomes]
+    there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
+    if not away or case.graph.progress or (not there and _rank_0_is_lagging(case)):
+        return
+    views = distinct_views(at.view for at in away)
+    elsewhere = {at.view.host for at in there if at.view is not None}
+    few = len(away) < len(here) - len(away) or len(views) == 1
+    strength = CLEAR if there or state_of_rank_0(case) is not None else INCOMPLETE
+    fields = subject_fields(case, states_of(case, away), tuple(at.member for at in there))
+    fields |= view_fields(views[0])
+    fields["elsewhere"] = (
+        f"; {case.names(at.member for at in there)} reach{'es' if len(there) == 1 else ''} "
+        f"a store at {', '.join(sorted(elsewhere))}"
+        if there
+        else ""
+    )
+    yield Hit(
+        members=tuple(at.member for at in away),
+        affected=tuple(at.member for at in there),
+        evidence=(
+            *(cite_view(view) for view in views[:3]),
+            *_attempts(case, away),
+            *(cite_view(view) for view in distinct_views(at.view for at in there)[:1]),
+            *evidence_of(case, case.states[away[0].member])[:1],
+        ),
+        strength=strength,
+        names_culprit=bool(there) and few,
+        location=location_of(case, case.states[away[0].member]),
+        fields=fields,
+    )
+
+
+def _rank_0_is_lagging(case: Case) -> bool:
+    """Return whether rank 0 lives and has not come to its start-up: then no store can be there."""
+    number = case.job.by_rank.get(0)
+    if number is None or state_of_rank_0(case) is not None:
+        return False
+    return case.states[number].status is not Status.GONE
+
+
+def _attempts(case: Case, away: Sequence[StartingRank]) -> list[Evidence]:
+    """Return the sockets of ranks that try to connect in vain, the first look of each."""
+    evidence = []
+    for at in away[:3]:
+        member = case.member(at.member)
+        for process in member.processes:
+            lines = [str(s) for s in tcp_sockets(process) if s.state == "syn-sent"]
+            if lines:
+                words = f"pid {member.pid}: {'; '.join(lines[:2])}"
+                evidence.append(cite(process.source, words, member.rank))
+                break
+    return evidence

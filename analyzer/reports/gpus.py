@@ -44,7 +44,7 @@ def _load(device: Device) -> str:
 
 
 def _trouble(device: Device) -> str:
-    faults = [shown[2] for symptom in FAULTS if (shown := symptom(device)) is not None]
+    faults = [shown[2] for symptom in FAULTS.values() if (shown := symptom(device)) is not None]
     return "; ".join(dict.fromkeys(faults))
 
 

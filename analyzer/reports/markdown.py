@@ -20,9 +20,9 @@ from whyhang.analyzer.reports.page import (
 )
 
 
-def render(report: Report) -> str:
-    """Render the whole report; ends with one newline."""
-    parts = [_block(block) for block in page(report)]
+def render(report: Report, *, full: bool = False) -> str:
+    """Render a report; ends with one newline. ``full``: with all effects and evidence."""
+    parts = [_block(block) for block in page(report, full=full)]
     return "\n\n".join(parts) + "\n"
 
 

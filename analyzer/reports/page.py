@@ -1,12 +1,15 @@
 """What a report says and in which order, before any format: the one renderer of a finding.
 
 A report becomes a list of blocks; ``terminal`` and ``markdown`` only draw blocks. The order is
-that of someone reading under stress: the answer, who stands where, what is wrong and why and
-what to do, where the paths part, what is missing.
+that of someone reading under stress: the answer, who stands where, what happened, what is wrong
+and why and what to do, where the paths part, what is missing. A line of evidence is quoted once;
+what follows from a cause is one line each, unless all of it is asked for.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record, few, fold
@@ -21,7 +24,8 @@ from whyhang.analyzer.report import (
     StackGroup,
 )
 
-MAX_EVIDENCE = 8
+MAX_EVIDENCE = 4
+MAX_OTHERS = 3
 MAX_QUOTE = 240
 MAX_FRAMES = 14
 MAX_GROUPS = 12
@@ -84,15 +88,20 @@ class Quotes(Record):
 Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
 
 
-def page(report: Report) -> list[Block]:
-    """Lay a report out as blocks."""
+def page(report: Report, *, full: bool = False) -> list[Block]:
+    """Lay a report out as blocks; ``full``: with all that follows from the causes, all evidence."""
     blocks: list[Block] = [Headline(verdict=report.verdict, text=report.headline)]
-    shown: set[tuple[str, ...]] = set()
-    blocks += _ranks(report.ranks)
-    for number, finding in enumerate(report.findings):
-        blocks += _finding(number, finding, shown, report.headline)
-    blocks += _gpus(report.gpus)
-    blocks += _groups(report.stack_groups)
+    chosen = {
+        number: finding
+        for number, finding in enumerate(report.findings)
+        if full or number == 0 or (finding.caused_by is None and finding.kind == "cause")
+    }
+    shown = _Shown()
+    blocks += [*_ranks(report.ranks), *_story(report, chosen)]
+    for number, finding in chosen.items():
+        blocks += _finding(number, finding, shown, report.headline, full=full)
+    blocks += _others(report, chosen)
+    blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
     if report.gaps:
         blocks += [Section(title="Not known"), Items(items=report.gaps)]
     if report.notes:
@@ -103,13 +112,64 @@ def page(report: Report) -> list[Block]:
     return blocks
 
 
-def _finding(
-    number: int, finding: Finding, shown: set[tuple[str, ...]], headline: str
-) -> list[Block]:
-    """Lay one finding out. ``shown`` are source lines that stand above, and grows.
+class _Shown:
+    """What stands above on the page, and need not stand there twice."""
 
-    A sentence that stands above is not said again.
-    """
+    def __init__(self) -> None:
+        self.places: set[tuple[str, ...]] = set()
+        self.pieces: set[Evidence] = set()
+
+
+def _story(report: Report, chosen: Collection[int]) -> list[Block]:
+    """Show what happened, in order, with the number of the finding that says more of it."""
+    if not report.story:
+        return []
+    span = max((event.seconds or 0 for event in report.story), default=0)
+    timed = any(event.seconds is not None for event in report.story)
+    rows = []
+    for event in report.story:
+        finding = event.finding if event.finding in chosen else None
+        says = event.says if finding is None else f"{event.says} ({finding + 1})"
+        where = event.source if event.line is None else f"{event.source}:{event.line}"
+        where += f" (+{event.lines - 1})" if event.lines > 1 else ""
+        row = (_after(event.seconds, span), few(event.ranks, MAX_RANKS), says, where)
+        rows.append(row[not timed :])
+    columns = ("time", "ranks", "event", "read in")[not timed :]
+    return [Section(title="What happened"), Table(columns=columns, rows=tuple(rows))]
+
+
+def _after(seconds: float | None, span: float) -> str:
+    """Format a time after the first event, as exactly as the span of all of them asks for."""
+    if seconds is None:
+        return ""
+    if span < 60:
+        return f"+{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"+{hours}:{minutes:02}:{rest:02}" if hours else f"+{minutes}:{rest:02}"
+
+
+def _others(report: Report, chosen: Collection[int]) -> list[Block]:
+    """List in a line each what is not shown whole and is no event of the story."""
+    above = {*chosen, *(event.finding for event in report.story)}
+    titles = [
+        f"{finding.title} ({finding.signature})"
+        for number, finding in enumerate(report.findings)
+        if number not in above
+    ]
+    if not titles:
+        return []
+    kept, more = titles[:MAX_OTHERS], len(titles) - MAX_OTHERS
+    kept += [f"{more} more with --full"] if more > 0 else []
+    follows = any(finding.caused_by is not None for finding in report.findings)
+    title = "What follows from it" if follows else "Also seen"
+    return [Section(title=title), Items(items=tuple(kept))]
+
+
+def _finding(
+    number: int, finding: Finding, shown: _Shown, headline: str, *, full: bool
+) -> list[Block]:
+    """Lay one finding out. What stands above is not said again."""
     known = _known(finding)
     blocks: list[Block] = (
         [Section(title=f"{number + 1}. {known}", level=2)]
@@ -125,15 +185,11 @@ def _finding(
         lines = _location(finding.location)
         blocks += [
             Section(title="Where", level=3),
-            Code(lines=lines[:1] if lines in shown else lines),
+            Code(lines=lines[:1] if lines in shown.places else lines),
         ]
-        shown.add(lines)
-    if finding.evidence:
-        first = finding.evidence[:MAX_EVIDENCE]
-        quotes = tuple((_place(piece), cut(piece.quote)) for piece in first)
-        more = len(finding.evidence) - len(first)
-        title = "Evidence" if not more else f"Evidence ({more} more in the JSON report)"
-        blocks += [Section(title=title, level=3), Quotes(items=quotes)]
+        shown.places.add(lines)
+    new = [p for p in finding.evidence if full or _words(p.quote) not in _words(finding.title)]
+    blocks += _evidence(new, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:
             blocks += [Section(title="Do now", level=3), Items(items=finding.remedies)]
@@ -142,6 +198,30 @@ def _finding(
         if finding.runbook_url:
             blocks.append(Para(text=f"Runbook: {finding.runbook_url}"))
     return blocks
+
+
+_NUMBERS = re.compile(r"\d+")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Block]:
+    """Quote evidence that does not stand above; of lines alike but for their numbers one."""
+    alike: dict[str, list[Evidence]] = {}
+    for piece in pieces:
+        if piece not in shown.pieces:
+            key = piece.quote if full else _NUMBERS.sub("0", piece.quote)
+            alike.setdefault(key, []).append(piece)
+            shown.pieces.add(piece)
+    if not alike:
+        return []
+    quotes = [(_places(same), cut(same[0].quote)) for same in alike.values()]
+    kept = quotes if full else quotes[:MAX_EVIDENCE]
+    more = sum(len(same) for same in list(alike.values())[len(kept) :])
+    title = "Evidence" if not more else f"Evidence ({more} more with --full)"
+    return [Section(title=title, level=3), Quotes(items=tuple(kept))]
 
 
 KINDS = {
@@ -198,9 +278,15 @@ def _location(location: Location) -> tuple[str, ...]:
     return (where, *location.excerpt)
 
 
-def _place(piece: Evidence) -> str:
+def _places(alike: list[Evidence]) -> str:
+    """Say where a line was read, and of which ranks and how often there are others like it."""
+    piece = alike[0]
     where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
-    return where if piece.rank is None else f"rank {piece.rank} · {where}"
+    where += f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+    ranks = {each.rank for each in alike if each.rank is not None}
+    if not ranks:
+        return where
+    return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, MAX_RANKS)} · {where}"
 
 
 def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:

@@ -33,10 +33,10 @@ WIDEST = 140
 INDENT = 6
 
 
-def show(report: Report, console: Console) -> None:
-    """Print the report."""
+def show(report: Report, console: Console, *, full: bool = False) -> None:
+    """Print the report; ``full``: with all effects and evidence."""
     previous: Block | None = None
-    for block in page(report):
+    for block in page(report, full=full):
         if previous is not None and _has_blank_between(previous, block):
             console.print()
         width = min(console.width, WIDEST)

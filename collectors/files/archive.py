@@ -19,9 +19,8 @@ from types import TracebackType
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, unpack
-from whyhang.collectors.files.budget import MIB, Budget, Limits, SpentError
 from whyhang.collectors.files.meter import Meter
-from whyhang.collectors.files.spool import Extent, Spool
+from whyhang.collectors.files.spool import MIB, Budget, Extent, Limits, SpentError, Spool
 
 STDIN = "-"
 START_BYTES = 8

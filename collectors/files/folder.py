@@ -12,12 +12,12 @@ from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Protocol, runtime_checkable
 
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, StackDump, replace
+from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Source, StackDump, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
-from whyhang.collectors.files import naming, snapshots, workers
+from whyhang.collectors.files import bundle, naming, snapshots, workers
 from whyhang.collectors.files.archive import Item, Store, clean
-from whyhang.collectors.files.manifests import Manifests
 from whyhang.collectors.files.meter import Meter
 
 SHOWN = 3  # of alike troubles, so many are named
@@ -242,3 +242,53 @@ def _folded(gaps: Iterable[Gap]) -> Iterator[Gap]:
         yield from shown
         if more := len(same) - len(shown):
             yield replace(same[0], what=f"reading {more:,} more files like these", source=None)
+
+
+class Manifests:
+    """The manifests among the files that were found, each for the folder it is in."""
+
+    def __init__(self, store: Store, items: Sequence[Item], gaps: list[Gap]) -> None:
+        """Read them; ``gaps`` takes what is said of those that cannot be read."""
+        self.paths: set[str] = set()
+        self._entries: dict[str, tuple[int, bundle.Entry]] = {}
+        for item in items:
+            if PurePosixPath(item.path).name == bundle.MANIFEST:
+                try:
+                    self._add(item.path, store.document(item))
+                except (BundleError, OSError) as error:
+                    gaps.append(_gap(item.path, error))
+
+    def _add(self, path: str, document: Document | Gap) -> None:
+        if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
+            return
+        with document.open() as stream:
+            manifest = bundle.read_manifest(stream.read())
+        self.paths.add(path)
+        folder = path.removesuffix(bundle.MANIFEST)
+        for place, entry in enumerate(manifest.files):
+            self._entries[folder + entry.path] = (place, entry)
+
+    def place(self, path: str) -> int:
+        """Order the files of a bundle as it lists them, the way the live run read them."""
+        place, _ = self._entries.get(path, (-1, None))
+        return place
+
+    def described(self, document: Document) -> Document:
+        """Put what the manifest says of a file in place of what its name does."""
+        _, entry = self._entries.get(document.path, (-1, None))
+        if entry is None:
+            return document
+        return replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
+
+
+def _gap(path: str, error: BundleError | OSError) -> Gap:
+    why, remedy = (
+        (error.message, error.remedy) if isinstance(error, BundleError) else (str(error), "")
+    )
+    return Gap(
+        what=f"reading {path}",
+        why=why,
+        cost="the files beside it are read for themselves",
+        remedy=remedy.rstrip("."),
+        source=Source(file=path),
+    )

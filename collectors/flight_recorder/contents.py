@@ -1,12 +1,24 @@
-"""What the entries of a dump and its ``pg_status`` say together."""
+"""What the entries of a dump and its ``pg_status`` say together: calls, as one rank issued them.
+
+Members of a coalesced batch stay ``scheduled`` for ever, and the entry that ends the batch tells
+how far it is. The members get its state; a batch without an end was never closed. Sends and
+receives carry ranks *within the group* in their name, and the number of the last collective
+beside their own.
+
+Asked for what is active, torch leaves out every entry whose end it has seen. The members of a
+batch have none of their own, so those of finished batches stay in the dump as if they were under
+way, without the entry that ended them. What follows them tells: records are numbered without a
+gap, so where the one behind a batch is not there, it was the batch's end, and finished.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from whyhang.analyzer.facts import Call, CallState, replace
-from whyhang.collectors.flight_recorder.calls import calls, with_ends_of_batches
-from whyhang.collectors.flight_recorder.entries import GLOO, Row, group_of, read_rows
+from whyhang.collectors.flight_recorder.entries import GLOO, Row, Shapes, group_of, read_rows
 from whyhang.collectors.flight_recorder.excerpt import Dump
 from whyhang.collectors.flight_recorder.groups import (
     by_number,
@@ -15,6 +27,134 @@ from whyhang.collectors.flight_recorder.groups import (
     status_by_id,
     statuses_of,
 )
+
+KEPT_COMPLETED = 4
+"""Completed calls that a track keeps before its first unfinished one, where more can be read
+again; without that it keeps ``KEPT_AT_MOST``."""
+
+KEPT_AT_MOST = 64
+
+KEPT_UNFINISHED = 64
+"""Unfinished calls that a track keeps, the oldest and the newest."""
+
+
+def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
+    """Return the calls of one group, in the order of the rows, one for each batch of collectives.
+
+    ``ranks`` are the group's global ranks, to name peers; without them only the default
+    group's are known, whose ranks are global.
+    """
+    issued: list[Call] = []
+    # Operations and stacks of sends and receives that are done in batches which end.
+    batched: set[tuple[str, int]] = set()
+    for _, block in groupby(rows, key=_block):
+        *members, last = block
+        if last.name.ends_batch:
+            batched.update(
+                (row.name.op, id(row.frames)) for row in members if row.p2p and row.frames
+            )
+            issued += _ended(members, last, ranks)
+            continue
+        # Entries that share a number are of one batch. A send or receive alone is taken for one
+        # if from the same line of code others were batches.
+        unclosed = bool(members) or (last.name.op, id(last.frames)) in batched
+        unclosed = unclosed and last.state is not CallState.COMPLETED
+        issued += [_call(row, ranks, unclosed=unclosed) for row in (*members, last)]
+    return issued
+
+
+def _block(row: Row) -> tuple[bool, int | None, object]:
+    """Return what rows of one coalesced block share; an entry without a number stands alone."""
+    return row.p2p, row.launch, None if row.launch is not None else id(row)
+
+
+def _ended(members: Sequence[Row], end: Row, ranks: tuple[int, ...] | None) -> list[Call]:
+    """Return the sends and receives of a batch, or its collectives as one call."""
+    if not members:
+        return [_call(end, ranks)]
+    if end.p2p:
+        return [_call(replace(row, state=end.state), ranks) for row in members]
+    first = members[0]
+    whole = replace(
+        end,
+        name=first.name if end.name.op == "coalesced" else end.name,
+        input_sizes=_joined(row.input_sizes for row in (*members, end)),
+        output_sizes=_joined(row.output_sizes for row in (*members, end)),
+        dtypes=first.dtypes or end.dtypes,
+        created_at=first.created_at,
+        frames=first.frames or end.frames,
+        order=first.order,
+    )
+    return [_call(whole, ranks)]
+
+
+def _joined(parts: Iterable[Shapes | None]) -> Shapes:
+    return tuple(shape for part in parts if part for shape in part)
+
+
+def _call(row: Row, ranks: tuple[int, ...] | None, *, unclosed: bool = False) -> Call:
+    return Call(
+        op=row.name.op,
+        seq=row.launch,
+        state=row.state,
+        p2p=row.p2p,
+        peer=_peer(row, ranks),
+        input_sizes=row.input_sizes,
+        output_sizes=row.output_sizes,
+        dtypes=row.dtypes,
+        created_at=row.created_at,
+        frames=row.frames,
+        order=row.order,
+        unclosed=unclosed,
+    )
+
+
+def _peer(row: Row, ranks: tuple[int, ...] | None) -> int | None:
+    peer = row.name.peer
+    if peer is None:
+        return None
+    if ranks is not None:
+        return ranks[peer] if peer < len(ranks) else None
+    return peer if row.group[1] == "default_pg" or row.group[0] == "0" else None
+
+
+def worth_keeping(calls: Sequence[Call], completed: int) -> tuple[Call, ...]:
+    """Return the unfinished calls (the oldest and newest of very many) and the last finished."""
+    unfinished = [call for call in calls if call.state is not CallState.COMPLETED]
+    if len(unfinished) > KEPT_UNFINISHED:
+        unfinished = unfinished[: KEPT_UNFINISHED - 8] + unfinished[-8:]
+    finished = [call for call in calls if call.state is CallState.COMPLETED]
+    if len(finished) > completed:
+        first = unfinished[0].order if unfinished else None
+        before = [c for c in finished if first is None or c.order is None or c.order < first]
+        finished = before[-completed:] + finished[len(before) :][-completed:]
+    return tuple(sorted((*finished, *unfinished), key=lambda call: call.order or 0))
+
+
+def with_ends_of_batches(rows: Sequence[Row], enqueued: Mapping[str, int | None]) -> list[Row]:
+    """Mark members of batches that have ended as completed, in a dump of active calls only.
+
+    ``enqueued`` is the number of the last call on each group that was launched as a whole.
+    """
+    launches: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    orders = {row.order for row in rows if row.order is not None}
+    for row in rows:
+        if row.p2p_seq is not None and row.order is not None:
+            launches[row.group[0], row.p2p_seq].append(row)
+    batched = {name for (name, _), members in launches.items() if len(members) > 1}
+    ended: set[tuple[str, int | None]] = set()
+    for (name, number), members in launches.items():
+        last = members[-1]
+        end = (last.order or 0) + 1
+        if name not in batched or last.name.ends_batch or end in orders:
+            continue
+        if end <= max(orders) or (enqueued.get(name) or 0) >= number:
+            ended.add((name, number))
+    return [
+        replace(row, state=CallState.COMPLETED) if (row.group[0], row.p2p_seq) in ended else row
+        for row in rows
+    ]
+
 
 SMALLEST_RING = 10
 """Fewer records than these are no ring that was too small, but a file made by hand."""

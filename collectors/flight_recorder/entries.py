@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 from whyhang.analyzer.facts import CallState, Frame, Record, replace
+from whyhang.collectors.ops import P2P, op_of
 
 GLOO = "gloo"
 MAX_TEXT = 4096
@@ -25,23 +26,6 @@ MAX_DIMENSIONS = 16
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
 
-_OPS = {
-    "_all_gather_base": "all_gather_into_tensor",
-    "_allgather_base": "all_gather_into_tensor",
-    "all_gather_single": "all_gather_into_tensor",
-    "_reduce_scatter_base": "reduce_scatter_tensor",
-    "reduce_scatter_single": "reduce_scatter_tensor",
-    "_broadcast_oop": "broadcast",
-    "_reduce_oop": "reduce",
-    "all_reduce_barrier": "barrier",
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "allreduce_coalesced": "all_reduce_coalesced",
-    "allgather_coalesced": "all_gather_coalesced",
-    "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all",
-    "all_to_all_single": "all_to_all",
-}
 _STATES = {"completed": CallState.COMPLETED, "started": CallState.STARTED}
 _P2P = re.compile(r"(send|recv)(?: (\d+)(?:->|<-)(?:(\d+)|\?))?$")
 # These tell by their state; gloo and others without a hook for it tell by ``retired``.
@@ -127,7 +111,7 @@ class _RowReader:
         milliseconds = number(entry.get("timeout_ms"))
         # Before torch 2.4 there is no such field, and a batch of sends and receives one entry.
         batch = name.op == "coalesced" and not entry.get("input_sizes")
-        p2p = entry.get("is_p2p", batch or name.op in {"send", "recv"}) is True
+        p2p = entry.get("is_p2p", batch or name.op in P2P) is True
         dtypes = entry.get("input_dtypes") or entry.get("output_dtypes")
         return Row(
             name=name,
@@ -210,8 +194,7 @@ def parse_name(profiling_name: str) -> Name:
     library, _, rest = profiling_name.rpartition(":")
     p2p = _P2P.match(rest)
     if p2p is None:
-        op = rest.partition(" ")[0].lower()
-        return Name(library=library, op=_OPS.get(op, op))
+        return Name(library=library, op=op_of(rest.partition(" ")[0]))
     op, me, peer = p2p.groups()
     return Name(
         library=library, op=op, me=int(me) if me else None, peer=int(peer) if peer else None

@@ -7,17 +7,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Gap,
-    Gpu,
-    GpuProcess,
-    GpuSlice,
-    NvLink,
-    Record,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Gap, Gpu, Record, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 
@@ -26,60 +16,15 @@ TOOL = "nvml"
 MAX_BYTES = 64 << 20
 
 
-class NvmlSlice(Record):
-    """One MIG device; memory in bytes."""
+class _Log(Record):
+    """Everything that one run of the child printed.
 
-    device: int
-    instance: str | None = None
-    uuid: str | None = None
-    memory: int | None = None
-
-
-class NvmlGpu(Record):
-    """The values of one GPU: bytes, milliwatts, MHz, per cent, as NVML has them.
-
-    The memory of its processes is in bytes, too. ``failed`` says for a name what NVML answered
-    in the place of a value, where that is trouble.
+    The values of a GPU are those of ``Gpu``, in the units of NVML: bytes, milliwatts. ``failed``
+    says for a name what NVML answered in the place of a value, where that is trouble.
     """
 
-    index: int
-    uuid: str | None = None
-    bus: str | None = None
-    name: str | None = None
-    busy: int | None = None
-    memory_busy: int | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
-    power: int | None = None
-    power_limit: int | None = None
-    sm_clock: int | None = None
-    sm_clock_max: int | None = None
-    memory_clock: int | None = None
-    temperature: int | None = None
-    pstate: int | None = None
-    compute_mode: int | None = None
-    mig: int | None = None
-    ecc_uncorrected: int | None = None
-    ecc_corrected: int | None = None
-    ecc_ever: int | None = None
-    remap_pending: int | None = None
-    remap_failed: int | None = None
-    retire_pending: int | None = None
-    recovery: int | None = None
-    reasons: int | None = None
-    fabric: int | None = None
-    fabric_status: int | None = None
-    links: tuple[NvLink, ...] | None = None
-    slices: tuple[NvmlSlice, ...] = ()
-    processes: tuple[GpuProcess, ...] | None = None
-    failed: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
-
-
-class NvmlLog(Record):
-    """Everything that one run of the child printed."""
-
     nvml: int  # format
-    gpus: tuple[NvmlGpu, ...] = ()
+    gpus: tuple[dict[str, Any], ...] = ()
     driver: str | None = None
     cuda: str | None = None
 
@@ -91,6 +36,10 @@ _FABRIC = {1: "Not Started", 2: "In Progress", 3: "Completed"}
 
 def _mib(size: float) -> float:
     return size / 2**20
+
+
+def _mib_of(part: dict[str, Any]) -> float | None:
+    return None if part.get("memory") is None else _mib(part["memory"])
 
 
 def _watts(power: int) -> float:
@@ -113,18 +62,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "recovery": _RECOVERY.get,
     "reasons": values.reasons_of,
     "fabric": _FABRIC.get,
-    "slices": lambda slices: tuple(
-        GpuSlice(
-            device=one.device,
-            instance=one.instance,
-            uuid=one.uuid,
-            memory_used=None if one.memory is None else _mib(one.memory),
-        )
-        for one in slices
-    ),
-    "processes": lambda processes: tuple(
-        one if one.memory is None else replace(one, memory=_mib(one.memory)) for one in processes
-    ),
+    "slices": lambda slices: [{**one, "memory_used": _mib_of(one)} for one in slices],
+    "processes": lambda processes: [{**one, "memory": _mib_of(one)} for one in processes],
 }
 
 
@@ -146,8 +85,9 @@ class NvmlReader:
         with document.open() as stream:
             data = stream.read(MAX_BYTES)
         try:
-            log = msgspec.json.decode(data, type=NvmlLog)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log = msgspec.json.decode(data, type=_Log)
+            yield from [_fact(document, log, gpu) for gpu in log.gpus]
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             yield Gap(
                 what=f"reading {document.path} as NVML's values",
                 why=f"it is damaged ({str(error)[:120]})",
@@ -155,43 +95,40 @@ class NvmlReader:
                 who=Who(host=document.who.host),
                 source=document.source(),
             )
-            return
-        for gpu in log.gpus:
-            yield _fact(document, log, gpu)
 
 
-def _fact(document: Document, log: NvmlLog, gpu: NvmlGpu) -> Gpu:
+def _fact(document: Document, log: _Log, gpu: dict[str, Any]) -> Gpu:
+    """Make the fact. Raises what values of another type than NVML's raise."""
     fields = {
         name: _READ[name](value) if name in _READ else value
-        for name, value in msgspec.structs.asdict(gpu).items()  # type: ignore[arg-type]
+        for name, value in gpu.items()
         if value is not None
     }
-    failed, status = fields.pop("failed"), fields.pop("fabric_status", 0)
-    if status and fields.get("fabric"):
+    failed: dict[str, str] = fields.pop("failed", {})
+    if fields.get("fabric") and (status := fields.get("fabric_status")):
         fields["fabric"] += f", status {status}"
-    return Gpu(
-        who=Who(host=document.who.host),
-        source=document.source(),
-        tool=TOOL,
-        look=document.look or 0,
-        taken_at=document.taken_at,
-        driver=log.driver,
-        cuda=log.cuda,
-        trouble="; ".join(f"{name}: {words}" for name, words in failed.items())[:300] or None,
-        lost=any(values.is_lost(words) for words in failed.values()),
-        quote=_quote(gpu),
-        **fields,
-    )
+    fields |= {
+        "who": Who(host=document.who.host),
+        "source": document.source(),
+        "tool": TOOL,
+        "look": document.look or 0,
+        "taken_at": document.taken_at,
+        "driver": log.driver,
+        "cuda": log.cuda,
+        "trouble": "; ".join(f"{name}: {words}" for name, words in failed.items())[:300] or None,
+        "lost": any(map(values.is_lost, failed.values())),
+        "quote": _quote(gpu, failed),
+    }
+    return msgspec.convert(fields, Gpu)
 
 
-def _quote(gpu: NvmlGpu) -> str:
+def _quote(gpu: dict[str, Any], failed: dict[str, str]) -> str:
     """Say the values that decide most often."""
-    parts = [f"GPU {gpu.index} {gpu.bus or ''}".strip()]
-    if gpu.busy is not None:
-        parts.append(f"utilization {gpu.busy} %")
-    if gpu.power is not None:
-        parts.append(f"power {_watts(gpu.power):.0f} W")
-    if gpu.processes is not None:
-        parts.append(f"pids {', '.join(str(p.pid) for p in gpu.processes[:8]) or 'none'}")
-    parts += [f"{name}: {words}" for name, words in gpu.failed.items()]
-    return ", ".join(parts)
+    parts = [f"GPU {gpu.get('index')} {gpu.get('bus') or ''}".strip()]
+    if gpu.get("busy") is not None:
+        parts.append(f"utilization {gpu['busy']} %")
+    if gpu.get("power") is not None:
+        parts.append(f"power {_watts(gpu['power']):.0f} W")
+    if gpu.get("processes") is not None:
+        parts.append(f"pids {', '.join(str(p['pid']) for p in gpu['processes'][:8]) or 'none'}")
+    return ", ".join([*parts, *(f"{name}: {words}" for name, words in failed.items())])

@@ -17,8 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
 from whyhang.analyzer.facts import (
     Address,
     Frame,
@@ -30,6 +28,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import is_library, short
+from whyhang.collectors.stacks.pyspy_json import Local, PrintedFrame, Trace, read_traces
 
 MOST = 64
 """Ranks asked on one host."""
@@ -39,38 +38,7 @@ _SPAWN = "torch/multiprocessing/spawn.py"
 _NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
 
 
-class PyspyLocal(msgspec.Struct):
-    """A variable."""
-
-    name: str = ""
-    repr: str | None = None
-
-
-class PyspyFrame(msgspec.Struct):
-    """A frame as py-spy prints it."""
-
-    name: str = ""
-    filename: str = ""
-    line: int = 0
-    locals: list[PyspyLocal] | None = None
-
-
-class PyspyThread(msgspec.Struct):
-    """A thread as py-spy prints it, the innermost frame first."""
-
-    frames: list[PyspyFrame]
-    os_thread_id: int | None = None
-
-
-def read_threads(data: bytes) -> list[PyspyThread]:
-    """Read what ``py-spy dump --json`` printed; nothing where it is damaged."""
-    try:
-        return msgspec.json.decode(data, type=list[PyspyThread])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-
-
-def _integers(frame: PyspyFrame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
+def _integers(frame: PrintedFrame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
     variables = (frame.locals or []) if frame is not None else []
     return {
         variable.name: int(variable.repr)
@@ -98,14 +66,14 @@ def starting(dumps: Mapping[int, bytes]) -> list[int]:
 
 def read_spot(pid: int, data: bytes) -> InitArguments | None:
     """Take the arguments of ``init_process_group``; its ``who`` has the process only."""
-    for thread in read_threads(data):
+    for thread in read_traces(data):
         frames = [frame for frame in thread.frames if frame.filename.endswith(_INIT_FILES)]
         if any(frame.name == "init_process_group" for frame in frames):
             return _spot(pid, dict(_arguments(frames)))
     return None
 
 
-def _arguments(frames: Iterable[PyspyFrame]) -> Iterator[tuple[str, str]]:
+def _arguments(frames: Iterable[PrintedFrame]) -> Iterator[tuple[str, str]]:
     """Yield the arguments, the outer before the inner: what is deeper is what counts."""
     for frame in reversed(list(frames)):
         for variable in frame.locals or ():
@@ -150,7 +118,7 @@ _DIGITS = 12
 
 def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
     """Take the counters of a main thread; their ``who`` has the process only."""
-    main = next((thread for thread in read_threads(data) if thread.os_thread_id == pid), None)
+    main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
     return [
         LoopCounter(
             name=variable.name,
@@ -167,7 +135,7 @@ def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
     ]
 
 
-def _counts(variable: PyspyLocal) -> bool:
+def _counts(variable: Local) -> bool:
     text = variable.repr or ""
     whole = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
     return whole and _COUNTERS.fullmatch(variable.name) is not None
@@ -190,7 +158,7 @@ class Numbers(Record):
 
 def read_numbers(data: bytes) -> Numbers:
     """Take the number of a rank and how many there are."""
-    threads = read_threads(data)
+    threads = read_traces(data)
     for thread in threads:
         for inner, frame in zip([None, *thread.frames], thread.frames, strict=False):
             name = frame.name.rpartition(".")[2]
@@ -206,7 +174,7 @@ def read_numbers(data: bytes) -> Numbers:
     return _numbers_of_program(threads)
 
 
-def _numbers_of_program(threads: list[PyspyThread]) -> Numbers:
+def _numbers_of_program(threads: list[Trace]) -> Numbers:
     """Read what a program that was started as a rank knows: what it joins as, or its variables."""
     main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
     frames = main.frames if main is not None else []

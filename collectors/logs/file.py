@@ -18,8 +18,15 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.block import LONGEST, Block, Hit, PlainBlock
-from whyhang.collectors.logs.engine.blocks import Progress, blocks, ranges
+from whyhang.collectors.logs.engine.blocks import (
+    LONGEST,
+    Block,
+    Hit,
+    PlainBlock,
+    Progress,
+    blocks,
+    ranges,
+)
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
 from whyhang.collectors.logs.engine.search import Searcher
 from whyhang.collectors.logs.engine.storm import Storms
@@ -29,7 +36,7 @@ from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
 from whyhang.collectors.logs.lines.signs_of_life import program, sign
 from whyhang.collectors.logs.tail import TAIL, tails
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.quotes import is_quoted
 from whyhang.collectors.logs.text.rejoin import rejoin
 
@@ -59,7 +66,7 @@ class FileScan:
             for pattern, method in reader.wants_blocks.items():
                 self.block_handlers[pattern].append(getattr(reader, method))
         self.trouble: dict[str, Gap] = {}
-        self.last_words: dict[int, tuple[int, str]] = {}
+        self.last_words: dict[int, tuple[int, Line]] = {}
         self.tail = b""
         self.size = 0
         self.last_line: int | None = None
@@ -130,6 +137,7 @@ class FileScan:
             yield LastLine(
                 text=lines[-1][:MAX_TEXT],
                 ends_log=True,
+                time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
                 who=self.file.document.who,
                 source=self.file.document.source(self.last_line),
             )
@@ -166,7 +174,7 @@ class FileScan:
             for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
                 who = line.prefix
                 if who.rank is not None:
-                    self.last_words[who.rank] = (number, line.text)
+                    self.last_words[who.rank] = (number, line)
                     if who.pid is not None:
                         processes[who.host, who.pid].add(who.rank)
         for process, ranks in processes.items():
@@ -175,11 +183,12 @@ class FileScan:
 
     def _last_words(self) -> Iterator[LastLine]:
         """Say what each rank says last in a log of several, as far as it was listened to."""
-        for rank, (number, text) in sorted(self.last_words.items()):
+        for rank, (number, line) in sorted(self.last_words.items()):
             if len(self.last_words) > 1:
                 yield LastLine(
-                    text=text.strip(),
+                    text=line.text.strip(),
                     ends_log=False,
+                    time=line.time,
                     who=Who(rank=rank, trust=Trust.PREFIX),
                     source=self.file.document.source(number),
                 )

@@ -4,14 +4,24 @@ The patterns to look for come in from outside (the signatures'), and the readers
 NCCL's, the launchers' and the kernel's own lines add theirs. All are searched for in one pass;
 only the lines found are taken apart. What comes out are ``LogLine`` facts for the outside
 patterns, and structured facts from the readers.
+
+A traceback that torchrun wrapped in JSON is unfolded so that it reads as a log. ``@record`` writes
+``error.json`` into the worker's log folder (``TORCHELASTIC_ERROR_FILE``): ``{"message": {"message":
+"ValueError: …", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000"}}}``; others
+write ``{"message": "…", "timestamp": …}``.
 """
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from typing import Any
 
-from whyhang.analyzer.facts import Fact, Gap
+import msgspec
+
+from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.blocks import Progress
 from whyhang.collectors.logs.engine.matching import Patterns
@@ -19,7 +29,6 @@ from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
-from whyhang.collectors.logs.text.error_file import unfold
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
@@ -103,3 +112,47 @@ def looks_like_text(head: bytes) -> bool:
         broken = len(sample) - len(sample.decode("utf-8", "ignore").encode())
         return broken <= MAX_BINARY * len(sample) + CUT_CHARACTER
     return zeros < len(sample) // 2 or zeros == len(sample)
+
+
+MAX_BYTES = 1 << 20
+
+
+def unfold(document: Document) -> Document:
+    """Return the text that an error file holds, as a document; others as they are."""
+    head = document.head
+    if document.size > MAX_BYTES or not head.lstrip().startswith(b"{") or b'"message"' not in head:
+        return document
+    if not (b"py_callstack" in head or b'"extraInfo"' in head or b'imestamp"' in head):
+        return document
+    try:
+        with document.open() as stream:
+            content: Any = msgspec.json.decode(stream.read(MAX_BYTES + 1))
+    except (OSError, msgspec.DecodeError):
+        return document
+    text = _text(content)
+    if text is None:
+        return document
+    data = text.encode()
+    return replace(document, head=data, size=len(data), open=lambda: io.BytesIO(data), local=None)
+
+
+def _text(content: Any) -> str | None:
+    message = content.get("message") if isinstance(content, dict) else None
+    inner = message if isinstance(message, dict) else content
+    extra = inner.get("extraInfo") if isinstance(inner, dict) else None
+    extra = extra if isinstance(extra, dict) else {}
+    stack = extra.get("py_callstack")
+    words = inner.get("message") if isinstance(inner, dict) else None
+    parts = [part for part in (stack, None if stack else words) if isinstance(part, str)]
+    if not parts:
+        return None
+    stamps = (extra.get("timestamp"), content.get("timestamp"), content.get("errorTimestamp"))
+    return "\n".join([*(_time(stamp) for stamp in stamps if stamp), *parts]) + "\n"
+
+
+def _time(stamp: object) -> str:
+    try:
+        moment = datetime.fromtimestamp(float(str(stamp)), tz=timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,7 +1,7 @@
 """Asks NCCL's RAS for a report, in a process of its own that can be killed at any moment.
 
 Run by path (standard library only, no import of whyhang), with one JSON object as argument; it
-prints JSON lines, each report after a header that tells its size. Everything has a limit.
+prints a line of JSON, and behind it the report. Everything has a limit.
 
 The protocol is one of lines over TCP (``src/ras/client_support.cc`` of NCCL 2.24 to 2.30):
 ``CLIENT PROTOCOL 2``, ``TIMEOUT 1`` (seconds that silent processes are waited for), ``SET
@@ -17,7 +17,6 @@ import contextlib
 import ctypes
 import json
 import os
-import signal
 import socket
 import sys
 import time
@@ -36,10 +35,6 @@ class TroubleError(Exception):
 
 class NotRasError(TroubleError):
     """What listens there speaks another protocol."""
-
-
-class HurryError(Exception):
-    """Whoever started us wants what there is now."""
 
 
 class StrangerError(Exception):
@@ -141,8 +136,8 @@ class Dialogue:
             raise StrangerError
         return pid
 
-    def report(self) -> tuple[bytes, bool]:
-        """Read the report to its end; the second value tells whether that was reached."""
+    def report(self) -> bytes:
+        """Read the report to its end, or as far as it comes in time."""
         parts = [self.rest]
         size = len(self.rest)
         while time.monotonic() < self.until and size < MAX_BYTES:
@@ -153,17 +148,17 @@ class Dialogue:
                 if os.getppid() == 1:  # whoever started us is gone
                     break
                 continue
-            except (OSError, HurryError):
+            except OSError:
                 break
             if not data:
-                return b"".join(parts), True
+                break
             parts.append(data)
             size += len(data)
-        return b"".join(parts)[:MAX_BYTES], False
+        return b"".join(parts)[:MAX_BYTES]
 
 
-Answer = tuple[bytes, bool, "int | None", str]
-"""The report, whether it is whole, which process answered and in which format."""
+Answer = tuple[bytes, "int | None", str]
+"""The report, which process answered and in which format."""
 
 
 def ask(address: tuple[str, int], pids: list[int], until: float, form: str) -> Answer:
@@ -181,8 +176,7 @@ def ask(address: tuple[str, int], pids: list[int], until: float, form: str) -> A
             dialogue.send("SET FORMAT json")
             form = "json" if dialogue.receive().upper() == "OK" else "text"
         dialogue.send("VERBOSE STATUS")
-        data, whole = dialogue.report()
-        return data, whole, pid, form
+        return dialogue.report(), pid, form
 
 
 def ask_until_answered(address: tuple[str, int], pids: list[int], until: float) -> Answer:
@@ -218,39 +212,31 @@ def ask_until_answered(address: tuple[str, int], pids: list[int], until: float) 
 
 
 def emit(header: dict[str, object], data: bytes = b"") -> None:
-    """Print a header line and what belongs to it."""
-    sys.stdout.buffer.write(json.dumps({**header, "size": len(data)}).encode() + b"\n" + data)
+    """Print a header line and the report."""
+    sys.stdout.buffer.write(json.dumps(header).encode() + b"\n" + data)
     sys.stdout.buffer.flush()
 
 
-def hurry(*_: object) -> None:
-    """End what is under way."""
-    raise HurryError
-
-
 def main() -> None:
-    """Ask as often as is asked for, with a pause in between."""
+    """Ask as the argument says."""
     request = json.loads(sys.argv[1])
-    signal.signal(signal.SIGTERM, hurry)
-    began = time.monotonic()
-    until = began + request["limit"]
-    if request.get("netns"):
+    until = time.monotonic() + request["limit"]
+    if request["netns"]:
         try:
             enter_network(request["netns"])
         except OSError as error:
-            emit({"kind": "trouble", "why": "namespace", "text": error.strerror or str(error)})
+            why = "the job has a network of its own, which cannot be entered"
+            emit({"trouble": f"{why} ({error.strerror or error})"})
             return
-    address = (request["host"], request["port"])
-    for look, at in enumerate(request["at"]):
-        time.sleep(max(0.0, began + at - time.monotonic()))
-        when = time.time()
-        try:
-            data, whole, pid, form = ask_until_answered(address, request["pids"], until)
-        except (TroubleError, HurryError) as error:
-            emit({"kind": "trouble", "why": "silent", "text": str(error), "look": look})
-            return
-        header = {"kind": "report", "look": look, "at": when, "pid": pid, "form": form}
-        emit({**header, "whole": whole}, data)
+    taken_at = time.time()
+    try:
+        data, pid, form = ask_until_answered(
+            (request["host"], request["port"]), request["pids"], until
+        )
+    except TroubleError as error:
+        emit({"trouble": str(error)})
+    else:
+        emit({"taken_at": taken_at, "pid": pid, "form": form}, data)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from typing import Any
 
 from whyhang.analyzer.facts import replace
 from whyhang.collectors import limits
+from whyhang.collectors.ops import op_of
 from whyhang.collectors.ras.report import (
     ABORTED,
     DEAD,
     LEAVING,
     LEFT,
-    OPS,
     STARTING,
     UNRESPONSIVE,
     Comm,
@@ -138,7 +138,7 @@ def _members(rows: object, state: Callable[[Object], str]) -> Iterator[Member]:
 def _counts(counts: object) -> dict[str, int] | None:
     if not isinstance(counts, dict):
         return None
-    numbers = ((OPS.get(name, name.lower()), _whole(value)) for name, value in counts.items())
+    numbers = ((op_of(name), _whole(value)) for name, value in counts.items())
     return {op: number for op, number in numbers if number is not None}
 
 

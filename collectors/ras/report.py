@@ -8,15 +8,6 @@ from __future__ import annotations
 
 from whyhang.analyzer.facts import Record
 
-OPS = {
-    "Broadcast": "broadcast",
-    "Reduce": "reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "AllReduce": "all_reduce",
-}
-"""The operations that RAS counts, by torch's names; sends and receives are not counted."""
-
 DEAD, UNRESPONSIVE, LEFT, STARTING, LEAVING, ABORTED = (
     "dead",
     "unresponsive",

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.facts import replace
 from whyhang.collectors import limits
+from whyhang.collectors.ops import op_of
 from whyhang.collectors.ras.report import (
     DEAD,
     NOBODY,
-    OPS,
     STATUS,
     UNRESPONSIVE,
     Comm,
@@ -156,7 +156,7 @@ class _Parser:
     def _of_block(self, block: _Block, number: int, text: str) -> None:
         row, _, managed = text.partition(" -- ")
         if match := _COUNTS.search(text):
-            block.op = OPS.get(match[1] or "", (match[1] or "").lower())
+            block.op = op_of(match[1] or "")
         elif match := _NUMBERS.search(text):
             state = UNRESPONSIVE if match["what"] == "missing" else STATUS["UNKNOWN"]
             for rank in match["ranks"].split(","):

@@ -17,8 +17,7 @@ import re
 
 from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.collectors import limits
-from whyhang.collectors.stacks.frames import frame, shared
-from whyhang.collectors.stacks.main_thread import MAIN
+from whyhang.collectors.stacks.frames import MAIN, frame, shared
 from whyhang.collectors.stacks.passages import GDB
 from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections

@@ -40,8 +40,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.frames import frame, is_native_file, shared
-from whyhang.collectors.stacks.main_thread import MAIN
+from whyhang.collectors.stacks.frames import MAIN, frame, is_native_file, shared
 
 LARGEST_BYTES = 256 * 1024
 LONGEST_LINE = 400

@@ -14,9 +14,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from whyhang.analyzer.reading import Reader
-from whyhang.collectors.stacks import pyspy_json, pyspy_text
-
 _PTRACE_REMEDY = (
     "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
     "kernel.yama.ptrace_scope=0, in a container add the capability SYS_PTRACE"
@@ -134,7 +131,3 @@ def _first_words(stderr: str) -> str:
     """Give the error of py-spy without its own backtrace, in one line of sane length."""
     words = stderr.partition("Stack backtrace")[0].split()
     return " ".join(words)[:200].removeprefix("Error: ").rstrip(".")
-
-
-TEXT: Reader = pyspy_text.READER
-JSON: Reader = pyspy_json.READER

@@ -19,7 +19,7 @@ from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import heading, launched, peers
 from whyhang.collectors.stacks.frames import frame, is_native_file, shared
-from whyhang.collectors.stacks.owner import dumps
+from whyhang.collectors.stacks.reader import dumps
 from whyhang.collectors.stacks.sections import ProcessStacks, Section
 
 LARGEST_BYTES = 256 << 20
@@ -30,18 +30,22 @@ _START = limits.compile(r"[\[{]")
 _NEXT_LIST = limits.compile(r"\n\[")
 
 
-class _Local(msgspec.Struct, omit_defaults=True):
+class Local(msgspec.Struct, omit_defaults=True):
+    """A variable; ``arg``: an argument."""
+
     name: str = ""
     arg: bool = False
     repr: str | None = None
 
 
-class _Frame(msgspec.Struct, omit_defaults=True):
+class PrintedFrame(msgspec.Struct, omit_defaults=True):
+    """A frame as py-spy prints it."""
+
     name: str = ""
     filename: str = ""
     module: str | None = None
     line: int = 0
-    locals: list[_Local] | None = None
+    locals: list[Local] | None = None
 
 
 class _ProcessInfo(msgspec.Struct):
@@ -50,9 +54,11 @@ class _ProcessInfo(msgspec.Struct):
     parent: _ProcessInfo | None = None
 
 
-class _Trace(msgspec.Struct, omit_defaults=True):
+class Trace(msgspec.Struct, omit_defaults=True):
+    """A thread as py-spy prints it, the innermost frame first."""
+
     pid: int
-    frames: list[_Frame]
+    frames: list[PrintedFrame]
     thread_id: int | None = None
     thread_name: str | None = None
     os_thread_id: int | None = None
@@ -61,7 +67,15 @@ class _Trace(msgspec.Struct, omit_defaults=True):
     process_info: _ProcessInfo | None = None
 
 
-_TRACES = msgspec.json.Decoder(list[_Trace])
+_TRACES = msgspec.json.Decoder(list[Trace])
+
+
+def read_traces(data: bytes) -> list[Trace]:
+    """Read what ``py-spy dump --json`` printed of one process; nothing where it is damaged."""
+    try:
+        return _TRACES.decode(data)
+    except (ValueError, RecursionError):
+        return []
 
 
 class _PyspyJson:
@@ -104,19 +118,15 @@ def peers_only(data: bytes) -> bytes:
 
     Of all variables only these ranks and tags are kept. What cannot be read gives an empty list.
     """
-    try:
-        traces = _TRACES.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return b"[]"
-    calls = (_only_call(trace) for trace in traces)
+    calls = (_only_call(trace) for trace in read_traces(data))
     return msgspec.json.encode([call for call in calls if call is not None])
 
 
-def _only_call(trace: _Trace) -> _Trace | None:
+def _only_call(trace: Trace) -> Trace | None:
     for place, called in enumerate(trace.frames):
         if argument := peers.argument_of(called.name, called.filename):
             frames = [
-                _Frame(name=outer.name, filename=outer.filename, line=outer.line)
+                PrintedFrame(name=outer.name, filename=outer.filename, line=outer.line)
                 for outer in trace.frames[place:]
             ]
             frames[0].locals = [
@@ -124,7 +134,7 @@ def _only_call(trace: _Trace) -> _Trace | None:
                 for local in called.locals or ()
                 if local.name in {argument, "tag"} or (local.name, local.repr) == ("group", "None")
             ]
-            return _Trace(pid=trace.pid, frames=frames)
+            return Trace(pid=trace.pid, frames=frames)
     return None
 
 
@@ -138,11 +148,11 @@ def _gap(document: Document, why: str) -> Gap:
     )
 
 
-def _lists(data: bytes) -> Iterator[tuple[str, list[_Trace] | None]]:
+def _lists(data: bytes) -> Iterator[tuple[str, list[Trace] | None]]:
     """Yield each list of threads with the name it stands under; None for what is no such list."""
     try:
         yield "", _TRACES.decode(data)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         for value in _values(data.decode("utf-8", "replace")):
             if value is None:
                 yield "", None
@@ -172,7 +182,7 @@ def _values(text: str) -> Iterator[object]:
     yield None
 
 
-def _inside(name: str, value: object, depth: int) -> Iterator[tuple[str, list[_Trace] | None]]:
+def _inside(name: str, value: object, depth: int) -> Iterator[tuple[str, list[Trace] | None]]:
     if depth > MAX_DEPTH:
         return
     if isinstance(value, list) and value and _is_trace(value[0]):
@@ -190,16 +200,16 @@ def _is_trace(value: object) -> bool:
     return isinstance(value, dict) and "frames" in value and "pid" in value
 
 
-def _trace(value: object) -> _Trace | None:
+def _trace(value: object) -> Trace | None:
     try:
-        return msgspec.convert(value, _Trace, strict=False)
-    except (msgspec.ValidationError, ValueError, RecursionError):
+        return msgspec.convert(value, Trace, strict=False)
+    except (ValueError, RecursionError):
         return None
 
 
-def _processes(traces: Sequence[_Trace]) -> Iterator[ProcessStacks]:
+def _processes(traces: Sequence[Trace]) -> Iterator[ProcessStacks]:
     """Group threads by process. py-spy lists the main thread last; its text shows it first."""
-    by_pid: dict[int, list[_Trace]] = {}
+    by_pid: dict[int, list[Trace]] = {}
     for trace in traces:
         by_pid.setdefault(trace.pid, []).append(trace)
     for pid, own in by_pid.items():
@@ -219,11 +229,11 @@ def _processes(traces: Sequence[_Trace]) -> Iterator[ProcessStacks]:
         )
 
 
-def _tid(trace: _Trace) -> int | None:
+def _tid(trace: Trace) -> int | None:
     return trace.os_thread_id if trace.os_thread_id is not None else trace.thread_id
 
 
-def _thread(trace: _Trace, frames: tuple[Frame, ...]) -> Thread:
+def _thread(trace: Trace, frames: tuple[Frame, ...]) -> Thread:
     return Thread(
         frames=frames,
         name=trace.thread_name,
@@ -233,12 +243,12 @@ def _thread(trace: _Trace, frames: tuple[Frame, ...]) -> Thread:
     )
 
 
-def _frame(printed: _Frame) -> Frame:
+def _frame(printed: PrintedFrame) -> Frame:
     native = printed.module is not None or is_native_file(printed.filename)
     return frame(printed.name, printed.filename, printed.line or None, native=native)
 
 
-def _ranks(trace: _Trace, frames: Sequence[Frame]) -> Iterator[Who]:
+def _ranks(trace: Trace, frames: Sequence[Frame]) -> Iterator[Who]:
     for printed, place in zip(trace.frames, frames, strict=True):
         for local in printed.locals or ():
             if local.repr is not None:
@@ -247,7 +257,7 @@ def _ranks(trace: _Trace, frames: Sequence[Frame]) -> Iterator[Who]:
                     yield who
 
 
-def _calls(trace: _Trace, frames: Sequence[Frame]) -> tuple[peers.PeerCall, ...]:
+def _calls(trace: Trace, frames: Sequence[Frame]) -> tuple[peers.PeerCall, ...]:
     variables = {
         place: {local.name: local.repr or "" for local in printed.locals}
         for place, printed in enumerate(trace.frames)

@@ -18,8 +18,14 @@ from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import launched, peers
-from whyhang.collectors.stacks.frames import frame, is_native_file, shared
-from whyhang.collectors.stacks.main_thread import MAIN, name_main, outermost
+from whyhang.collectors.stacks.frames import (
+    MAIN,
+    frame,
+    is_native_file,
+    name_main,
+    outermost,
+    shared,
+)
 from whyhang.collectors.stacks.passages import PYSPY
 from whyhang.collectors.stacks.peers import PeerCall
 from whyhang.collectors.stacks.reader import StackText

@@ -1,15 +1,156 @@
-"""The one way from a text with stacks in it to dumps; what differs is how a tool prints them."""
+"""The one way from a text with stacks in it to dumps; what differs is how a tool prints them.
+
+Whose a stack is, is joined from what the dump, its heading, its file and its line prefix say. A
+file called rank3.txt may hold rank 3 alone, rank 3 with its DataLoader workers, or all the
+processes of the node that rank 3 runs on. The name counts only where one process in it can be that
+rank.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import MAX_RANKS, Fact, Gap, Record
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    NOBODY,
+    Fact,
+    Gap,
+    Record,
+    StackDump,
+    Trust,
+    Who,
+    replace,
+)
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.stacks.owner import dumps
-from whyhang.collectors.stacks.passages import holds, passages
-from whyhang.collectors.stacks.sections import Sections
+from whyhang.collectors.files.naming import join, title
+from whyhang.collectors.stacks.frames import main_thread
+from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages
+from whyhang.collectors.stacks.peers import facts_of
+from whyhang.collectors.stacks.sections import ProcessStacks, Section, Sections
+
+# Processes that work for a rank, or start it, told by a file their main thread is in.
+CHILD_FILES = (
+    "torch/utils/data/_utils/worker.py",
+    "torch/_inductor/compile_worker/__main__.py",
+    "multiprocessing/resource_tracker.py",
+    "multiprocessing/forkserver.py",
+)
+LAUNCHER_FILES = (
+    "torch/distributed/elastic/agent/server/api.py",
+    "torch/distributed/elastic/agent/server/local_elastic_agent.py",
+    "torch/distributed/launcher/api.py",
+    "torch/distributed/run.py",
+    "deepspeed/launcher/launch.py",
+    "accelerate/commands/launch.py",
+)
+
+
+def dumps(
+    document: Document, tool: str, section: Section, of_prefix: Who = NOBODY
+) -> Iterator[Fact]:
+    """Yield a dump of each process under one heading, with all that is known of its owner.
+
+    ``of_prefix`` is what the prefix of its lines says. The calls on its stack that name another
+    rank follow it.
+    """
+    processes = section.processes
+    outer = _leader(document.who)
+    if section.who is not NOBODY or of_prefix is not NOBODY:
+        outer = join(section.who, of_prefix, outer)
+    alone = len(set(map(_identity, processes))) == 1 and document.size <= WHOLE_BYTES
+    for process, owner in zip(processes, _owners(outer, processes), strict=True):
+        for who in _each(process, _named(owner, document, None if alone else process)):
+            if process.threads:
+                yield StackDump(
+                    who=who,
+                    tool=tool,
+                    threads=process.threads,
+                    source=document.source(process.line),
+                    look=document.look or 0,
+                    taken_at=document.taken_at,
+                    command=process.command,
+                    main_only=process.main_only,
+                    copies=process.copies,
+                )
+            yield from facts_of(process.calls, who, document)
+
+
+def _leader(who: Who) -> Who:
+    """Take the one process in a file called "master" for rank 0, as MPI and Kubeflow have it."""
+    if who.rank is None and who.label is not None and who.label.lower() in ("master", "chief"):
+        return replace(who, rank=0, trust=Trust.INFERRED)
+    return who
+
+
+def _named(who: Who, document: Document, process: ProcessStacks | None) -> Who:
+    """Call a process by the name of its file where nothing else tells it from others.
+
+    ``process`` is given where there are several such in the file: the id of their main thread tells
+    them apart; without one they stay nameless, because equal names would make them one process.
+    """
+    if who.rank is not None or who.pid is not None or who.label is not None:
+        return who
+    if who.local_rank is not None:
+        return replace(who, label=f"local rank {who.local_rank}")
+    name = title(document.path)
+    if process is not None:
+        tid = _identity(process)
+        name = None if tid is None else f"{name or 'process'} (main thread {tid:#x})"
+    return who if name is None else replace(who, label=name)
+
+
+def _each(process: ProcessStacks, who: Who) -> Iterator[Who]:
+    """Give the owners of a stack that is said to be that of several ranks."""
+    if len(process.ranks) < 2:
+        yield who
+    else:
+        for rank in process.ranks:
+            yield replace(who, rank=rank, trust=Trust.CONTENT, pid=None)
+
+
+def _owners(outer: Who, processes: Sequence[ProcessStacks]) -> list[Who]:
+    """Decide which of several processes the file's name, heading or prefix speaks of."""
+    if outer is NOBODY:
+        return _inherited([process.who for process in processes], processes)
+    launchers = [_is_in(process, LAUNCHER_FILES) for process in processes]
+    candidates = {
+        _identity(process)
+        for process, is_launcher in zip(processes, launchers, strict=True)
+        if not is_launcher and not _is_in(process, CHILD_FILES)
+    }
+    if outer.pid is not None and outer.pid in candidates:
+        candidates = {outer.pid}
+    single = len(candidates) <= 1
+    owners = [
+        join(process.who, outer if single and not is_launcher else Who(host=outer.host))
+        for process, is_launcher in zip(processes, launchers, strict=True)
+    ]
+    return owners if single else _inherited(owners, processes)
+
+
+def _inherited(owners: list[Who], processes: Sequence[ProcessStacks]) -> list[Who]:
+    """Give the child of a rank, a DataLoader worker, the number of its parent."""
+    ranks = {who.pid: who for who in owners if who.rank is not None}
+    return [
+        replace(who, rank=parent.rank, trust=parent.trust)
+        if who.rank is None and process.parent is not None and (parent := ranks.get(process.parent))
+        else who
+        for who, process in zip(owners, processes, strict=True)
+    ]
+
+
+def _is_in(process: ProcessStacks, files: tuple[str, ...]) -> bool:
+    thread = main_thread(process.threads, process.who.pid)
+    return thread is not None and any(frame.file.endswith(files) for frame in thread.frames)
+
+
+def _identity(process: ProcessStacks) -> int | None:
+    """Tell processes apart: by pid, else by the main thread's id; None: not to be told."""
+    if process.who.pid is not None:
+        return process.who.pid
+    thread = main_thread(process.threads, None)
+    return thread.tid if thread is not None else None
 
 
 class StackText(Record):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from whyhang.analyzer.facts import MAX_RANKS, NOBODY, Record, Thread, Who, replace
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
+from whyhang.collectors.stacks.frames import name_main, outermost
 from whyhang.collectors.stacks.heading import Heading
-from whyhang.collectors.stacks.main_thread import name_main, outermost
 from whyhang.collectors.stacks.passages import Passage
 from whyhang.collectors.stacks.peers import PeerCall
 

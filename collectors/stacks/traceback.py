@@ -16,8 +16,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Frame, Record, Thread
 from whyhang.collectors import limits
-from whyhang.collectors.stacks.frames import frame, shared
-from whyhang.collectors.stacks.main_thread import MAIN
+from whyhang.collectors.stacks.frames import MAIN, frame, shared
 from whyhang.collectors.stacks.passages import LAST, Passage
 from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Sections

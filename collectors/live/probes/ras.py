@@ -82,7 +82,6 @@ def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Ans
         "port": place.port,
         "netns": place.netns,
         "pids": sorted(own),
-        "at": [0.0],
         "limit": limit,
     }
     arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
@@ -118,19 +117,15 @@ def _listening(host: Host, ranks: Iterable[Member], sockets: Sockets) -> Endpoin
 
 
 def _read(output: bytes) -> tuple[Answer | None, str]:
-    """Read what the child printed; a report that it could not finish is taken as far as it is."""
-    line, _, rest = output.partition(b"\n")
+    """Read what the child printed; of a report that it could not finish, what there is."""
+    line, _, data = output.partition(b"\n")
     try:
         header = json.loads(line)
     except ValueError:
         return None, ""
-    if header["kind"] == "report":
-        data = rest[: int(header["size"])]
-        form, pid = header["form"], header["pid"]
-        return Answer(data=data, form=form, taken_at=header["at"], pid=pid), ""
-    if header["why"] == "namespace":
-        return None, f"the job has a network of its own, which cannot be entered ({header['text']})"
-    return None, header["text"]
+    if trouble := header.pop("trouble", ""):
+        return None, trouble
+    return Answer(data=data, **header), ""
 
 
 def _gap(place: Endpoint, why: str) -> Gap:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.facts import Excerpt, Gap, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
-from whyhang.collectors.live.frame_variables import read_threads
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.stacks.pyspy_json import read_traces
 
 AROUND = 4
 """Lines shown before and after each line that a frame stands at."""
@@ -36,7 +36,7 @@ def collect(site: Site, collected: Collected) -> None:
 
 def places(data: bytes) -> set[tuple[str, int]]:
     """List the files and lines of user code in what ``py-spy dump --json`` printed."""
-    frames = {(f.filename, f.line) for thread in read_threads(data) for f in thread.frames}
+    frames = {(f.filename, f.line) for thread in read_traces(data) for f in thread.frames}
     return {(file, line) for file, line in frames if line > 0 and _is_own(file)}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import hyperscan
 
 from whyhang.collectors.logs.engine import cache as log_cache
-from whyhang.collectors.logs.engine.block import Block, Hit
+from whyhang.collectors.logs.engine.blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import Needle, literal, needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 

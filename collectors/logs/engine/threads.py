@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 
-from whyhang.collectors.logs.engine.block import Block, Hit
+from whyhang.collectors.logs.engine.blocks import Block, Hit
 from whyhang.collectors.logs.engine.search import Searcher
 
 MAX_HITS = 256  # of one block in a thread

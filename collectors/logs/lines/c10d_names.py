@@ -1,4 +1,4 @@
-"""Names of operations and groups as c10d's C++ log lines write them."""
+"""Groups, shapes and lists of ranks as c10d's C++ log lines write them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,6 @@ import re
 
 from whyhang.analyzer.facts import Group
 
-# c10d/Types (OpType names) to the names of torch.distributed's functions.
-_OPS = {
-    "ALLREDUCE": "all_reduce",
-    "ALLREDUCE_COALESCED": "all_reduce_coalesced",
-    "_ALLREDUCE_SPARSE": "all_reduce_sparse",
-    "ALLGATHER": "all_gather",
-    "_ALLGATHER_BASE": "all_gather_into_tensor",
-    "ALLGATHER_COALESCED": "all_gather_coalesced",
-    "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather_into_tensor_coalesced",
-    "REDUCE_SCATTER": "reduce_scatter",
-    "_REDUCE_SCATTER_BASE": "reduce_scatter_tensor",
-    "ALLTOALL_BASE": "all_to_all",
-    "ALLTOALL": "all_to_all",
-    "RECVANYSOURCE": "recv",
-}
-_P2P = frozenset({"send", "recv"})
 # Two or three shapes of one prefix: torch 2.3 ("[PG 0 Rank 1]"), 2.4 (with a description), 2.5+.
 _GROUP = re.compile(
     r"\[PG (?:ID \d+ )?(?:PG )?(?:GUID )?(?P<name>[^\s(\]]+) ?(?:\((?P<desc>[^)]*)\))?"
@@ -29,16 +13,6 @@ _GROUP = re.compile(
 )
 DEFAULT_GROUP = Group(name="0", description="default_pg", inferred=True)
 _MINUS_ONE = 2**64 - 1  # what c10d prints for "unknown" sizes
-
-
-def op_of(op_type: str) -> str:
-    """Return the torch name of an OpType: "ALLREDUCE" is "all_reduce"."""
-    return _OPS.get(op_type.upper(), op_type.lower().lstrip("_"))
-
-
-def is_p2p(op: str) -> bool:
-    """Return whether an operation is a send or receive, not a collective."""
-    return op in _P2P
 
 
 def group_of(text: str) -> tuple[Group | None, int | None]:

@@ -14,8 +14,9 @@ import regex
 
 from whyhang.analyzer.facts import Call, CallState, Fact, Source, Track, Trust, Who
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, numbers_in, op_of
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, numbers_in
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.ops import op_of
 
 MAX_LINES = 64
 _RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")

@@ -27,9 +27,9 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, op_of, shape
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, shape
 from whyhang.collectors.logs.lines.line_reader import (
     FoundLine,
     LineReader,
@@ -38,6 +38,7 @@ from whyhang.collectors.logs.lines.line_reader import (
     wants_block,
 )
 from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.ops import op_of
 
 MARK = b"Running collective: CollectiveFingerPrint("
 KEEP = 16  # last calls of each rank

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from whyhang.analyzer.facts import NOBODY, Fact, Group, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.engine.block import LONGEST, Block
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart, voice_of
 

@@ -28,9 +28,10 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.block import Block
+from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.lines.line_reader import LineReader, LogFile, wants_block
 from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.ops import op_of
 
 MARK = b": opCount "
 KEEP = 8  # last calls of each communicator of each rank
@@ -45,20 +46,6 @@ _CALL = re.compile(
     rb" count (?P<count>\d+) datatype (?P<type>\d+) op (?P<reduce>\d+) root (?P<root>-?\d+)"
     rb" comm (?P<comm>\S+)(?: \[nranks=(?P<size>\d+)\])?"
 )
-_OPS = {
-    b"AllReduce": "all_reduce",
-    b"AllGather": "all_gather",
-    b"ReduceScatter": "reduce_scatter",
-    b"Broadcast": "broadcast",
-    b"Bcast": "broadcast",
-    b"Reduce": "reduce",
-    b"Send": "send",
-    b"Recv": "recv",
-    b"AlltoAll": "all_to_all",
-    b"AllToAll": "all_to_all",
-    b"Gather": "gather",
-    b"Scatter": "scatter",
-}
 _TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
 _MORE_TYPES = ("bfloat16", "float8_e4m3", "float8_e5m2")
 
@@ -234,7 +221,7 @@ class CollReader(LineReader):
         if stream.p2p:
             peer = group.ranks[root] if group.ranks and root < len(group.ranks) else None
         return Call(
-            op=_OPS.get(what[0], what[0].decode("ascii", "replace").lower()),
+            op=op_of(what[0].decode("ascii", "replace")),
             seq=number + 1,
             state=state,
             p2p=stream.p2p,

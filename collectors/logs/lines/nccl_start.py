@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import regex
 
 from whyhang.analyzer.facts import Fact, NcclPhase, NcclSetup, Setting, Source, Who
-from whyhang.collectors.logs.engine.block import LONGEST, Block
+from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.engine.speakers import last_of_each
+from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.line_reader import (
     FoundLine,
     LineReader,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import LogLine, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import op_of
 from whyhang.collectors.logs.lines.line_reader import FoundLine
+from whyhang.collectors.ops import op_of
 
 MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found

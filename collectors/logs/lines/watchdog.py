@@ -21,21 +21,14 @@ from whyhang.analyzer.facts import (
     Frame,
     Group,
     Source,
-    TimedOutFirst,
     Track,
     Who,
     replace,
 )
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import (
-    DEFAULT_GROUP,
-    group_of,
-    is_p2p,
-    numel,
-    op_of,
-    shape,
-)
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, group_of, numel, shape
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.ops import P2P, op_of
 
 MAX_FRAMES = 60
 MAX_CALLS = 8
@@ -79,7 +72,6 @@ class WatchdogReader(LineReader):
         self._works: dict[tuple[Who, int | None, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
         self._statuses: dict[_Key, _Status] = {}
-        self._first: TimedOutFirst | None = None
 
     @wants(
         r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
@@ -93,7 +85,7 @@ class WatchdogReader(LineReader):
             op=op,
             seq=int(match["seq"]),
             state=CallState.SCHEDULED,
-            p2p=is_p2p(op),
+            p2p=op in P2P,
             input_sizes=numel(match["numel_in"]) or shape(match["shape"]),
             output_sizes=numel(match["numel_out"]) or shape(match["shape"]),
             line=line.number,
@@ -146,22 +138,14 @@ class WatchdogReader(LineReader):
         if work is not None and not work.call.frames:
             work.call = replace(work.call, frames=tuple(frames))
 
-    @wants(r"Received a (?:global )?dump signal .{0,40}from  ?rank (?P<rank>\d+)")
-    def on_first_rank(self, line: FoundLine, match: Match) -> None:
-        """Note which rank was the first to give up (a waiter, rarely the culprit)."""
-        if self._first is None:
-            self._first = TimedOutFirst(rank=int(match["rank"]), who=line.who, source=line.source)
-
     def facts(self) -> Iterator[Fact]:
-        """Yield a track per rank and group, and which rank timed out first."""
+        """Yield a track per rank and group."""
         self._place()
         works: dict[_Key, list[_Work]] = {}
         for work in self._works.values():
             works.setdefault(_key(work.who, work.group or DEFAULT_GROUP), []).append(work)
         for key in {**self._statuses, **works}:
             yield self._track(self._statuses.get(key), works.get(key, []))
-        if self._first is not None:
-            yield self._first
 
     def _place(self) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""

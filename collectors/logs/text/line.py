@@ -38,6 +38,10 @@ _ENVELOPE = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[-?\d+\] |(?=NCCL ))"
 )
+# What the signal handlers of Open MPI and UCX, and UCX's logger, put in front: [host:pid:0:tid]
+_NATIVE_HEADER = re.compile(
+    r"^\[(?P<host>(?=[^:\]]*[A-Za-z])[\w.-]{1,253}):(?P<pid>\d{2,7})(?: ?:\d+){0,2}\] "
+)
 _PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
 # Lines of the c10d watchdog begin with the rank within a group, remembered from the first
 # group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.
@@ -223,7 +227,7 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
 
 def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice) -> Line:
     own = NOBODY
-    if match := _ENVELOPE.search(text):
+    if match := _ENVELOPE.search(text) or _NATIVE_HEADER.match(text):
         own = Who(host=match["host"], pid=int(match["pid"]))
     elif match := _PYTHON_HEADER.match(text):
         own = Who(pid=int(match["pid"]))

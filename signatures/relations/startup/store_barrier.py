@@ -98,7 +98,7 @@ the store still holds the count of an earlier attempt (restart with a store that
 """,
     category="init-duplicate-rank",
     level="setup",
-    title="More processes joined the start-up barrier than the job has ranks",
+    title="More processes joined the start-up barrier than the job has ranks{not}",
     when=lambda case: _barrier(case, TIMED_OUT, WAITING, over=True),
     patterns=(TIMED_OUT, WAITING),
     means=(
@@ -209,7 +209,7 @@ def _barrier(case: Case, *patterns: str, over: bool = False) -> Iterator[Hit]:
     """Yield one hit for the barrier that was named last, if its count is not the world size.
 
     Those who wait have joined; if as many say so as have joined, the rest are those who have not.
-    ``over``: ask instead for counts above the world size.
+    ``over``: ask instead for counts above the world size; a rank out of its range is named.
     """
     lines = [
         line
@@ -219,9 +219,12 @@ def _barrier(case: Case, *patterns: str, over: bool = False) -> Iterator[Hit]:
     if not lines:
         return
     last = max(lines, key=lambda line: (line.time or 0, line.source.line or 0))
-    ranks = () if over else _missing(lines, last)
+    ranks = _out_of_range(lines) if over else _missing(lines, last)
     members, unseen = queries.members_of(case, ranks)
-    has = "have" if len(ranks) > 1 else "has"
+    words = queries.ranks_in_words(ranks)
+    words = (
+        f", among them {words}" if over else f", {words} {'have' if len(ranks) > 1 else 'has'} not"
+    )
     yield Hit(
         members=members,
         ranks=unseen,
@@ -229,10 +232,16 @@ def _barrier(case: Case, *patterns: str, over: bool = False) -> Iterator[Hit]:
         evidence=tuple(queries.cite_line(line) for line in _one_each(lines)),
         fields={
             **last.fields,
-            "not": f", {queries.ranks_in_words(ranks)} {has} not" if ranks else "",
+            "not": words if ranks else "",
         },
         at=last.time,
     )
+
+
+def _out_of_range(lines: list[LogLine]) -> tuple[int, ...]:
+    """Return the ranks that the world size has no place for."""
+    waiters = {_count(line, "waiter"): _count(line, "world") for line in lines}
+    return tuple(sorted(rank for rank, world in waiters.items() if rank >= world))
 
 
 def _missing(lines: list[LogLine], last: LogLine) -> tuple[int, ...]:

@@ -1,0 +1,68 @@
+"""Every rank that should be there is in the same operation: the cause is below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
+from whyhang.analyzer.queries.states import all_recorded, all_seen
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
+
+
+def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
+    """Yield one hit that blames nobody; ``kinds`` limits it to operations of these kinds."""
+    graph = case.graph
+    if graph.lagging or graph.progress or len(graph.operations) != 1 or case.job.missing:
+        return
+    if all_recorded(case):
+        return
+    meeting = graph.operations[0]
+    if kinds and meeting.kind not in kinds:
+        return
+    others = [s for s in case.states if s.member not in set(meeting.members)]
+    ranked = any(case.member(s.member).rank is not None for s in others)
+    if len(meeting.members) < 2 or not all_seen(case) or ranked:
+        return
+    states = [case.states[number] for number in meeting.members]
+    yield Hit(
+        affected=meeting.members,
+        evidence=tuple(evidence_of(case, states[0])),
+        names_culprit=False,
+        strength=_trust(case, meeting),
+        collective=call_of(case, meeting.members),
+        location=location_of(case, states[0]) if len(meeting.sites) < 2 else None,
+        fields={
+            **subject_fields(case, states, ()),
+            "call": meeting.op,
+            "says": f"All ranks stand in {meeting.op}{_sites(meeting)} and none comes back",
+        },
+    )
+
+
+def _trust(case: Case, meeting: PendingOperation) -> float:
+    """Return how sure it is that all ranks are in one call.
+
+    Ranks that nobody saw may be elsewhere, one look may have caught them in passing, and the
+    same operation at several places may be several groups. Who sleeps in the kernel's file or
+    page I/O is on its way through the program, whatever frame it was caught in.
+    """
+    strength = GUESSED if case.job.absent else CLEAR
+    if case.graph.snapshots < 2:
+        strength *= INCOMPLETE
+    if any(_in_kernel_io(case, number) for number in meeting.members):
+        strength *= CONTRADICTED
+    return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
+
+
+def _in_kernel_io(case: Case, number: int) -> bool:
+    processes = case.member(number).processes
+    return bool(processes) and processes[-1].state == "D"
+
+
+def _sites(meeting: PendingOperation) -> str:
+    if len(meeting.sites) < 2:
+        return ""
+    return f", at different places ({', '.join(meeting.sites[:4])})"

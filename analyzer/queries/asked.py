@@ -1,0 +1,140 @@
+"""What a signature in TOML asks of the case: queries by name, with arguments that never change.
+
+    asks = [{ query = "lagging", kinds = ["lock"], op = "file-lock", alone = true }]
+
+Arguments have the names that they have in the query; a member of an enumeration is written as in
+the table of frames ("cuda-sync"). The hits of several queries, and of the lines that the signature
+has patterns for, are merged; ``unless_asks`` are queries whose answers take it back.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.absent import absent
+from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.exceptions import raised
+from whyhang.analyzer.queries.gpus import faulty_gpus
+from whyhang.analyzer.queries.hits import merged
+from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
+from whyhang.analyzer.queries.log import Log
+from whyhang.analyzer.queries.moving import stragglers
+from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
+from whyhang.analyzer.queries.ras import ras_reported
+from whyhang.analyzer.queries.recorded import recorded
+from whyhang.analyzer.queries.settings import settings_differ
+from whyhang.analyzer.queries.store_place import cut_off
+
+QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
+    query.__name__: query
+    for query in (
+        *(absent, all_in_one_call, cut_off, faulty_gpus, lagging, raised, ras_reported),
+        *(recorded, settings_differ, stragglers, stuck_in_setup),
+    )
+}
+
+GROUPS: dict[str, tuple[enum.Enum, ...]] = {
+    "known-local-causes": KNOWN_LOCAL_CAUSES,
+    "resting": RESTING,
+}
+"""Words that stand for several members of an enumeration."""
+
+
+class Question(Record):
+    """One query with its arguments: those that it takes in any number, and those by name."""
+
+    query: str
+    listed: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it for each record
+
+    def __call__(self, case: Case) -> Iterable[Hit]:
+        """Ask the case."""
+        return QUERIES[self.query](case, *self.listed, **self.named)
+
+
+class Asked(Record):
+    """What a signature with ``asks`` is found by: its questions, and lines if it has patterns.
+
+    An answer to one of ``vetoes`` takes it back.
+    """
+
+    questions: tuple[Question, ...] = ()
+    vetoes: tuple[Question, ...] = ()
+    lines: Log | None = None
+
+    def __call__(self, case: Case) -> Iterable[Hit]:
+        """Merge the answers."""
+        if any(tuple(veto(case)) for veto in self.vetoes):
+            return ()
+        answers = [question(case) for question in self.questions]
+        if self.lines is not None:
+            answers.append(self.lines(case))
+        return answers[0] if len(answers) == 1 else merged(*answers)
+
+
+def question_of(table: Mapping[str, Any]) -> Question:
+    """Read a question. Raises ``ValueError``, with words for its author, for one nobody can ask."""
+    name = table.get("query")
+    if name not in [*QUERIES]:
+        raise ValueError(f'there is no query "{name}"; there are {", ".join(QUERIES)}')
+    types = _types(name)
+    listed: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}
+    for key, value in table.items():
+        if key == "query":
+            continue
+        if key not in types:
+            raise ValueError(f'{name} has no argument "{key}"; it has {", ".join(types)}')
+        of, repeats = types[key]
+        if repeats:
+            listed = _listed(of, value)
+        else:
+            named[key] = _value(of, value)
+    try:
+        inspect.signature(QUERIES[name]).bind(None, *listed, **named)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return Question(query=name, listed=listed, named=named)
+
+
+@functools.cache
+def _types(name: str) -> dict[str, tuple[Any, bool]]:
+    """Return the types of the arguments that a text can give, and which may be given repeatedly."""
+    hints = get_type_hints(QUERIES[name])
+    return {
+        key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
+        for key, parameter in inspect.signature(QUERIES[name]).parameters.items()
+        if key != "case" and get_origin(hints[key]) is not Callable
+    }
+
+
+def _listed(of: Any, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, list):
+        every = (one for value in values for one in GROUPS.get(str(value), (value,)))
+        return tuple(_value(of, one) for one in every)
+    raise ValueError(f'"{values}" cannot stand there; wanted: a list')
+
+
+def _value(of: Any, value: Any) -> Any:
+    """Read one argument of a type. Raises ``ValueError``."""
+    if get_origin(of) is tuple:
+        return _listed(get_args(of)[0], value)
+    words: dict[str, Any] = {}
+    if get_origin(of) is Literal:
+        words = {word: word for word in get_args(of)}
+    elif issubclass(of, enum.Enum):
+        words = {member.name.lower().replace("_", "-"): member for member in of}
+    if words and (known := words.get(value if isinstance(value, str) else "")) is not None:
+        return known
+    if isinstance(value, enum.Enum) or (not words and isinstance(value, of)):
+        return value
+    plain = {bool: "true or false", int: "a whole number", str: "a text in quotes"}
+    wanted = ", ".join(words) or plain[of]
+    raise ValueError(f'"{value}" cannot stand there; wanted: {wanted}')

@@ -1,0 +1,105 @@
+"""An exception that nobody caught ended a rank, the program or a thread."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.evidence import cite_line, members_of
+from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
+from whyhang.analyzer.rank_state.ends import EXCEPTION, is_own_exception
+from whyhang.analyzer.report import Location
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import ranks_in_words
+
+MAX_QUOTES = 6
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[Hit]:
+    """Yield one hit for the exception raised first, if it ended a rank, the program or a thread.
+
+    It ended the program where every rank raised it or there is only one process. Without a thread
+    that it ended the program goes on.
+    """
+    lines = _first_raised(case, in_thread=ends == "thread")
+    if not lines:
+        return
+    if ends == "thread":
+        yield replace(_hit(case, lines, _ranks(lines)), names_culprit=False)
+        return
+    ranks = raised_by(case, lines)
+    if has_no_ranks_to_blame(case, ranks) is (ends == "program"):
+        yield _hit(case, lines, ranks if ends == "rank" else ())
+
+
+def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
+    """Return the lines of the exception raised first, on the fewest ranks.
+
+    Not one that a collective raised because of another rank, nor one that a signature of its own
+    explains. Exceptions that say the same but for numbers are one.
+    """
+    explained = {
+        (line.source.file, line.source.line)
+        for line in case.job.lines
+        if set(line.matched) - {EXCEPTION}
+    }
+    groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
+    for line in case.job.lines:
+        fields = line.fields
+        if (
+            EXCEPTION in line.matched
+            and ("thread" in fields) is in_thread
+            and is_own_exception(fields)
+            and (line.source.file, line.source.line) not in explained
+        ):
+            message = _NUMBERS.sub("N", fields.get("message", ""))
+            groups[(fields.get("type", ""), message)].append(line)
+    return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))), default=[])
+
+
+def _ranks(lines: list[LogLine]) -> tuple[int, ...]:
+    return tuple(sorted({line.who.rank for line in lines if line.who.rank is not None}))
+
+
+def _when(lines: list[LogLine]) -> float:
+    return min((line.time for line in lines if line.time is not None), default=float("inf"))
+
+
+def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
+    members, unseen = members_of(case, ranks)
+    first = lines[0]
+    fields = first.fields
+    kind = fields.get("type", "an exception").rpartition(".")[2]
+    message = fields.get("message", "").partition("\n")[0]
+    place = _location(fields)
+    at = f" at {place.function} ({place.file}:{place.line})" if place else ""
+    return Hit(
+        members=members,
+        ranks=unseen,
+        evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+        names_culprit=bool(ranks),
+        location=place,
+        fields={
+            "who": ranks_in_words(ranks) if ranks else "the job",
+            "what": f"{kind}: {message}" if message else kind,
+            "at": at,
+        },
+        at=_when(lines) if _when(lines) != float("inf") else None,
+    )
+
+
+def _location(fields: dict[str, str]) -> Location | None:
+    if not fields.get("file"):
+        return None
+    line = fields.get("line", "")
+    return Location(
+        file=short(fields["file"]),
+        line=int(line) if line.isdigit() else None,
+        function=fields.get("function"),
+    )

@@ -1,0 +1,206 @@
+"""What happened, in order: the events that change the picture, one line each.
+
+Findings say what is wrong and why; the story says when, and what followed. An event is the first
+line of a finding, with how many lines of how many ranks it stands for, the end of a rank that no
+finding quotes, or the entry into a call that never came back. Each line of a log is in one event.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, replace
+from whyhang.analyzer.report import Event, Finding
+
+MAX_EVENTS = 24
+MAX_WORDS = 120
+OTHER_CLOCK = 30 * 86400  # seconds between two events of a job; more is another clock
+MOMENTS = 2  # fewer are no story
+
+
+class Moment(Record):
+    """An event with its absolute time (seconds since the epoch) where that is known."""
+
+    time: float | None
+    ranks: frozenset[int]
+    says: str
+    source: Source
+    lines: int = 1
+    finding: int | None = None
+
+
+def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
+    """Return the events of a job in order of time, relative to the first.
+
+    There are none where nothing tells their order.
+    Where lines have no time, those of one file stand in the order of the file.
+    """
+    moments = list(_of_findings(case, findings))
+    quoted = {(p.source, p.line) for finding in findings for p in finding.evidence}
+    moments += _of_ends(case, quoted)
+    shown = {moment.source for moment in moments}
+    moments += [m for m in _of_last_words(case, findings) if m.source not in shown]
+    moments += _of_entries(case)
+    moments = _on_one_clock(moments)
+    timed = [moment.time for moment in moments if moment.time is not None]
+    files = {moment.source.file for moment in moments}
+    if len(moments) < MOMENTS or (len(timed) < MOMENTS and len(files) > 1):
+        return ()
+    first = min(timed, default=0.0)
+    return tuple(
+        Event(
+            seconds=round(moment.time - first, 3) if moment.time is not None else None,
+            ranks=tuple(sorted(moment.ranks)),
+            says=moment.says,
+            source=moment.source.file,
+            line=moment.source.line,
+            lines=moment.lines,
+            finding=moment.finding,
+        )
+        for moment in _in_order(moments)[:MAX_EVENTS]
+    )
+
+
+def _on_one_clock(moments: Iterable[Moment]) -> list[Moment]:
+    """Drop the times that are not of the clock that most events have.
+
+    A kernel may count from its start, and a stamp without a date is of no year: such times are
+    months away from all others.
+    """
+    clocks: list[list[Moment]] = []
+    without = [moment for moment in moments if moment.time is None]
+    for moment in sorted(
+        (moment for moment in moments if moment.time is not None), key=lambda m: m.time or 0.0
+    ):
+        if not clocks or (moment.time or 0.0) - (clocks[-1][-1].time or 0.0) > OTHER_CLOCK:
+            clocks.append([])
+        clocks[-1].append(moment)
+    clocks.sort(key=len, reverse=True)
+    others = [replace(moment, time=None) for clock in clocks[1:] for moment in clock]
+    return [*without, *others, *(clocks[0] if clocks else ())]
+
+
+def _of_findings(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
+    """Return the event of each finding that rests on lines of logs; a line is in one event only.
+
+    A line is first an event of a cause, then of an effect that it shows by itself, then of what
+    was concluded from it.
+    """
+    lines = {(line.source.file, line.source.line): line for line in case.job.lines}
+    exits = {(row.source.file, row.source.line): row for row in case.job.exits}
+    used: set[tuple[str, int | None]] = set()
+    for number in sorted(range(len(findings)), key=lambda n: _rank_of(findings[n])):
+        finding = findings[number]
+        pieces = {
+            (piece.source, piece.line): piece
+            for piece in finding.evidence
+            if (piece.source, piece.line) in lines or (piece.source, piece.line) in exits
+        }
+        places = [place for place in pieces if place not in used]
+        if not places or finding.kind == "noise":
+            continue
+        used |= pieces.keys()
+        first = min(
+            ((lines.get(place) or exits[place]) for place in places),
+            key=lambda fact: (fact.time or float("inf"), fact.source.file, fact.source.line or 0),
+        )
+        alike = _alike(case, finding, [lines[place] for place in places if place in lines])
+        ranks = {pieces[place].rank for place in places} | {line.who.rank for line in alike}
+        yield Moment(
+            time=first.time,
+            ranks=frozenset(rank for rank in ranks if rank is not None)
+            or frozenset(finding.culprit_ranks or ()),
+            says=finding.title,
+            source=first.source,
+            lines=max(len(places), sum(line.count for line in alike)),
+            finding=number,
+        )
+
+
+def _rank_of(finding: Finding) -> int:
+    """Return how soon a finding takes its lines."""
+    if finding.caused_by is None:
+        return 0
+    return 1 if finding.kind == "consequence" else 2
+
+
+def _alike(case: Case, finding: Finding, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """Return all lines of the kind that an effect quotes the first few of."""
+    if finding.kind != "consequence" or not lines:
+        return ()
+    patterns = set.intersection(*(set(line.matched) for line in lines))
+    return [line for line in case.job.lines_with(patterns) if patterns.issubset(line.matched)]
+
+
+def _of_ends(case: Case, quoted: set[tuple[str, int | None]]) -> Iterable[Moment]:
+    """Return the ends of ranks that no finding speaks of, alike ones as one."""
+    alike: dict[str, list[Moment]] = defaultdict(list)
+    for state in case.states:
+        rank, end = case.member(state.member).rank, state.end
+        if end is None or rank is None or (end.source.file, end.source.line) in quoted:
+            continue
+        alike[end.how].append(
+            Moment(
+                time=end.time, ranks=frozenset({rank}), says=f"ended: {end.how}", source=end.source
+            )
+        )
+    return map(_as_one, alike.values())
+
+
+def _of_last_words(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
+    """Return what the ranks to blame said last."""
+    blamed = {rank for finding in findings[:1] for rank in finding.culprit_ranks or ()}
+    for line in case.job.of(LastLine):
+        if line.who.rank in blamed and line.source.line is not None:
+            says = f"last line: {line.text[:MAX_WORDS]}"
+            yield Moment(
+                time=line.time, ranks=frozenset({line.who.rank}), says=says, source=line.source
+            )
+
+
+def _of_entries(case: Case) -> Iterable[Moment]:
+    """Return when ranks entered the call that each is still in, as far as a source tells it."""
+    entered = {
+        (track.who.rank, call.op or None, call.seq): call.created_at
+        for track in case.job.tracks
+        for call in track.calls
+        if call.created_at is not None and call.state is not CallState.COMPLETED
+    }
+    alike: dict[str, list[Moment]] = defaultdict(list)
+    for rank, position in case.graph.calls.positions.items():
+        call, source = position.call, position.source
+        time = entered.get((rank, call.op, call.seq))
+        if position.inside and time is not None and source is not None:
+            alike[str(call)].append(
+                Moment(time=time, ranks=frozenset({rank}), says=f"entered {call}", source=source)
+            )
+    return map(_as_one, alike.values())
+
+
+def _as_one(moments: Sequence[Moment]) -> Moment:
+    """Join what several ranks did alike: at the time of the first, of all ranks."""
+    first = min(moments, key=lambda moment: (moment.time or float("inf"), moment.source.line or 0))
+    return Moment(
+        time=first.time,
+        ranks=frozenset().union(*(moment.ranks for moment in moments)),
+        says=first.says,
+        source=first.source,
+        lines=len(moments),
+    )
+
+
+def _in_order(moments: Iterable[Moment]) -> list[Moment]:
+    """Sort by time; what has none stands behind what is above it in its file, or else before."""
+    by_file: dict[str, list[Moment]] = defaultdict(list)
+    for moment in moments:
+        by_file[moment.source.file].append(moment)
+    placed: list[tuple[float, str, int, Moment]] = []
+    for file, own in by_file.items():
+        own.sort(key=lambda moment: moment.source.line or 0)
+        time = next((moment.time for moment in own if moment.time is not None), float("-inf"))
+        for moment in own:
+            time = time if moment.time is None else moment.time
+            placed.append((time, file, moment.source.line or 0, moment))
+    return [moment for *_, moment in sorted(placed, key=lambda row: row[:3])]

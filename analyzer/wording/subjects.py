@@ -1,0 +1,94 @@
+"""Who a finding is about, said in its text: rank, host, GPU and process, wherever known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import GpuAddress
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.wording.describe import ranks_in_words
+
+MOST = 4  # members that are described one by one
+
+_RANKS = re.compile(
+    r"\branks? (?P<ranks>\d+(?:-\d+)?(?:(?:,| and) ?\d+(?:-\d+)?)*)(?P<more>,…)?", re.IGNORECASE
+)
+_HOST = re.compile(
+    r"\b(?P<who>[Tt]he|on that|[Tt]his) host\b(?!s|['\w]| (?:of|behind|that|or|for)\b)"
+)
+
+
+def ranks_named(text: str, among: Iterable[int]) -> set[int]:
+    """Return which of some ranks a text names; where it names many in short, all of them."""
+    named: set[int] = set()
+    for match in _RANKS.finditer(text):
+        if match["more"]:
+            return set(among)
+        for part in re.findall(r"\d+(?:-\d+)?", match["ranks"]):
+            low, _, high = part.partition("-")
+            named |= {rank for rank in among if int(low) <= rank <= int(high or low)}
+    return named
+
+
+def hosts_of(case: Case, hit: Hit) -> tuple[str, ...]:
+    """Return the hosts that a finding is about: of its ranks, else those whose lines it quotes."""
+    members = [case.member(number).host for number in hit.members]
+    if hit.members or hit.ranks:
+        return tuple(dict.fromkeys(host for host in members if host))
+    places = {(piece.source, piece.line) for piece in hit.evidence}
+    return tuple(
+        dict.fromkeys(
+            line.who.host
+            for line in case.job.lines
+            if line.who.host and (line.source.file, line.source.line) in places
+        )
+    )
+
+
+def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...] = ()) -> str:
+    """Add the culprits to a title that does not name them, and their host where it is one."""
+    ranks = set(culprits or ())
+    names = "" if ranks_named(title, ranks) == ranks else ranks_in_words(ranks)
+    if len(hosts) == 1 and hosts[0] not in title:
+        names = f"{names} on {hosts[0]}".strip()
+    if not names:
+        return title
+    return f"{title}, {names}" if title.endswith(")") else f"{title} ({names})"
+
+
+def whereabouts(text: str, case: Case, hit: Hit) -> str:
+    """Say where few members run, and as which process, unless ``text`` says so."""
+    members = [case.member(number) for number in hit.members]
+    if not hit.names_culprit or len(members) > MOST:
+        return ""
+    several = len({member.host for member in case.job.members if member.host}) > 1
+    places = [
+        _place(case, one)
+        for one in members
+        if one.host and not (str(one.pid or "") in text and (one.host in text or not several))
+    ]
+    return f" Where: {', '.join(places)}." if places else ""
+
+
+def on_host(text: str, hosts: tuple[str, ...]) -> str:
+    """Name the host in what a remedy says of "the host", where it can only be one."""
+    if len(hosts) != 1:
+        return text
+    return _HOST.sub(lambda match: "on " * match["who"].startswith("on ") + hosts[0], text)
+
+
+def _place(case: Case, member: Member) -> str:
+    device = case.job.gpus.of(member.id)
+    gpu = device.name if device is not None else _address(case, member)
+    if member.rank is None:
+        return member.name
+    more = ", ".join(filter(None, (f"pid {member.pid}" if member.pid else "", gpu)))
+    return f"{member.name} on {member.host}{f' ({more})' if more else ''}"
+
+
+def _address(case: Case, member: Member) -> str:
+    facts = (fact for fact in case.job.of(GpuAddress) if case.job.member_of(fact.who) is member)
+    return next((f"GPU {fact.bus}" for fact in facts), "")

@@ -1,0 +1,35 @@
+"""Nothing is wrong: the ranks go on.
+
+Every rank that was looked at twice had moved, or had come back to the same wait in between,
+and none holds the others up.
+"""
+
+from collections.abc import Iterator
+
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Moved, Signature
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit that blames nobody, if ranks went on and nobody holds the others up."""
+    if not case.graph.progress or not case.states or case.job.missing or queries.stragglers(case):
+        return
+    moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
+    yield Hit(
+        names_culprit=False,
+        evidence=tuple(piece for s in moved[:3] for piece in queries.evidence_of(case, s)[:1]),
+        fields=queries.subject_fields(case, moved, ()),
+    )
+
+
+SIGNATURE = Signature(
+    id="healthy",
+    category="healthy",
+    level="wait",
+    title="The ranks go on; no hang was found",
+    when=when,
+    means="The ranks moved between the looks, and none holds the others up.",
+    confidence="strong",
+    remedies=("Nothing to do.",),
+    next_steps=("whyhang PID --looks 6 --interval 5  # if you still doubt it",),
+)

@@ -1,0 +1,121 @@
+"""What happened, in order: the story of a report, and how much of a page it leaves."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from log_docs import diagnosed
+from rich.console import Console
+
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.reports.terminal import show
+
+STEP = "2026-05-04 10:0{minute}:11,201 INFO [rank{rank}] minibatch {step}/900 nll 2.71"
+RAISED = """\
+2026-05-04 10:04:03,412 ERROR [rank3] reader stopped
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/srv/app/pretrain.py", line 88, in <module>
+[rank3]:     run(cfg)
+[rank3]:   File "/srv/app/reader.py", line 31, in decode
+[rank3]:     raise ValueError("record 77 is not a frame")
+[rank3]: ValueError: record 77 is not a frame
+"""
+TIMED_OUT = (
+    "[rank{rank}]:[E504 10:14:02.{rank}17283 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=212, OpType=ALLREDUCE, NumelIn=4096, "
+    "NumelOut=4096, Timeout(ms)=600000) ran for 600031 milliseconds before timing out.\n"
+    "[rank{rank}]:[E504 10:14:02.{rank}18283 ProcessGroupNCCL.cpp:621] [Rank {rank}] Some NCCL "
+    "operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, "
+    "subsequent GPU operations might run on corrupted/incomplete data.\n"
+)
+
+
+def eight_ranks() -> dict[int | None, str]:
+    """Rank 3 raises at work; ten minutes later the watchdogs of the other seven give up."""
+    logs: dict[int | None, str] = {}
+    for rank in range(8):
+        steps = [STEP.format(minute=n, rank=rank, step=n * 30) for n in range(1, 4)]
+        rest = RAISED if rank == 3 else TIMED_OUT.format(rank=rank)
+        logs[rank] = "\n".join(steps) + "\n" + rest
+    return logs
+
+
+def terminal(report: Report, width: int, *, full: bool = False) -> list[str]:
+    """Return the lines of a report on a terminal of some width."""
+    buffer = io.StringIO()
+    show(report, Console(file=buffer, width=width, color_system=None), full=full)
+    return buffer.getvalue().splitlines()
+
+
+def test_events_stand_in_order_and_effects_are_counted() -> None:
+    report = diagnosed(eight_ranks())
+    assert report.findings[0].culprit_ranks == (3,)
+    first, *later = report.story
+    assert (first.seconds, first.ranks, first.finding) == (0, (3,), 0)
+    watchdog = next(event for event in later if "watchdog" in event.says)
+    assert watchdog.ranks == (0, 1, 2, 4, 5, 6, 7)
+    assert watchdog.lines == 7
+    assert watchdog.seconds == pytest.approx(600, abs=2)
+    assert [e.seconds for e in report.story] == sorted(e.seconds or 0 for e in report.story)
+
+
+def test_a_line_stands_on_the_page_once() -> None:
+    report = diagnosed(eight_ranks())
+    places = [(event.source, event.line) for event in report.story]
+    assert len(places) == len(set(places))
+    quoted = [p for finding in report.findings for p in finding.evidence if p.line == 4]
+    text = "\n".join(terminal(report, 200, full=True))
+    assert text.count("ran for 600031 milliseconds") == len({p.source for p in quoted}) > 1
+    assert "\n".join(terminal(report, 200)).count("ran for 600031 milliseconds") <= 1
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_fault_of_eight_ranks_fits_on_a_page(width: int) -> None:
+    report = diagnosed(eight_ranks())
+    page = terminal(report, width)
+    assert len(page) <= (40 if width >= 100 else 48)
+    assert max(map(len, page)) <= width
+    assert any("+10:0" in line or "+9:5" in line for line in page), "the time of the watchdogs"
+    assert len(terminal(report, width, full=True)) > len(page)
+
+
+def test_all_of_it_is_in_markdown_too() -> None:
+    report = diagnosed(eight_ranks())
+    assert "| time | ranks | event | read in |" in render(report)
+    assert len(render(report, full=True)) > len(render(report))
+
+
+def test_without_times_lines_stand_as_in_their_file() -> None:
+    raised = RAISED.replace("2026-05-04 10:04:03,412 ", "")
+    closed = "[rank5]: misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer"
+    story = diagnosed({None: f"{raised}{closed} n7<40112>\n"}).story
+    assert len(story) > 1
+    assert all(event.seconds is None for event in story)
+    assert [event.line for event in story] == sorted(event.line or 0 for event in story)
+
+
+def test_lines_of_several_files_without_times_are_no_story() -> None:
+    logs = {
+        rank: text.replace("2026-05-04 10:04:03,412 ", "").replace("2026-05-04 ", "step ")
+        for rank, text in eight_ranks().items()
+    }
+    bare = {rank: text.replace("E504 10:14:02.", "E ") for rank, text in logs.items()}
+    assert diagnosed(bare).story == ()
+
+
+def test_a_clock_of_its_own_gives_no_times() -> None:
+    """A kernel's log without a year is months away from all else; what it says stands first."""
+    kernel = "[  812.113] NVRM: Xid (PCI:0000:55:00): 79, pid=77, GPU has fallen off the bus.\n"
+    story = diagnosed({**eight_ranks(), None: kernel}).story
+    assert max(event.seconds or 0 for event in story) < 3600
+    assert any(event.seconds is not None for event in story)
+
+
+def test_who_waits_in_vain_and_why_is_not_known_is_one_finding_and_a_story() -> None:
+    logs = {rank: text for rank, text in eight_ranks().items() if rank != 3}
+    report = diagnosed(logs)
+    page = terminal(report, 100)
+    assert sum(line.startswith("2. ") for line in page) == 0
+    assert len(page) <= 40

@@ -12,6 +12,7 @@ loop, of ranks that print less or other things than the rest, and of more than o
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,7 +60,7 @@ class _Log(NamedTuple):
 
     tail: LogTail
     events: list[_Event]
-    index: dict[Key, int]
+    place: dict[Key, int]
     templates: frozenset[str]
 
 
@@ -73,7 +74,9 @@ def last_phases(tails: Mapping[int, LogTail]) -> dict[int, LastPhase]:
 def _logs(tails: Mapping[int, LogTail]) -> dict[int, _Log]:
     """Make the lines of each rank events: those of one key happened on several ranks."""
     shared = _shared_values(tails)
-    whole = all(tail.whole for tail in tails.values())
+    # Where lines count, one without a number that comes again and again has no place of its own;
+    # nor where the beginning is not there.
+    counts = any(shared.values()) or not all(tail.whole for tail in tails.values())
     keys: dict[int, list[Key]] = {}
     for rank, tail in tails.items():
         seen: Counter[tuple[str, tuple[str, ...]]] = Counter()
@@ -82,18 +85,17 @@ def _logs(tails: Mapping[int, LogTail]) -> dict[int, _Log]:
             same = tuple(line.values[at] for at in shared[line.template] if at < len(line.values))
             keys[rank].append((line.template, same, seen[line.template, same]))
             seen[line.template, same] += 1
-    # Where an event comes again and again, and the beginning is not there, it cannot be counted.
-    again = set() if whole else {key[:2] for own in keys.values() for key in own if key[2]}
+    again = {key[:2] for own in keys.values() for key in own if key[2]} if counts else set()
     ranks = Counter(key for own in keys.values() for key in set(own) if key[:2] not in again)
     logs = {}
     for rank, tail in tails.items():
         events = [
-            _Event(key if ranks[key] > 1 else None, line)
+            _Event(key if key[1] or ranks[key] > 1 else None, line)
             for key, line in zip(keys[rank], tail.lines, strict=True)
         ]
-        index = {event.key: at for at, event in enumerate(events) if event.key is not None}
+        place = {event.key: at for at, event in enumerate(events) if event.key is not None}
         templates = frozenset(line.template for line in tail.lines)
-        logs[rank] = _Log(tail, events, index, templates)
+        logs[rank] = _Log(tail, events, place, templates)
     return logs
 
 
@@ -107,7 +109,7 @@ def _shared_values(tails: Mapping[int, LogTail]) -> dict[str, tuple[int, ...]]:
                     by_place[line.template, at][value].add(rank)
     shared: dict[str, list[int]] = defaultdict(list)
     for (template, at), values in sorted(by_place.items()):
-        if 2 * sum(len(ranks) > 1 for ranks in values.values()) >= len(values):
+        if len(values) > 1 and 2 * sum(len(who) > 1 for who in values.values()) >= len(values):
             shared[template].append(at)
     return defaultdict(tuple, {template: tuple(places) for template, places in shared.items()})
 
@@ -118,11 +120,11 @@ def _phase(rank: int, logs: Mapping[int, _Log]) -> LastPhase | None:
     if own.tail.cut or not peers or 2 * len(peers) < len(logs) - 1:
         return None
     common = _common(peers)
-    last = max((at for key, at in own.index.items() if key in common), default=None)
+    last = max((at for key, at in own.place.items() if key in common), default=None)
     if last is None or not _has_its_part(own, peers, common, last):
         return None
     key = own.events[last].key
-    behind = [key for key in _after(key, peers, common) if key not in own.index]
+    behind = [key for key in _after(key, peers, common) if key not in own.place]
     if not _stand_together(peers, behind[-1] if behind else key):
         return None
     rest = [event.line for event in own.events[last + 1 :]]
@@ -138,7 +140,7 @@ def _alike(own: _Log, other: _Log) -> bool:
 
 
 def _common(logs: Mapping[int, _Log]) -> set[Key]:
-    counts = Counter(key for log in logs.values() for key in log.index)
+    counts = Counter(key for log in logs.values() for key in log.place)
     return {key for key, count in counts.items() if count >= MOST * len(logs)}
 
 
@@ -147,10 +149,10 @@ def _has_its_part(own: _Log, peers: Mapping[int, _Log], common: set[Key], last: 
     first = next(at for at, event in enumerate(own.events) if event.key in common)
     begin, end = own.events[first].key, own.events[last].key
     for log in peers.values():
-        if begin in log.index and end in log.index:
-            window = [e.key for e in log.events[log.index[begin] : log.index[end] + 1]]
+        if begin in log.place and end in log.place:
+            window = [e.key for e in log.events[log.place[begin] : log.place[end] + 1]]
             expected = [key for key in window if key in common]
-            return sum(key in own.index for key in expected) >= COMPLETE * len(expected)
+            return sum(key in own.place for key in expected) >= COMPLETE * len(expected)
     return False
 
 
@@ -159,10 +161,8 @@ def _after(key: Key | None, peers: Mapping[int, _Log], common: set[Key]) -> Iter
     counts: Counter[Key] = Counter()
     longest: list[Key] = []
     for log in peers.values():
-        if key in log.index:
-            behind = [
-                e.key for e in log.events[log.index[key] + 1 :] if e.key is not None
-            ]
+        if key in log.place:
+            behind = [e.key for e in log.events[log.place[key] + 1 :] if e.key is not None]
             counts.update(behind)
             longest = max(longest, behind, key=len)
     yield from (k for k in longest if k in common and counts[k] >= MOST * len(peers))
@@ -171,7 +171,9 @@ def _after(key: Key | None, peers: Mapping[int, _Log], common: set[Key]) -> Iter
 def _stand_together(peers: Mapping[int, _Log], front: Key | None) -> bool:
     """Return whether most others end at one event: logs cut anywhere do not."""
     near = [
-        log for log in peers.values() if front in log.index and len(log.events) - log.index[front] <= 3
+        log
+        for log in peers.values()
+        if front in log.place and len(log.events) - log.place[front] <= 3
     ]
     return len(near) >= MOST * len(peers)
 
@@ -185,13 +187,14 @@ def _behind(
         return None  # of two ranks, one may simply print more
     if not steps and len(peers) < 3 and len(behind) < 2 and not rest:
         return None
-    if len(steps) > FAR or (steps and not rest and len(steps) > NEAR):
+    missed = max(Counter(key[0] for key in steps).values(), default=0)
+    if missed > FAR or (missed > NEAR and not rest):
         return None
-    first = next(log for log in peers.values() if behind[0] in log.index)
-    lacks = first.events[first.index[behind[0]]].line
+    first = next(log for log in peers.values() if behind[0] in log.place)
+    lacks = first.events[first.place[behind[0]]].line
     if steps:
-        lacks = first.events[first.index[steps[0]]].line if steps[0] in first.index else lacks
-    if steps and not rest and not (len(steps) > 1 and _silent(own, peers)):
+        lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
+    if steps and not rest and not (missed > 1 and _silent(own, peers)):
         return None
     return LastPhase(
         rank=rank,
@@ -237,7 +240,7 @@ def _goes_on(template: str, logs: Iterable[_Log]) -> bool:
     followers = [
         behind.key is None
         for log in logs
-        for event, behind in zip(log.events, log.events[1:], strict=False)
+        for event, behind in itertools.pairwise(log.events)
         if event.line.template == template
     ]
     return bool(followers) and sum(followers) >= MOST * len(followers)
@@ -251,17 +254,17 @@ def _silent(own: _Log, peers: Mapping[int, _Log]) -> bool:
     times = [e.line.time for e in own.events if e.line.time is not None]
     if len(times) < 3:
         return False
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(times)]
     lags = []
     for log in peers.values():
         offsets = [
             theirs - ours
-            for key, at in own.index.items()
-            if key in log.index
+            for key, at in own.place.items()
+            if key in log.place
             and (ours := own.events[at].line.time) is not None
-            and (theirs := log.events[log.index[key]].line.time) is not None
+            and (theirs := log.events[log.place[key]].line.time) is not None
         ]
         end = log.events[-1].line.time
         if offsets and end is not None:
             lags.append(end - statistics.median(offsets) - times[-1])
-    return bool(lags) and statistics.median(lags) > max(LONG, 3 * statistics.median(gaps))
+    return bool(lags) and statistics.median(lags) > max(LONG, 2 * max(gaps))

@@ -29,10 +29,14 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.usercode import is_library
+
+MAX_LINE = 60  # characters of a line that stand for where a rank is
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
@@ -50,14 +54,20 @@ def completed(
     at_work = at_work_until_ended(ends)
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
+    phases = last_phases(tails_of_ranks(job))
     return tuple(
         replace(
-            _completed(job, state, positions, ends, at_work),
+            _completed(job, state, positions, ends, at_work, phases),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
+            phase=_of(phases, job.members[state.member].rank),
         )
         for state in states
     )
+
+
+def _of(phases: Mapping[int, LastPhase], rank: int | None) -> LastPhase | None:
+    return phases.get(rank) if rank is not None else None
 
 
 def at_work_until_ended(ends: Mapping[int, End]) -> frozenset[int]:
@@ -78,6 +88,7 @@ def _completed(
     positions: Mapping[int, Position],
     ends: Mapping[int, End],
     at_work: frozenset[int],
+    phases: Mapping[int, LastPhase],
 ) -> RankState:
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
@@ -112,6 +123,11 @@ def _completed(
             kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False
         )
         return replace(state, status=Status.RUNNING, place=place, position=position)
+    phase = _of(phases, member.rank)
+    if phase is not None and not phase.unusual:
+        says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
+        return replace(state, status=Status.RUNNING, place=place)
     return state
 
 

@@ -13,6 +13,7 @@ first, unless a field says otherwise. Everything is imported from here.
 ``logs``       lines of logs, ends of processes
 ``statements`` facts of one line each: settings, world size, last line, ...
 ``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
+``cluster``    network ports, error counters, jobs, pods, nodes, as tools print them
 ``rendezvous`` stores, files and agents through which ranks come together
 ``gaps``       evidence that was not had
 =============  ====================================================================
@@ -34,6 +35,7 @@ from whyhang.analyzer.facts.base import (
     replace,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
+from whyhang.analyzer.facts.cluster import ErrorCounter, NetworkPort, Scheduled
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.logs import RAS_LINE, Exit, LogLine

@@ -24,6 +24,7 @@ from whyhang.analyzer.facts import (
     Group,
     LastLine,
     LogLine,
+    LogTail,
     Process,
     ProcessRank,
     Role,
@@ -172,7 +173,7 @@ def identify(facts: Iterable[Fact]) -> Job:
     for fact in spoken:
         registry.mention(fact.who)
     for statement in sorted_facts.statements:
-        if isinstance(statement, LastLine):  # its log was read: something was collected of it
+        if isinstance(statement, LastLine | LogTail):  # its log was read
             registry.mention(statement.who)
     return _job(sorted_facts, registry)
 

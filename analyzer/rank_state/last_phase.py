@@ -221,7 +221,7 @@ def _turned(
     theirs = frozenset().union(*(log.templates for log in peers.values()))
     before = {event.line.template for event in own.events[: last + 1]}
     unusual = template not in theirs | before
-    if unusual and (len(peers) < 3 or before - theirs):
+    if unusual and before - theirs:
         return None  # it has always printed things of its own
     if not unusual and not _goes_on(template, [own, *peers.values()]):
         return None

@@ -36,6 +36,7 @@ from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.usercode import is_library
 
+COMM_INIT = "comm_init"
 MAX_LINE = 60  # characters of a line that stand for where a rank is
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
@@ -55,6 +56,13 @@ def completed(
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     phases = last_phases(tails_of_ranks(job))
+    if any(position.inside for position in positions.values()):
+        # That it has made a communicator tells less of where a rank is than its own lines do.
+        positions = {
+            rank: position
+            for rank, position in positions.items()
+            if rank not in phases or position.inside or position.call.op != COMM_INIT
+        }
     return tuple(
         replace(
             _completed(job, state, positions, ends, at_work, phases),
@@ -124,7 +132,8 @@ def _completed(
         )
         return replace(state, status=Status.RUNNING, place=place, position=position)
     phase = _of(phases, member.rank)
-    if phase is not None and not phase.unusual:
+    waits = any(position.inside for position in positions.values())
+    if phase is not None and (waits or not phase.unusual):
         says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
@@ -137,7 +146,7 @@ def _place_of(position: Position) -> Place:
     kind = WaitKind.COLLECTIVE
     if call.p2p:
         kind = WaitKind.P2P
-    elif call.op == "comm_init":
+    elif call.op == COMM_INIT:
         kind = WaitKind.NCCL_INIT
     return Place(
         kind=kind,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.lines.signs_of_life import outlook
+from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.templates import reduce
 
@@ -21,9 +21,8 @@ LONGEST = 1000  # characters of a line
 BLOCK = 4096  # bytes in which a program that buffers its output writes
 
 _OF_LIBRARIES = re.compile(
-    r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |^\W*\[?[IVW]\d{4}[ \]]|\.cpp:\d+\]"
-    r"|Warning: |^\s+(?:File \"|\^|at )|^W\d{4} |torch/distributed/|^\*+$|OMP_NUM_THREADS"
-    r"|^srun: |^slurmstepd: "
+    r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |\.cpp:\d+\]|Warning: "
+    r"|^\s+(?:File \"|\^|at )|torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
 )
 _TROUBLE = re.compile(
     r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
@@ -38,38 +37,32 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
 
     ``last`` is the number of the file's last line, ``size`` its length.
     """
-    raw = data.rstrip(b"\n\r \t").split(b"\n")
     whole = size <= len(data)
+    raw = data.rstrip(b"\n\r \t").split(b"\n")
     if not whole:
         del raw[:1]  # it may have begun before
-    first = last - len(raw) + 1
     lines: dict[Who, list[OwnLine]] = {}
-    over: set[Who] = set()
-    for number, piece in enumerate(raw, first):
-        text = clean(piece.rpartition(b"\r")[2] if b"\r" in piece.rstrip(b"\r") else piece)
-        if not text.strip():
+    over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
+    for number, line in _taken_apart(raw, last - len(raw) + 1, file):
+        who = _speaker(line)
+        own = lines.setdefault(who, [])
+        if _TROUBLE.search(line.text):
+            over.setdefault(who, len(own))
             continue
-        for line in take_apart(text[:LONGEST], file.voice):
-            who = _speaker(line)
-            if who in over or _OF_LIBRARIES.search(line.text):
-                continue
-            if _TROUBLE.search(line.text):
-                over.add(who)
-                continue
-            template, values = reduce(line.text)
-            if any(letter.isalpha() for letter in template):
-                lines.setdefault(who, []).append(
-                    OwnLine(
-                        number=number,
-                        text=line.text.strip(),
-                        template=template,
-                        values=values,
-                        time=line.time,
-                    )
-                )
+        if who in over and sign(line.text) is not None:
+            del over[who]  # it got over it
+        template, values = reduce(line.text)
+        if any(letter.isalpha() for letter in template):
+            text, time = line.text.strip(), line.time
+            own.append(
+                OwnLine(number=number, text=text, template=template, values=values, time=time)
+            )
     cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0)
-    for who, own in lines.items():
+    for who, printed in lines.items():
+        own = printed[: over.get(who)]
         kept = tuple(own[-MOST_LINES:])
+        if not kept:
+            continue
         yield LogTail(
             who=file.resolve(who),
             source=file.document.source(kept[-1].number),
@@ -78,6 +71,15 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             whole=whole and len(kept) == len(own),
             cut=cut and kept[-1].number == last and who not in over,
         )
+
+
+def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
+    """Yield the lines that are not those of libraries, with their numbers."""
+    for number, piece in enumerate(raw, first):
+        text = clean(piece.rstrip(b"\r").rpartition(b"\r")[2])
+        for line in take_apart(text[:LONGEST], file.voice) if text.strip() else ():
+            if not _OF_LIBRARIES.search(line.text):
+                yield number, line
 
 
 def _speaker(line: Line) -> Who:

@@ -7,6 +7,8 @@ some of them count. Programs nobody has seen before can so be compared with them
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 LONGEST = 200  # characters of a line that are compared
 
@@ -27,3 +29,31 @@ def reduce(text: str) -> tuple[str, tuple[str, ...]]:
     text = _TIME.sub("", text[:LONGEST])
     values = tuple(_VALUE.findall(text))
     return " ".join(_VALUE.sub("#", text).split()) if values else " ".join(text.split()), values
+
+
+_LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|[VDIWEFC](?=#)")
+LEAST = 4  # different lines; fewer prove nothing
+MOST = 0.8  # of them have it
+
+
+def header(texts: Sequence[str]) -> int:
+    """Return how many words a logger puts in front of every line, whatever the line says."""
+    masked = {tuple(_masked(text)): None for text in texts}
+    count = 0
+    while len(masked) >= LEAST:
+        firsts = Counter(words[count] for words in masked if len(words) > count)
+        if not firsts or max(firsts.values()) < MOST * len(masked):
+            break
+        count += 1
+    return count
+
+
+def behind(text: str, words: int) -> str:
+    """Return a line without its first words."""
+    parts = text.split(None, words)
+    return parts[-1] if words and len(parts) > words else text
+
+
+def _masked(text: str) -> list[str]:
+    words = text[:LONGEST].split()
+    return [_LEVEL.sub("%", re.sub(r"\d[\d.,:]*", "#", word)) for word in words]

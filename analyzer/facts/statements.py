@@ -125,6 +125,15 @@ class LoopCounter(Statement):
     file: str
 
 
+class Variables(Statement):
+    """A checksum of all variables in the user's frames of a main thread at one moment.
+
+    Two of one process that differ show that it went on, though it stands at the same line.
+    """
+
+    checksum: int
+
+
 class NcclPhase(enum.IntEnum):
     """How far a process is in setting up its first NCCL communicator, in order."""
 

@@ -35,6 +35,19 @@ NOT_WAITING = {
 """Statuses that prove that a rank is in no collective of the others."""
 
 
+class LongStep(Record):
+    """The step of a rank at work for which others wait, in seconds.
+
+    ``lasts`` is how long it has lasted, at least; ``usual`` how long the ``steps`` before took on
+    average, at most, where that is known. ``endless``: it has lasted longer than steps do.
+    """
+
+    lasts: float
+    usual: float | None = None
+    steps: int = 0
+    endless: bool = False
+
+
 class RankState(Record):
     """What one member does, or how it ended.
 
@@ -42,6 +55,7 @@ class RankState(Record):
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last.
+    ``step`` measures the work for which others wait.
     """
 
     member: int
@@ -54,3 +68,4 @@ class RankState(Record):
     position: Position | None = None
     ras: str = ""
     last_line: str = ""
+    step: LongStep | None = None

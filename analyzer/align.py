@@ -18,6 +18,7 @@ from whyhang.analyzer.rank_state.from_stacks import (
     with_store_waits,
     without_bystanders,
 )
+from whyhang.analyzer.rank_state.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
@@ -42,7 +43,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     tracks = (*tracks, *records_of(job, states, tracks, ends))
     waits = waits_of_stacks(job, states, tracks)
     calls = recorded_calls(tracks, job.groups, job.world_size, waits=waits)
-    states = completed(job, states, calls.positions, ends)
+    states = with_long_steps(job, completed(job, states, calls.positions, ends))
     in_rendezvous = [_in_rendezvous(child_place(one, rules, line_text)) for one in job.launchers]
     return Case(
         job=job,

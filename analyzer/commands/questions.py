@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import LoopCounter, Record
 from whyhang.analyzer.queries.moving import stragglers
+from whyhang.analyzer.rank_state.long_steps import needed
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
@@ -19,6 +20,8 @@ from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
+MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
+WATCHES = 4  # parts in which they are watched, as long as it is open
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
@@ -39,9 +42,12 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
     step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
     wait = Question(open_for=with_open_stacks, take=lambda job, pids: job.native_stacks(pids))
+    pace = Question(open_for=with_uncounted_steps, take=lambda job, pids: job.counters(pids))
+    long = Question(open_for=with_a_long_step, take=_watch)
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, naps) if several_snapshots else ()),
+        *((late, naps, pace) if several_snapshots else ()),
+        *([long] * WATCHES if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
         *((slow,) if several_snapshots else ()),
@@ -80,6 +86,30 @@ def late_but_on_the_way(case: Case) -> list[int]:
     if not case.graph.operations:
         return []
     return [number for number in case.graph.lagging if ends_by_itself(case.states[number])]
+
+
+def _watch(job: Capture, pids: list[int]) -> None:
+    """Watch for a while; then ask ranks that wait whether their variables are the same as before.
+
+    Those that spin while they wait do not show otherwise that they had an answer.
+    """
+    job.look_more(2, apart=4.0)
+    job.counters(pids)
+
+
+def with_uncounted_steps(case: Case) -> Sequence[int]:
+    """List the ranks that wait while another is at work, if their steps were not counted yet."""
+    if case.job.of(LoopCounter) or all(state.step is None for state in case.states):
+        return []
+    return (*case.graph.waiting, *case.graph.maybe)
+
+
+def with_a_long_step(case: Case) -> Sequence[int]:
+    """List the ranks that wait for one of which more watching can tell that its step has no end."""
+    steps = [state.step for state in case.states if state.step is not None]
+    if any(not s.endless and needed(s) - s.lasts < MOST_WATCHED for s in steps):
+        return (*case.graph.waiting, *case.graph.maybe)
+    return []
 
 
 def all_run(case: Case) -> list[int]:

@@ -70,6 +70,7 @@ from whyhang.analyzer.facts.statements import (
     TrainingOutput,
     UnsafeDump,
     Variable,
+    Variables,
     WorldSize,
 )
 

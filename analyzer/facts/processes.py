@@ -49,7 +49,9 @@ class Process(Record):
     that the dump itself does not count as movement. ``environ`` is cut to an allow-list.
     ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
     are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
-    is in the regular files that it has open, in bytes.
+    is in the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before
+    this look its main thread last ran, ``silent_for`` how many before that something was written to
+    its standard output or error.
     """
 
     who: Who
@@ -74,6 +76,8 @@ class Process(Record):
     lock: LockWait | None = None
     holds: tuple[str, ...] = ()
     positions: dict[str, int] = {}  # noqa: RUF012
+    asleep_for: float | None = None
+    silent_for: float | None = None
 
 
 class ThreadState(Record):

@@ -125,6 +125,15 @@ class LoopCounter(Statement):
     file: str
 
 
+class Variables(Statement):
+    """A checksum of all variables in the user's frames of a main thread at one moment.
+
+    Two of one process that differ show that it went on, though it stands at the same line.
+    """
+
+    checksum: int
+
+
 class NcclPhase(enum.IntEnum):
     """How far a process is in setting up its first NCCL communicator, in order."""
 
@@ -186,11 +195,13 @@ class OwnLine(Record):
 class LogTail(Statement):
     """The last own lines of a rank in a log, oldest first, before the first word of trouble.
 
-    ``whole``: they are all that it printed. ``cut``: the file ends within a line.
+    ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
+    it printed. ``cut``: the file ends within a line.
     """
 
     lines: tuple[OwnLine, ...]
     outlook: Outlook
+    decisive: int = -1
     whole: bool = False
     cut: bool = False
 

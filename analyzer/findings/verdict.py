@@ -147,10 +147,11 @@ def _without_finding(case: Case) -> str:
     tail = None if looked_at or case.graph.waiting else in_the_middle(case.job)
     if tail is None:
         return f"The evidence does not say what the job waits for{_state_words(case)}."
-    last, rank = tail.lines[-1].text, tail.who.rank
-    whose = "The log" if rank is None else f"The log of rank {rank}"
+    last, step = tail.lines[-1].text, tail.lines[tail.decisive].text
+    whose = "The log" if tail.who.rank is None else f"The log of rank {tail.who.rank}"
+    where = "in the middle of its steps" if last == step else f"behind '{step[:MAX_QUOTE]}'"
     return (
-        f"{whose} ends at '{last[:MAX_QUOTE]}', in the middle of its steps; "
+        f"{whose} ends at '{last[:MAX_QUOTE]}', {where}; "
         "whether the job went on, came to its end or hangs, it does not say."
     )
 

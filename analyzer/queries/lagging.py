@@ -151,13 +151,16 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
     """Return whether the lagging ranks are the many and merely run, or sleep between two tries.
 
     Six ranks that went on and two that wait have diverged; who is wrong cannot be seen: those that
-    poll may wait for what one of the others should do. Only at the start are the many lagging who
-    have not come.
+    poll may wait for what one of the others should do. Of one that runs without end and one that
+    waits, the first is. Only at the start are the many lagging who have not come.
     """
     if case.graph.operations and all(m.kind is WaitKind.INIT for m in case.graph.operations):
         return False
-    runs = all(_runs_or_polls(case.states[number]) for number in members)
-    return runs and bool(waiters) and count(case, members) >= count(case, waiters)
+    states = [case.states[number] for number in members]
+    if not waiters or not all(map(_runs_or_polls, states)):
+        return False
+    endless = all(state.step is not None and state.step.endless for state in states)
+    return count(case, members) >= count(case, waiters) + endless
 
 
 def _runs_or_polls(state: RankState) -> bool:

@@ -6,7 +6,7 @@ logs as well.
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import LogTail, Outlook
+from whyhang.analyzer.facts import LogLine, LogTail, Outlook
 from whyhang.analyzer.job.records import Job
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
@@ -70,6 +70,21 @@ def in_the_middle(job: Job) -> LogTail | None:
         (tail for tail in all_tails(job) if tail.outlook is Outlook.STEPS),
         key=lambda tail: (tail.lines[-1].time or 0.0, len(tail.lines)),
         default=None,
+    )
+
+
+def got_over(job: Job, line: LogLine) -> bool:
+    """Return whether the rank that printed a line of trouble is seen at work, or at its end, below.
+
+    Of an excerpt that names no ranks nothing is concluded.
+    """
+    return any(
+        tail.source.file == line.source.file
+        and tail.who.rank == line.who.rank
+        and tail.outlook in {Outlook.STEPS, Outlook.ENDED}
+        and tail.lines[tail.decisive].number > (line.source.line or 0)
+        for tail in job.of(LogTail)
+        if tail.who.rank is not None
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from whyhang.analyzer.facts import Variables
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Moved
@@ -58,13 +59,23 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     if any(s.motion.moved is Moved.ON and _took_part(s) for s in states):
         return True
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
-    if any(_answered(s, job.members[s.member]) for s in waiting):
+    if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
         return True
     still = any(s.motion.moved is Moved.STILL for s in waiting)
     if not still and any(_is_fed(s, job.members[s.member]) for s in states):
         return True
     unseen = any(s.motion.moved is Moved.UNKNOWN for s in states)
     return None if unseen or not states else False
+
+
+def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
+    """Return whether the variables of a rank that waits have changed from one time to another."""
+    known: dict[int, set[int]] = {state.member: set() for state in waiting}
+    for fact in job.of(Variables):
+        member = job.member_of(fact.who)
+        if member is not None and member.id in known:
+            known[member.id].add(fact.checksum)
+    return any(len(checksums) > 1 for checksums in known.values())
 
 
 def _took_part(state: RankState) -> bool:

@@ -36,6 +36,19 @@ NOT_WAITING = {
 """Statuses that prove that a rank is in no collective of the others."""
 
 
+class LongStep(Record):
+    """The step of a rank at work for which others wait, in seconds.
+
+    ``lasts`` is how long it has lasted, at least; ``usual`` how long the ``steps`` before took on
+    average, at most, where that is known. ``endless``: it has lasted longer than steps do.
+    """
+
+    lasts: float
+    usual: float | None = None
+    steps: int = 0
+    endless: bool = False
+
+
 class RankState(Record):
     """What one member does, or how it ended.
 
@@ -44,6 +57,7 @@ class RankState(Record):
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
     ``phase`` where its own lines in the log part from those of the others.
+    ``step`` measures the work for which others wait.
     """
 
     member: int
@@ -57,3 +71,4 @@ class RankState(Record):
     ras: str = ""
     last_line: str = ""
     phase: LastPhase | None = None
+    step: LongStep | None = None

@@ -279,6 +279,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
+        "lasting": _lasting(states),
         "others": others,
         "call": " and ".join(call.call for call in calls) or "their next step",
         "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_waits(calls)}"
@@ -310,6 +311,18 @@ def _since(case: Case, states: list[RankState]) -> str:
     where = f" on {node}" if node else ""
     age = duration(process.taken_at - process.started_at)
     return f" (pid {process.who.pid}{where}, started {age} before)"
+
+
+def _lasting(states: list[RankState]) -> str:
+    """Return how long the first member's step has lasted, beside those before it."""
+    step = states[0].step if states else None
+    if step is None or (step.usual is None and not step.endless):
+        return ""
+    text = f" This step has lasted {duration(step.lasts)} or more"
+    if step.usual is None:
+        return f"{text}."
+    usual = f"{step.usual:.1f} s" if step.usual < 10 else duration(step.usual)
+    return f"{text}; the {step.steps} before took {usual} at most on average."
 
 
 def duration(seconds: float) -> str:

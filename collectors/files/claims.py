@@ -21,6 +21,7 @@ from whyhang.analyzer.facts import (
     SettingName,
     Source,
     Statement,
+    Variables,
     Who,
     WorldSize,
 )
@@ -78,6 +79,8 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:  # noqa: C901 - one ca
                 yield "joins_of", str(fact.world_size)
         case LoopCounter():
             yield "step", f"{fact.value} {fact.name} in {fact.function} ({fact.file})"
+        case Variables():
+            yield "variables", str(fact.checksum)
         case NoInterpreter():
             yield "no-interpreter", "py-spy finds no Python interpreter in the process"
         case NearLimit():
@@ -86,7 +89,7 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:  # noqa: C901 - one ca
             yield "gpu-driver-hangs", fact.says
 
 
-def statement(row: Row) -> Statement | None:
+def statement(row: Row) -> Statement | None:  # noqa: C901 - one case per type
     """Return what a row states; None where this version of whyhang does not know it.
 
     Raises ValueError where the text is not what such a row has.
@@ -103,6 +106,8 @@ def statement(row: Row) -> Statement | None:
             return InitArguments(world_size=int(value), who=who, source=source)
         case "step":
             return _counter(row)
+        case "variables":
+            return Variables(checksum=int(value), who=who, source=source)
         case "no-interpreter":
             return NoInterpreter(who=who, source=source)
         case "pressure":

@@ -16,6 +16,7 @@ from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.frame_variables import (
     MOST,
+    read_checksum,
     read_counters,
     read_numbers,
     read_spot,
@@ -27,6 +28,7 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
+from whyhang.collectors.live.probes.source_lines import excerpts, stands
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import Outcome
 from whyhang.collectors.live.snapshot import Dump, Snapshot, worth_reading
@@ -85,11 +87,17 @@ class Capture:
             self._tell(f"waiting for {each.probe.name}")
             self._collected.append(each.finish(last))
 
-    def look_more(self, count: int) -> None:
-        """Take further snapshots, where the first ones left open whether the job moves."""
+    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+        """Take further snapshots, where the first ones left open whether the job moves.
+
+        They are ``apart`` times the interval apart.
+        """
+        begun = len(self._snapshots)
         for _ in range(count):
-            self._wait()
+            self._wait(apart)
             self._take_snapshot()
+        # the probe that reads them saw the first snapshots only
+        self._facts += excerpts(self.host, stands(self._snapshots[begun:]))
 
     def native_stacks(self, pids: Iterable[int]) -> None:
         """Take native stacks of some processes, about a second each, as part of the last look."""
@@ -121,12 +129,13 @@ class Capture:
         members = {member.pid: member for member in self.job.members}
         wanted = [pid for pid in pids if pid in members]
         self._tell(f"the steps of {len(wanted)} ranks")
-        kept = "whole numbers with the name of a step or counter were"
-        self._facts += [
-            replace(counter, who=members[outcome.command.pid].who(self.hostname))
-            for outcome in self._ask_for_variables(wanted[:MOST], kept)
-            for counter in read_counters(outcome.command.pid, outcome.output)
-        ]
+        kept = "whole numbers with the name of a step or counter, and a checksum, were"
+        for outcome in self._ask_for_variables(wanted[:MOST], kept):
+            pid = outcome.command.pid
+            who = members[pid].who(self.hostname)
+            checksum = read_checksum(pid, outcome.output)
+            self._facts += [replace(each, who=who) for each in read_counters(pid, outcome.output)]
+            self._facts += [replace(checksum, who=who)] if checksum is not None else []
 
     def bundle(self) -> Bundle:
         """Return everything taken so far as a bundle in memory."""
@@ -176,10 +185,11 @@ class Capture:
             self.host, self.hostname, number, self._known, limit=self.options.limit, native=native
         )
 
-    def _wait(self) -> None:
+    def _wait(self, apart: float = 1.0) -> None:
         """Wait until the next snapshot is to begin."""
         self._snapshots[-1].settle()
-        time.sleep(self.options.interval * spread(len(self._snapshots) - self.options.looks))
+        further = len(self._snapshots) - self.options.looks
+        time.sleep(self.options.interval * apart * spread(further))
 
     def _settle(self) -> None:
         """Tell from the first stacks which processes are ranks, and number them."""

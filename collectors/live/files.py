@@ -83,6 +83,11 @@ class Files:
         """Read many plain files in one go."""
         return self._ask("read", paths, most=MAX_BYTES, start=0)
 
+    def when_written(self, paths: Sequence[str]) -> dict[str, float | None]:
+        """Return when something was last written to files, pipes and terminals."""
+        contents = self._ask("read", paths, most=0, start=0)
+        return {path: content.modified_at for path, content in contents.items()}
+
     def names(self, folder: str) -> Content:
         """List a folder."""
         return self._ask("names", [folder])[folder]

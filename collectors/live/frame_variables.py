@@ -5,7 +5,8 @@ Where ranks are told to meet: a program may name the place itself (``init_method
 While a rank is inside ``init_process_group``, the arguments of that call do.
 
 In which step of its loops a rank is: ranks that stand at one line look alike, though one may be a
-step ahead. Of the user's own frames whole numbers are kept that have the name of a step.
+step ahead. Of the user's own frames whole numbers are kept that have the name of a step, and a
+checksum of all variables, which changes when the rank goes on.
 
 Which number a rank has that ``multiprocessing`` started: the local ``i`` of the frame
 ``_wrap (torch/multiprocessing/spawn.py)`` is its number on this host (torch 1.0 to 2.15). Programs
@@ -15,6 +16,7 @@ that use ``multiprocessing.Process`` themselves mostly call that argument ``rank
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import (
@@ -24,6 +26,7 @@ from whyhang.analyzer.facts import (
     LoopCounter,
     Record,
     Source,
+    Variables,
     Who,
 )
 from whyhang.analyzer.redact import redact
@@ -133,6 +136,20 @@ def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
         for variable in frame.locals or ()
         if _counts(variable)
     ]
+
+
+def read_checksum(pid: int, data: bytes) -> Variables | None:
+    """Sum up the variables of a main thread; its ``who`` has the process only."""
+    main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
+    own = [
+        (frame.name, frame.line, [(each.name, each.repr) for each in frame.locals or ()])
+        for frame in (main.frames if main is not None else ())
+        if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
+    ]
+    if not own:
+        return None
+    checksum = zlib.crc32(repr(own).encode(errors="replace"))
+    return Variables(checksum=checksum, who=Who(pid=pid), source=Source(file="claims.json"))
 
 
 def _counts(variable: Local) -> bool:

@@ -87,6 +87,21 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
     return offsets
 
 
+def silences(host: Host, pids: Iterable[int], now: float) -> dict[int, float]:
+    """Return how many seconds ago something was written to the output or errors of each process."""
+    names = {
+        f"{host.proc.root}/{pid}/fd/{number}": pid
+        for pid in pids
+        for number in (1, _STANDARD)
+        if host.proc.link_of(f"{pid}/fd/{number}") not in {None, "/dev/null"}
+    }
+    silent: dict[int, float] = {}
+    for name, time in host.files.when_written(list(names)).items():
+        if time is not None:
+            silent[names[name]] = min(max(0.0, now - time), silent.get(names[name], now))
+    return {pid: round(seconds, 1) for pid, seconds in silent.items()}
+
+
 def lock_holders(table: bytes) -> dict[int, int]:
     """Return who holds the lock that a process waits for, by pid, as /proc/locks tells.
 

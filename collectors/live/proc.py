@@ -199,6 +199,19 @@ class Proc:
             return None
         return Counters(cpu_ticks=stat.cpu_ticks, switches=status.switches)
 
+    def asleep_for(self, pid: int) -> float | None:
+        """Return how many seconds ago the main thread last ran, by the scheduler's own clock.
+
+        That of this very process, which runs, says what time it is on that clock.
+        """
+        times = [
+            float(line.rpartition(b":")[2])
+            for path in ("self/sched", f"{_task(pid, pid)}/sched")
+            for line in (self.bytes_of(path) or b"").splitlines()
+            if line.startswith(b"se.exec_start")
+        ]
+        return round(max(0.0, times[0] - times[1]) / 1000, 2) if len(times) == 2 else None
+
     def asleep_in_kernel(self, pid: int, readings: int = 3) -> ThreadState | None:
         """Return a thread in uninterruptible sleep (D) if there is one at each of the readings.
 

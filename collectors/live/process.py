@@ -50,6 +50,7 @@ def observe(
         thread_count=stat.threads,
         threads=threads,
         tracer_pid=status.tracer or None if status is not None else None,
+        asleep_for=proc.asleep_for(pid) if stat.state == "S" else None,
     )
 
 

@@ -26,6 +26,7 @@ from whyhang.collectors.live.open_files import (
     lock_wait,
     locked_files,
     positions,
+    silences,
 )
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.process import describe, observe
@@ -203,13 +204,15 @@ class Snapshot:
         table = self._proc.bytes_of("locks") or b""
         holders = lock_holders(table)
         holds = locked_files(self._proc, table, self.processes)
+        ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
+        silent = silences(self._host, ranks, time.time())
         for pid, process in self.processes.items():
-            rank = self._members[pid].role is Role.RANK
             self.processes[pid] = replace(
                 process,
                 lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
                 holds=holds.get(pid, ()),
-                positions=positions(self._proc, pid) if rank else {},
+                positions=positions(self._proc, pid) if pid in ranks else {},
+                silent_for=silent.get(pid),
             )
 
     def _keep(self, outcome: Outcome) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who
+from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who, replace
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
-from whyhang.collectors.logs.text.templates import reduce
+from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 TAIL = 64 << 10  # bytes of the end of a file
 MOST_LINES = 150  # of a rank that are kept
@@ -57,17 +57,20 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             own.append(
                 OwnLine(number=number, text=text, template=template, values=values, time=time)
             )
+    words = header([line.text for own in lines.values() for line in own])
     cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0)
     for who, printed in lines.items():
         own = printed[: over.get(who)]
-        kept = tuple(own[-MOST_LINES:])
+        kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
         if not kept:
             continue
+        shown, decisive = outlook([line.text for line in kept])
         yield LogTail(
             who=file.resolve(who),
             source=file.document.source(kept[-1].number),
             lines=kept,
-            outlook=outlook([line.text for line in kept]),
+            outlook=shown,
+            decisive=decisive,
             whole=whole and len(kept) == len(own),
             cut=cut and kept[-1].number == last and who not in over,
         )

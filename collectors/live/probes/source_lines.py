@@ -12,6 +12,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.live.snapshot import Snapshot
 from whyhang.collectors.stacks.pyspy_json import read_traces
 
 AROUND = 4
@@ -27,11 +28,16 @@ _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 def collect(site: Site, collected: Collected) -> None:
     """Read around every place at which the snapshots have seen user code."""
     site.wait_for_last()
+    collected.facts += excerpts(site.host, stands(site.snapshots))
+
+
+def stands(snapshots: Iterable[Snapshot]) -> dict[tuple[str, int], int]:
+    """Return the places of user code in snapshots, each with a process that was seen there."""
     pids: dict[tuple[str, int], int] = {}
-    for dump in (dump for snapshot in site.snapshots for dump in snapshot.dumps):
+    for dump in (dump for snapshot in snapshots for dump in snapshot.dumps):
         for place in places(dump.data):
             pids.setdefault(place, dump.pid)
-    collected.facts += excerpts(site.host, pids)
+    return pids
 
 
 def places(data: bytes) -> set[tuple[str, int]]:

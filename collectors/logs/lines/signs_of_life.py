@@ -35,7 +35,7 @@ _ENDS = re.compile(
     r"""(?imx)
       \b(?:Abort|Destroy)\ COMPLETE
     | ^[^a-z\n]*(?:(?:all|excluded|ranks?\s?\d*:?|everything|process(?:es)?|is|are)\W+){0,3}
-        (?:done|finished|completed|exiting|bye|goodbye)\W*$
+        (?:(?:done|finished|completed)(?:\ (?:in|after)\ [\d:.]+\ ?\w*)?|exiting|bye|goodbye)\W*$
     | \b(?:training|trainer|job|run|benchmark|program|script|experiment|workload)
         (?:\ (?:loop|run|job|is|was|has|now|been|successfully|all)){0,4}
         \ (?:completed?|finished|done|ended|succeeded|passed)\b(?!\ (?:epoch|step|batch|iter))
@@ -117,24 +117,29 @@ def sign(text: str) -> str | None:
     return None
 
 
-def outlook(lines: Sequence[str]) -> Outlook:
-    """Return what the last lines of a rank show: the one that says anything last decides.
+def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
+    """Return what the last lines of a rank show, and the place of the line that says so.
 
-    What follows an end without a step is its aftermath.
+    The last one that says anything decides: what follows an end without a step is its aftermath.
     """
     last = lines[-_LAST_LINES:]
-    if _BEGINS.match(last[-1]) and not (_ENDS.search(last[-1]) or _IDLE.search(last[-1])):
-        return Outlook.STEPS if any(sign(line) is not None for line in last) else Outlook.UNKNOWN
-    for line in reversed(last):
-        if counters := [*_OF_ALL.finditer(line), *_BAR.finditer(line)]:
-            return Outlook.ENDED if _at_their_end(line, counters, last) else Outlook.STEPS
-        if _ENDS.search(line):
-            return Outlook.ENDED
-        if sign(line) is not None or _BUSY.search(line):
-            return Outlook.IDLE if _IDLE.search(line) else Outlook.STEPS
-        if _IDLE.search(line):
-            return Outlook.IDLE
-    return Outlook.UNKNOWN
+    first = len(lines) - len(last)
+    begun = _BEGINS.match(last[-1]) and not (_ENDS.search(last[-1]) or _IDLE.search(last[-1]))
+    for at in range(len(last) - 1, -1, -1):
+        shown = _shown(last[at], last)
+        if shown is not Outlook.UNKNOWN:
+            return Outlook.STEPS if begun and shown is Outlook.ENDED else shown, first + at
+    return Outlook.UNKNOWN, -1
+
+
+def _shown(line: str, lines: Sequence[str]) -> Outlook:
+    if counters := [*_OF_ALL.finditer(line), *_BAR.finditer(line)]:
+        return Outlook.ENDED if _at_their_end(line, counters, lines) else Outlook.STEPS
+    if _ENDS.search(line):
+        return Outlook.ENDED
+    if _IDLE.search(line):
+        return Outlook.IDLE
+    return Outlook.STEPS if sign(line) is not None or _BUSY.search(line) else Outlook.UNKNOWN
 
 
 def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[str]) -> bool:

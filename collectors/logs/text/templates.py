@@ -31,14 +31,16 @@ def reduce(text: str) -> tuple[str, tuple[str, ...]]:
     return " ".join(_VALUE.sub("#", text).split()) if values else " ".join(text.split()), values
 
 
-_LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|[VDIWEFC](?=#)")
+_LEVEL = re.compile(
+    r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|\b[VDIWEFC](?=#)"
+)
 LEAST = 4  # different lines; fewer prove nothing
 MOST = 0.8  # of them have it
 
 
 def header(texts: Sequence[str]) -> int:
     """Return how many words a logger puts in front of every line, whatever the line says."""
-    masked = {tuple(_masked(text)): None for text in texts}
+    masked = {tuple(_masked(text)) for text in texts}
     count = 0
     while len(masked) >= LEAST:
         firsts = Counter(words[count] for words in masked if len(words) > count)

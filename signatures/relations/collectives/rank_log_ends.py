@@ -7,6 +7,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.log_ends import got_over
 
 MAX_QUOTES = 6
 
@@ -84,7 +85,11 @@ def _silent(case: Case, *, finished: bool) -> Iterator[Hit]:
 
     ``finished``: whether their last words are of an orderly end.
     """
-    lines = [line for line in case.job.lines if LOST_PEER.search(line.text)]
+    lines = [
+        line
+        for line in case.job.lines
+        if LOST_PEER.search(line.text) and not got_over(case.job, line)
+    ]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {end.who.rank: end for end in case.job.of(LastLine)}
     spoke = queries.speakers(case)

@@ -1,0 +1,163 @@
+"""Ranks at work for which others wait: is their step as long as others, or without end.
+
+From snapshot to snapshot both look alike: the rank runs through a few lines, and nobody gets an
+answer. What tells them apart is how long this step has lasted, beside how long steps took before.
+A step lasts at least as long as the waiting ranks have slept, or were seen to wait. Of the steps
+before, their number is known from the loop counters of the ranks that wait, and their average is
+at most what passed until then. Where nothing is known of them, a step counts as endless once it
+has lasted longer than steps do as a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from whyhang.analyzer.facts import Frame, LoopCounter, Process, replace
+from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.rank_state.motion import Moved, python_frames
+from whyhang.analyzer.rank_state.progress import IN_STEP, progress
+from whyhang.analyzer.rank_state.state import LongStep, RankState, Status
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.usercode import is_library
+
+FACTOR = 3.0
+"""A step is endless if it lasts so many times as long as those before it took on average."""
+
+LEAST = 5.0
+"""Seconds that it lasts then, at least: on a busy machine a short step takes a while, too."""
+
+LONG = 25.0
+"""Seconds from which a step is taken to be endless where nothing is known of those before."""
+
+_PLAIN = frozenset({"i", "j", "k", "it"})
+"""Names that the loops of one step have as well."""
+
+_STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
+
+
+def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState, ...]:
+    """Say of ranks at work how long their step lasts, and which of them run without end."""
+    waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
+    working = [s for s in states if _works(s)]
+    starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
+    if not (waiting and working) or starting or progress(job, states) is not False:
+        return states
+    step = _long_step(job, waiting)
+    if step is None:
+        return states
+    found = {s.member: _judged(job.members[s.member], s, step) for s in working}
+    return tuple(found.get(state.member, state) for state in states)
+
+
+def needed(step: LongStep) -> float:
+    """Return how many seconds a step lasts before it counts as endless."""
+    return LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
+
+
+def _works(state: RankState) -> bool:
+    """Return whether a rank is at work on lines of its own, and was at every look."""
+    if IN_STEP & {state.status, *state.earlier} or state.place is None or state.motion.file:
+        return False
+    if state.status is Status.MOVING:
+        return state.motion.moved is Moved.ON
+    sleeps = state.place.kind is WaitKind.SLEEP
+    return state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))
+
+
+def _ran(state: RankState) -> bool:
+    return Status.RUNNING in {state.status, *state.earlier}
+
+
+def _long_step(job: Job, waiting: Sequence[RankState]) -> LongStep | None:
+    """Measure the step in which these ranks wait."""
+    seen = [job.members[state.member].processes for state in waiting]
+    times = [[p.taken_at for p in one if p.taken_at is not None] for one in seen]
+    if not all(len(each) > 1 for each in times):
+        return None
+    watched = min(each[-1] - each[0] for each in times)
+    slept = [_slept(s, processes) for s, processes in zip(waiting, seen, strict=True)]
+    lasts = max(watched, min(slept))
+    steps = _steps(job, waiting)
+    began = [p.started_at for one in seen for p in one[-1:] if p.started_at is not None]
+    if steps < 2 or not began:
+        return LongStep(lasts=lasts)
+    usual = max(0.0, max(each[-1] for each in times) - lasts - min(began)) / steps
+    if min(slept) < watched and lasts <= FACTOR * usual:
+        return LongStep(lasts=lasts)  # since when they wait is not known, so the steps are not
+    return LongStep(lasts=lasts, usual=usual, steps=steps)
+
+
+def _slept(state: RankState, processes: Sequence[Process]) -> float:
+    """Return how long a rank has slept in its wait; the first look at it ended its sleep."""
+    first, last = processes[0], processes[-1]
+    if state.motion.moved is not Moved.STILL or first.asleep_for is None:
+        return 0.0
+    return first.asleep_for + (last.taken_at or 0.0) - (first.taken_at or 0.0)
+
+
+def _steps(job: Job, waiting: Iterable[RankState]) -> int:
+    """Return how many steps the waiting ranks have done, by the counters of their loops.
+
+    A rank that slept less often than that began to count elsewhere than at zero.
+    """
+    members = {state.member: job.members[state.member] for state in waiting}
+    counted: dict[int, list[LoopCounter]] = {}
+    for counter in job.of(LoopCounter):
+        member = job.member_of(counter.who)
+        if member is not None and member.id in members:
+            counted.setdefault(member.id, []).append(counter)
+    steps = []
+    for number, counters in counted.items():
+        named = [c.value for c in counters if c.name not in _PLAIN]
+        value = max(named) if named else counters[0].value if len(counters) == 1 else 0
+        slept = members[number].processes[-1].before
+        steps.append(0 if slept is None or value > slept.switches else value)
+    return min(steps, default=0)
+
+
+def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
+    endless = step.lasts > needed(step)
+    step = replace(step, endless=endless)
+    if not endless and (step.usual is None or state.status is Status.MOVING):
+        return replace(state, step=step)
+    if not endless:
+        return replace(state, step=step, status=Status.MOVING)
+    if state.status is not Status.MOVING and not _ran(state):
+        return replace(state, step=step)  # it looks again after a nap, for what is not seen here
+    speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
+    if state.status is Status.MOVING and any(silent < step.lasts / 2 for silent in speaks):
+        return replace(state, step=step)  # it prints what it does, and does something else by now
+    return _in_loop(member, replace(state, step=step))
+
+
+def _in_loop(member: Member, state: RankState) -> RankState:
+    """Place a rank in the function whose lines it runs through at every look."""
+    place = state.place
+    if place is None:
+        return state
+    loop = _common(tuple(python_frames(dump) for dump in member.dumps))
+    kind = place.kind if state.status is Status.RUNNING else WaitKind.WORK
+    return replace(
+        state,
+        place=replace(place, kind=kind, user=loop or place.user),
+        status=Status.RUNNING,
+        motion=replace(state.motion, moved=Moved.IN_PLACE),
+    )
+
+
+def _common(stacks: Sequence[tuple[Frame, ...]]) -> Frame | None:
+    """Return the innermost frame of the user's own that is in all stacks, as the last one has it.
+
+    Its callers stand at one line each; it may have come to another.
+    """
+    outward = [[f for f in reversed(stack) if not is_library(f)] for stack in stacks if stack]
+    if not outward:
+        return None
+    levels = list(
+        takewhile(
+            lambda level: len({(f.file, f.function) for f in level}) == 1,
+            zip(*outward, strict=False),
+        )
+    )
+    return levels[-1][-1] if levels else None

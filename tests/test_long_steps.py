@@ -1,0 +1,120 @@
+"""A rank at work while others wait for it: a slow one is told from one that runs without end."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
+
+from whyhang.analyzer.commands.questions import with_a_long_step, with_uncounted_steps
+from whyhang.analyzer.facts import Fact, LoopCounter, Source, Trust, Variables, Who, replace
+
+CALLER = "train (train.py:40)\n<module> (train.py:60)\n"
+STARTED = 0.0
+NOW = 1002.0
+
+
+def _job(
+    *functions: str, slept: float, steps: int | None = None, silent: float | None = None
+) -> list[Fact]:
+    """Look twice at three ranks: two wait in all_reduce, rank 2 is in one function after another.
+
+    The two had slept so long before the first look and done so many steps before.
+    """
+    facts: list[Fact] = []
+    for look, function in enumerate(functions):
+        for rank in (0, 1):
+            seen = process(rank, look=look, switches=5000)
+            facts += [
+                replace(seen, asleep_for=slept if look == 0 else 0.9, started_at=STARTED),
+                dump(rank, ALL_REDUCE, look=look),
+            ]
+        seen = process(2, look=look, state="R", ticks=95 * look)
+        facts += [
+            replace(seen, started_at=STARTED, silent_for=silent),
+            dump(2, f"{function}\nsettle (train.py:{20 + look})\n{CALLER}", look=look),
+        ]
+    if steps is not None:
+        for rank in (0, 1):
+            facts.append(_counter(rank, "step", steps))
+    return facts
+
+
+def _counter(rank: int, name: str, value: int) -> LoopCounter:
+    return LoopCounter(
+        name=name,
+        value=value,
+        function="train",
+        file="train.py",
+        who=Who(rank=rank, trust=Trust.CONTENT),
+        source=Source(file="claims.json"),
+    )
+
+
+TWO = ("merge (train.py:9)", "split (train.py:14)")
+
+
+def test_a_step_much_longer_than_those_before_has_no_end() -> None:
+    """Another function at each look is no progress while nobody gets an answer for a minute."""
+    report = report_of(_job(*TWO, slept=60, steps=500))
+    first = report.findings[0]
+
+    assert (report.verdict, first.signature, first.culprit_ranks) == (
+        "hung",
+        "rank-spinning",
+        (2,),
+    )
+    assert first.location is not None
+    assert (first.location.function, first.location.line) == ("settle", 21)
+    assert "lasted 61 s or more; the 500 before took 1.9 s at most" in first.explanation
+
+
+@pytest.mark.parametrize("functions", [TWO, ("merge (train.py:9)", "merge (train.py:10)")])
+def test_a_step_as_long_as_those_before_is_slow(functions: tuple[str, str]) -> None:
+    """Steps of 20 s on average, and 18 s into this one: it moves, in whichever function."""
+    report = report_of(_job(*functions, slept=17, steps=50))
+
+    assert (report.verdict, report.findings[0].signature) == ("slow", "slow-not-hung")
+    assert report.findings[0].culprit_ranks == (2,)
+
+
+def test_without_a_count_of_steps_only_a_long_wait_decides() -> None:
+    """Of steps that nobody counted, ten seconds tell nothing and two minutes do."""
+    assert report_of(_job(*TWO, slept=10)).verdict == "slow"
+    assert report_of(_job(*TWO, slept=120)).findings[0].signature == "rank-spinning"
+
+
+def test_a_rank_that_prints_meanwhile_goes_on() -> None:
+    """An evaluation on one rank takes its time, and says so."""
+    assert report_of(_job(*TWO, slept=120, steps=500, silent=2.0)).verdict == "slow"
+    assert report_of(_job(*TWO, slept=120, steps=500, silent=119.0)).verdict == "hung"
+
+
+def test_a_counter_that_did_not_begin_at_zero_counts_no_steps() -> None:
+    """A job resumed at step 100000 has not done so many: it slept less often than that."""
+    report = report_of(_job(*TWO, slept=17, steps=100_000))
+
+    assert report.verdict == "slow"
+
+
+def test_more_is_asked_as_long_as_the_step_may_end() -> None:
+    """First the steps are counted, then watched until it is clear, and no longer."""
+    unclear = case_of(_job(*TWO, slept=10))
+    counted = case_of(_job(*TWO, slept=10, steps=100))
+    decided = case_of(_job(*TWO, slept=60, steps=500))
+    hopeless = case_of(_job(*TWO, slept=30, steps=10))
+
+    assert list(with_uncounted_steps(unclear)) == [0, 1]
+    assert not with_uncounted_steps(counted)
+    assert list(with_a_long_step(counted)) == [0, 1]
+    assert not with_a_long_step(decided)
+    assert not with_a_long_step(hopeless)
+
+
+def test_a_wait_that_spins_had_an_answer_where_its_variables_changed() -> None:
+    """MPI's ranks spin while they wait; what their program has in its variables tells of steps."""
+    facts = _job(*TWO, slept=120, steps=500)
+    for checksum in (17, 18):
+        about = _counter(0, "step", 1)
+        facts.append(Variables(checksum=checksum, who=about.who, source=about.source))
+
+    assert report_of(facts).verdict == "slow"

@@ -196,7 +196,7 @@ class LogTail(Statement):
     """The last own lines of a rank in a log, oldest first, before the first word of trouble.
 
     ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
-    it printed. ``cut``: the file ends within a line.
+    it printed. ``cut``: the file ends within a line. ``trouble``: words of trouble stand behind.
     """
 
     lines: tuple[OwnLine, ...]
@@ -204,6 +204,7 @@ class LogTail(Statement):
     decisive: int = -1
     whole: bool = False
     cut: bool = False
+    trouble: bool = False
 
 
 class SignOfLife(Statement):

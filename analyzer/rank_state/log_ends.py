@@ -43,6 +43,8 @@ def have_ended(job: Job) -> bool:
     tails = all_tails(job)
     ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
+    if any(tail.trouble for tail in others):
+        return False
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
     return not any(_stops_short(tail, ended) for tail in others)

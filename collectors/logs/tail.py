@@ -73,6 +73,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             decisive=decisive,
             whole=whole and len(kept) == len(own),
             cut=cut and kept[-1].number == last and who not in over,
+            trouble=who in over,
         )
 
 

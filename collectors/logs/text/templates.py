@@ -34,20 +34,21 @@ def reduce(text: str) -> tuple[str, tuple[str, ...]]:
 _LEVEL = re.compile(
     r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|\b[VDIWEFC](?=#)"
 )
-LEAST = 4  # different lines; fewer prove nothing
+LEAST = 3  # different lines; fewer prove nothing
 MOST = 0.8  # of them have it
 
 
 def header(texts: Sequence[str]) -> int:
     """Return how many words a logger puts in front of every line, whatever the line says."""
     masked = {tuple(_masked(text)) for text in texts}
-    count = 0
+    front: list[str] = []
     while len(masked) >= LEAST:
-        firsts = Counter(words[count] for words in masked if len(words) > count)
-        if not firsts or max(firsts.values()) < MOST * len(masked):
+        firsts = Counter(words[len(front)] for words in masked if len(words) > len(front))
+        word, count = max(firsts.items(), key=lambda item: item[1], default=("", 0))
+        if count < MOST * len(masked):
             break
-        count += 1
-    return count
+        front.append(word)
+    return len(front) if any(letter.isalpha() for word in front for letter in word) else 0
 
 
 def behind(text: str, words: int) -> str:

@@ -7,7 +7,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
-from whyhang.analyzer.rank_state.log_ends import got_over
+from whyhang.analyzer.rank_state.log_ends import got_over, have_ended
 
 MAX_QUOTES = 6
 
@@ -93,6 +93,8 @@ def _silent(case: Case, *, finished: bool) -> Iterator[Hit]:
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {end.who.rank: end for end in case.job.of(LastLine)}
     spoke = queries.speakers(case)
+    if have_ended(case.job):
+        return
     silent = sorted(rank for rank in ends if rank is not None and rank not in spoke)
     if not silent or not survivors or len(silent) > len(ends) // 2:
         return

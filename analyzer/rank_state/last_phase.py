@@ -27,6 +27,7 @@ FEW = 4  # one rank in so many may be behind; of fewer ranks, one
 NEAR = 3  # steps by which a log may be behind that ends where a step ends
 FAR = 20  # steps: no rank is so far behind, its log is cut
 LONG = 10.0  # seconds without a line
+COMPARED = 16  # ranks that one is compared with, of thousands
 
 Key = tuple[str, tuple[str, ...], int]
 
@@ -116,8 +117,10 @@ def _shared_values(tails: Mapping[int, LogTail]) -> dict[str, tuple[int, ...]]:
 
 def _phase(rank: int, logs: Mapping[int, _Log]) -> LastPhase | None:
     own = logs[rank]
-    peers = {other: log for other, log in logs.items() if other != rank and _alike(own, log)}
-    if own.tail.cut or not peers or 2 * len(peers) < len(logs) - 1:
+    others = [other for other in logs if other != rank]
+    others = others[:: max(1, len(others) // COMPARED)]
+    peers = {other: logs[other] for other in others if _alike(own, logs[other])}
+    if own.tail.cut or not peers or 2 * len(peers) < len(others):
         return None
     common = _common(peers)
     last = max((at for key, at in own.place.items() if key in common), default=None)

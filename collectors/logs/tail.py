@@ -16,7 +16,8 @@ from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 TAIL = 64 << 10  # bytes of the end of a file
-MOST_LINES = 150  # of a rank that are kept
+LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
+MOST_LINES = 100  # of a rank that are kept
 LONGEST = 1000  # characters of a line
 BLOCK = 4096  # bytes in which a program that buffers its output writes
 
@@ -41,6 +42,9 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     raw = data.rstrip(b"\n\r \t").split(b"\n")
     if not whole:
         del raw[:1]  # it may have begun before
+    most = LINES_OF_ONE if file.document.who.rank is not None else LINES_OF_ALL
+    whole = whole and len(raw) <= most
+    raw = raw[-most:]
     lines: dict[Who, list[OwnLine]] = {}
     over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
     for number, line in _taken_apart(raw, last - len(raw) + 1, file):
@@ -80,6 +84,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
 def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
     """Yield the lines that are not those of libraries, with their numbers."""
     for number, piece in enumerate(raw, first):
+        if b"NCCL INFO" in piece:
+            continue
         text = clean(piece.rstrip(b"\r").rpartition(b"\r")[2])
         for line in take_apart(text[:LONGEST], file.voice) if text.strip() else ():
             if not _OF_LIBRARIES.search(line.text):

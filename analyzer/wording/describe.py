@@ -82,7 +82,8 @@ def status_word(state: RankState) -> RankStateName:
 
 def location_of(case: Case, state: RankState) -> Location | None:
     """Return the place in the user's code: of the worker that a rank waits for, if it is that."""
-    frame = _worker_frame(state) or (state.place.user if state.place else None)
+    worker = busy_worker(state)
+    frame = (worker[1].user if worker else None) or (state.place.user if state.place else None)
     if frame is None:
         return None
     return Location(
@@ -98,12 +99,6 @@ def site_location(frame: Frame | None) -> Location | None:
     if frame is None:
         return None
     return Location(file=short(frame.file), line=frame.line, function=frame.function)
-
-
-def _worker_frame(state: RankState) -> Frame | None:
-    """Find the user's frame in the DataLoader worker that is busy while its rank waits for it."""
-    worker = busy_worker(state)
-    return worker[1].user if worker is not None else None
 
 
 def busy_worker(state: RankState) -> tuple[int, Place] | None:
@@ -248,6 +243,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     others = case.names(affected) if affected else ""
     calls = _calls(case, affected)
     many = _plural(case, [state.member for state in states])
+    waits = " and ".join(call.wait for call in calls) or "in their next step"
     return {
         "who": who,
         "pid": pid_in_words(case, [state.member for state in states]),
@@ -272,7 +268,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "lasting": _lasting(states),
         "others": others,
         "call": " and ".join(call.call for call in calls) or "their next step",
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_waits(calls)}"
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {waits}"
         if affected
         else "",
     }
@@ -389,8 +385,3 @@ def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
     calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
     return list(dict.fromkeys(calls[:3]))
-
-
-def _waits(calls: Sequence[Phrase]) -> str:
-    """Return in what, or for what, ranks wait."""
-    return " and ".join(call.wait for call in calls) or "in their next step"

@@ -24,7 +24,8 @@ def when(case: Case) -> Iterator[Hit]:
     All ranks have ended and nobody collects them, or some ask the store, which torchrun's agent
     keeps and which does not answer. Ranks in a collective need no launcher.
     """
-    stopped = [one for one in case.job.launchers if _state(one) in _STOPPED]
+    alive = [one for one in case.job.launchers if one.processes]
+    stopped = [one for one in alive if one.processes[-1].state in _STOPPED]
     if not stopped or case.graph.progress:
         return
     ended = tuple(s.member for s in case.states if s.status is Status.GONE)
@@ -64,10 +65,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
 )
-
-
-def _state(launcher: Child) -> str | None:
-    return launcher.processes[-1].state if launcher.processes else None
 
 
 def _cite_state(launcher: Child) -> Evidence:

@@ -118,6 +118,12 @@ def short(path: str) -> str:
     return "/".join(path.split("/")[-2:]).lstrip("/")
 
 
+def in_words(frame: Frame) -> str:
+    """Name a place for people: "step (train.py:40)"."""
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
 @functools.lru_cache(maxsize=262144)
 def normal(frame: Frame) -> str:
     """Return a key that is equal for the same place on all ranks, whatever tool printed it.

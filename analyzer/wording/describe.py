@@ -13,7 +13,7 @@ from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import is_library, short, user_frame
+from whyhang.analyzer.stacks.usercode import in_words, is_library, short, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -192,18 +192,13 @@ def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
     frames: list[Frame] = [f for f in (place.frame, place.user) if f is not None]
     if not frames and thread is not None and thread.frames:
         frames = [thread.frames[0]]
-    words = " ← ".join(dict.fromkeys(_frame(frame) for frame in frames))
+    words = " ← ".join(dict.fromkeys(in_words(frame) for frame in frames))
     return Evidence(
         source=dump.source.file,
         line=thread.line if thread is not None else dump.source.line,
         rank=rank,
         quote=words,
     )
-
-
-def _frame(frame: Frame) -> str:
-    line = "" if frame.line is None else f":{frame.line}"
-    return f"{frame.function} ({short(frame.file)}{line})"
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
@@ -350,7 +345,7 @@ def _other_lock(case: Case, states: list[RankState]) -> str:
     for thread in dump.threads:
         user = user_frame(thread.frames)
         if thread.tid != states[0].place.tid and user is not None and not is_library(user):
-            names.append(f"{thread.name or thread.tid} at {_frame(user)}")
+            names.append(f"{thread.name or thread.tid} at {in_words(user)}")
     return f", and {names[0]} of the same process does not go on either" if names else ""
 
 

@@ -39,7 +39,6 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
         affected=merged((joined, *(root.blocks for root in roots))),
         absent=absent,
         site=collective.site,
-        waiting_site=collective.site,
         quotes=graph.quotes(joined[:3]),
         inferred=collective.group.inferred,
     )
@@ -55,7 +54,6 @@ def _reordered(
     """
     culprits = tuple(each.rank for each in diverged)
     waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
-    sites = [pending.site for pending in collective.inside if pending.rank in waiting]
     says = words.all_arrived(collective.ranks, collective.call)
     return CallFinding(
         verdict=Verdict.REORDERED,
@@ -67,7 +65,6 @@ def _reordered(
         by_history=True,
         missed=diverged[0].usual.ref,
         site=diverged[0].own.site,
-        waiting_site=next((site for site in sites if site is not None), None),
         quotes=graph.quotes((*culprits[:2], *waiting[:2])),
         inferred=collective.group.inferred,
     )
@@ -93,7 +90,6 @@ def _partly_completed(
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
         site=collective.site,
-        waiting_site=collective.site,
         quotes=graph.quotes((*joined[:2], *completed[:2])),
         inferred=collective.group.inferred,
     )
@@ -108,7 +104,6 @@ def _partly_completed(
         waiting=everyone,
         affected=everyone,
         sides=sides,
-        waiting_site=None,
     )
 
 

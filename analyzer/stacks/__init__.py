@@ -23,7 +23,6 @@ from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
-    EXIT,
     FILE_LOCK,
     PROCESS_POOL,
     REQUESTS,
@@ -40,11 +39,6 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.reading import place_from, read
 from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
-
-
-def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
-    """Return the place of a thread of which nothing but its stack is known."""
-    return place_from(read(tuple(frames), index_of(rules)), None, "")
 
 
 def place_of(

@@ -63,7 +63,6 @@ def _came_late(
         affected=graph.reaching(collective.ranks, culprits),
         absent=tuple(sorted(collective.unknown)),
         site=next((each.site for each in collective.inside if each.rank in late), None),
-        waiting_site=collective.site,
         quotes=graph.quotes((*waiting[:2], *culprits[:3])),
         inferred=collective.group.inferred,
     )

@@ -66,10 +66,14 @@ def missing_ranks(
     size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
 ) -> tuple[MissingRank, ...]:
     """List ranks that should run on a host whose processes were read, and do not."""
-    alive = {member.rank for member in members if any(map(_living, member.processes[-1:]))}
+    alive = {
+        member.rank
+        for member in members
+        if any(not process.dead for process in member.processes[-1:])
+    }
     missing: dict[int, MissingRank] = {}
     for process in processes:
-        if process.role is not Role.RANK or not _living(process):
+        if process.role is not Role.RANK or process.dead:
             continue
         source = process.source
         for rank, quote in _siblings(process, size):
@@ -80,10 +84,6 @@ def missing_ranks(
             if rank not in alive and rank not in missing:
                 missing[rank] = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
     return tuple(missing[rank] for rank in sorted(missing))
-
-
-def _living(process: Process) -> bool:
-    return process.state not in {"Z", "X", "x"}
 
 
 def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:

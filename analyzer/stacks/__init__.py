@@ -56,7 +56,7 @@ def place_of(
     at = Snapshot(dump, process, index_of(rules), line_text)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
     place = follow_wait(thread_place(main, at), main, at)
-    if process is not None and process.state in {"T", "t"}:
+    if process is not None and process.stopped:
         place = replace(place, stopped=True)
     return place
 

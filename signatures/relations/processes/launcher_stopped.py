@@ -12,8 +12,6 @@ from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 from whyhang.analyzer.report import Evidence
 
-_STOPPED = {"T", "t"}
-
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 """What needs the store, which lives in the agent of torchrun."""
 
@@ -25,7 +23,7 @@ def when(case: Case) -> Iterator[Hit]:
     keeps and which does not answer. Ranks in a collective need no launcher.
     """
     alive = [one for one in case.job.launchers if one.processes]
-    stopped = [one for one in alive if one.processes[-1].state in _STOPPED]
+    stopped = [one for one in alive if one.processes[-1].stopped]
     if not stopped or case.graph.progress:
         return
     ended = tuple(s.member for s in case.states if s.status is Status.GONE)

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NcclSetup, NetworkPort, Variable
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
-from whyhang.analyzer.queries.cluster import ranks_on
+from whyhang.analyzer.queries.cluster import VIRTUAL, ranks_on
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.wording.describe import ranks_in_words
 
 CHOOSING = {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
-VIRTUAL = re.compile(r"lo$|docker|veth|virbr|br-|cni|cali|flannel|tun|dummy|podman|wl|ib.*\.\d")
+UNUSED = (*VIRTUAL, "lo", "tun", "dummy", "wl")
+"""How the names of interfaces begin that no job is meant to use."""
+
 MAX_QUOTES = 6
 
 
@@ -60,7 +62,7 @@ def _prints(case: Case, *, rdma: bool) -> dict[tuple[str | None, str], list[Netw
     """Return what was printed of each port, in order, by host and name."""
     prints: dict[tuple[str | None, str], list[NetworkPort]] = defaultdict(list)
     for port in case.job.of(NetworkPort):
-        if port.up is not None and ("/" in port.name) is rdma and not VIRTUAL.match(port.name):
+        if port.up is not None and ("/" in port.name) is rdma and not port.name.startswith(UNUSED):
             prints[port.who.host, port.name].append(port)
     return prints
 

@@ -79,8 +79,12 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
         [fact for fact in facts if isinstance(fact, Process)],
         [fact for fact in facts if isinstance(fact, Group)],
     )
-    widest = max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
-    return (size is None or size == count) and widest <= count
+    return (size is None or size == count) and widest(facts) <= count
+
+
+def widest(facts: Sequence[Fact]) -> int:
+    """Return the size of the largest communicator in the facts."""
+    return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 
 
 def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:

@@ -20,6 +20,10 @@ SettingName: TypeAlias = Literal[
 """
 
 
+Topic: TypeAlias = Literal["world", "version", "communicator", "sizes", "inputs"]
+"""What ranks have to agree on that a line of a program may tell."""
+
+
 class Statement(Record):
     """The base of these facts: whom it is about, where it was read."""
 
@@ -42,6 +46,19 @@ class Variable(Statement):
 
     name: str
     value: str
+
+
+class PrintedValue(Statement):
+    """A value in a line that ranks print, where all should print the same.
+
+    ``name`` is what stands around it, with "…" in its place and "#" for other numbers; ``topic`` is
+    what the line is about, ``text`` the line.
+    """
+
+    name: str
+    value: str
+    topic: Topic
+    text: str
 
 
 class Library(Statement):
@@ -185,6 +202,44 @@ class LastLine(Statement):
     text: str
     ends_log: bool
     time: float | None = None
+
+
+class Outlook(enum.Enum):
+    """What the last own lines of a log show of the work."""
+
+    UNKNOWN = "unknown"  # nothing of it
+    STEPS = "steps"  # in the middle of them
+    IDLE = "idle"  # a server that has nothing to do
+    ENDED = "ended"  # at the end that was planned
+
+
+class OwnLine(Record):
+    """A line that a program prints of itself.
+
+    ``template`` is what it has in common with others of the same statement, ``values`` are the
+    numbers, paths and hashes that differ.
+    """
+
+    number: int
+    text: str
+    template: str
+    values: tuple[str, ...] = ()
+    time: float | None = None
+
+
+class LogTail(Statement):
+    """The last own lines of a rank in a log, oldest first, before the first word of trouble.
+
+    ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
+    it printed. ``cut``: the file ends within a line. ``trouble``: words of trouble stand behind.
+    """
+
+    lines: tuple[OwnLine, ...]
+    outlook: Outlook
+    decisive: int = -1
+    whole: bool = False
+    cut: bool = False
+    trouble: bool = False
 
 
 class SignOfLife(Statement):

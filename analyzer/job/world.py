@@ -66,10 +66,14 @@ def missing_ranks(
     size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
 ) -> tuple[MissingRank, ...]:
     """List ranks that should run on a host whose processes were read, and do not."""
-    alive = {member.rank for member in members if _alive(member)}
+    alive = {
+        member.rank
+        for member in members
+        if any(not process.dead for process in member.processes[-1:])
+    }
     missing: dict[int, MissingRank] = {}
     for process in processes:
-        if process.role is not Role.RANK or not _living(process):
+        if process.role is not Role.RANK or process.dead:
             continue
         source = process.source
         for rank, quote in _siblings(process, size):
@@ -80,14 +84,6 @@ def missing_ranks(
             if rank not in alive and rank not in missing:
                 missing[rank] = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
     return tuple(missing[rank] for rank in sorted(missing))
-
-
-def _alive(member: Member) -> bool:
-    return any(_living(process) for process in member.processes[-1:])
-
-
-def _living(process: Process) -> bool:
-    return process.state not in {"Z", "X", "x"}
 
 
 def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
@@ -102,7 +98,8 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
             quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
             return [(other, quote) for other in range(first, first + size_here)]
     if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
-        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
+        node = environ.get("SLURMD_NODENAME") or process.who.host or "this node"
+        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {node}"
         tasks = environ["SLURM_GTIDS"].split(",")
         return [(int(task), quote) for task in tasks if task.isdecimal()]
     if environ.get("MASTER_ADDR") in LOOPBACK and size and "SLURM_PROCID" not in environ:
@@ -127,7 +124,3 @@ def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
         return []
     step = f"WORLD_SIZE={size_set}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
     return [(rank, step) for rank in range(int(tasks), int(size_set))]
-
-
-def _node(process: Process) -> str:
-    return process.environ.get("SLURMD_NODENAME") or process.who.host or "this node"

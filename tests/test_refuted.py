@@ -100,3 +100,18 @@ def test_a_mismatch_beside_ranks_in_one_barrier(
 
     assert ("mpi-mismatch" in {one.category for one in report.findings}) is not left_out
     assert any("stand in the same barrier" in note for note in report.notes) is left_out
+
+
+def test_of_a_line_that_guesses_the_reason_what_it_saw_is_left() -> None:
+    """Torch says bus error and guesses shared memory; with room there, the bus error stays."""
+    line = (
+        "RuntimeError: DataLoader worker (pid 31) is killed by signal: Bus error. It is possible "
+        "that dataloader's workers are out of shared memory. Please try to raise your shared "
+        "memory limit.\n"
+    )
+    alone = diagnosed_files({"job.log": line}).findings
+    beside = diagnosed_files({"job.log": line, "df.txt": DF.format(64, 1, "/dev/shm")}).findings
+
+    assert [one.category for one in alone[:2]] == ["shm-too-small", "dataloader-worker-died"]
+    assert alone[1].caused_by == 0
+    assert beside[0].category == "dataloader-worker-died"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
-from whyhang.collectors.logs.lines.tracebacks import EXCEPTION
+from whyhang.analyzer.facts import EXCEPTION, CallState, Exit, Fact, LogLine, RootCause, Track
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.live

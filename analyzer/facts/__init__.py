@@ -36,7 +36,7 @@ from whyhang.analyzer.facts.base import (
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
-from whyhang.analyzer.facts.logs import RAS_LINE, Exit, LogLine
+from whyhang.analyzer.facts.logs import EXCEPTION, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
@@ -53,6 +53,7 @@ from whyhang.analyzer.facts.statements import (
     NcclSetup,
     NearLimit,
     NoInterpreter,
+    PartOfHost,
     ProcessRank,
     RasReport,
     RootArgument,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from whyhang.analyzer.facts.base import Record, Source, Who
 
+EXCEPTION = "python-exception"
+"""The name under which tracebacks are found; the text is the line of the exception."""
+
 RAS_LINE = "nccl-ras"
 """Finds the lines that tell what NCCL's health network (RAS) said of ranks.
 

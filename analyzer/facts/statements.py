@@ -125,6 +125,10 @@ class LoopCounter(Statement):
     file: str
 
 
+class PartOfHost(Statement):
+    """The processes of a host were looked at from inside a container: others may run there."""
+
+
 class Variables(Statement):
     """A checksum of all variables in the user's frames of a main thread at one moment.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import RasReport
+from whyhang.analyzer.facts import EXCEPTION, RasReport
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.rank_state.ends import EXCEPTION
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields

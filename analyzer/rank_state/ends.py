@@ -12,10 +12,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from whyhang.analyzer.facts import Exit, Frame, LogLine, Record, Source
-
-EXCEPTION = "python-exception"
-"""The name under which the log reader gives tracebacks."""
+from whyhang.analyzer.facts import EXCEPTION, Exit, Frame, LogLine, Record, Source
 
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"

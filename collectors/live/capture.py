@@ -23,6 +23,7 @@ from whyhang.collectors.live.frame_variables import (
     starting,
 )
 from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
+from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
@@ -66,7 +67,7 @@ class Capture:
         self._native: list[Snapshot] = []
         self._peers: list[Dump] = []
         self._collected: list[Collected] = []
-        self._facts: list[Fact] = list(self.job.left_out)
+        self._facts: list[Fact] = [*self.job.left_out, *ended(self.host, self.job, self.hostname)]
         self._touched: list[str] = []
 
     def take(self) -> None:
@@ -168,6 +169,7 @@ class Capture:
                     *self.host.files.hanging.values(),
                 ),
                 files=tuple(file for each in self._collected for file in each.files),
+                in_container=self.host.proc.in_container(),
                 touched=(*self._touched, *(text for part in parts for text in part.touched)),
             )
         )

@@ -37,6 +37,7 @@ class Stat(Record):
     started: int
     cpu_ticks: int
     threads: int
+    exit_code: int = 0  # as wait(2) gives it; of others' processes not shown
 
 
 class Status(Record):
@@ -64,6 +65,7 @@ def parse_stat(data: bytes) -> Stat | None:
             started=int(field[19]),
             cpu_ticks=int(field[11]) + int(field[12]),
             threads=int(field[17]),
+            exit_code=int(field[49]) if len(field) > 49 else 0,
         )
     except (ValueError, IndexError):
         return None

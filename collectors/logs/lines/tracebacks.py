@@ -14,12 +14,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts import EXCEPTION, Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 
-EXCEPTION = "python-exception"
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for

@@ -49,6 +49,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
         job=job,
         states=states,
         graph=wait_graph(job, states, calls),
+        ends=ends,
         agents=(*job.agents, *agents_of(job.launchers, in_rendezvous)),
     )
 

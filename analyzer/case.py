@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, few
 from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.wait_graph import WaitGraph
 
@@ -13,12 +14,14 @@ from whyhang.analyzer.wait_graph import WaitGraph
 class Case(Record):
     """A job with its alignment: what signatures ask.
 
+    ``ends`` is how each rank ended, as far as is known, by rank.
     ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell.
     """
 
     job: Job
     graph: WaitGraph
     states: tuple[RankState, ...] = ()
+    ends: dict[int, End] = {}  # noqa: RUF012 - msgspec copies it
     agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:

@@ -77,6 +77,7 @@ class Job:
     op: str = "ALLREDUCE"
     numel: int = 0
     seq: int = 0
+    step: int = 0  # the last one
     limit: int = 600
     silent: frozenset[int] = frozenset()  # nothing at all is printed by these
 
@@ -211,7 +212,7 @@ def connect(
 def steps(job: Job, at: float, count: int, pace: float, growth: float = 1.0) -> float:
     """Let all ranks take steps together; return when the last one ended."""
     draw, voice = job.draw, job.voice
-    first = draw.choice((1, 1, 340, 12_000))
+    first = job.step + 1
     for number in range(first, first + count):
         at += pace
         pace *= growth
@@ -237,6 +238,7 @@ def steps(job: Job, at: float, count: int, pace: float, growth: float = 1.0) -> 
                 job.own(rank, at + 0.2, start.format(**values))
                 job.own(rank, at + 0.2 + values["d"], end.format(**values))
             at += 5
+    job.step = first + count - 1
     job.seq = 3 * (first + count) + draw.randrange(3)
     return at
 
@@ -459,4 +461,5 @@ def _gloo_gives_up(job: Job, rank: int, at: float, first: int) -> None:
         *words.in_collective(words.NAMES[job.op]),
     )
     text = words.traceback(job.torch, rank, frames, "RuntimeError", error)
-    job.lib(rank, at + 0.4 * echo, text, "timeout", evident=job.torch.number >= (2, 3))
+    fact = "echo" if echo else "timeout"
+    job.lib(rank, at + 0.4 * echo, text, fact, evident=job.torch.number >= (2, 3))

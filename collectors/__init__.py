@@ -8,6 +8,7 @@ reader of logs (``logs/scan.py``) joins them where it is known which lines to lo
 from __future__ import annotations
 
 from whyhang.analyzer.reading import Reader
+from whyhang.collectors.cluster.reader import ClusterReader
 from whyhang.collectors.files.bundle import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
@@ -38,4 +39,5 @@ READERS: tuple[Reader, ...] = (
     traceback.READER,
     handwritten.READER,
     TextReader(),
+    ClusterReader(),
 )

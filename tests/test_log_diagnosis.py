@@ -318,6 +318,32 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "mpi-process-crashed",
         (4,),
     ),
+    "the layer of NCCL that an unknown warning before a lost peer names": (
+        {
+            None: "n1:77:81 [0] fabricx_plugin.c:91 NCCL WARN fabricx: cannot pin 0x7f0 (err 22)\n"
+            "n1:77:80 [0] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote "
+            "peer n1<35187>\nn1: Test NCCL failure common.cu:12 'internal error'\n"
+        },
+        "nccl-failed-in-network",
+        None,
+    ),
+    "the layer of NCCL, and not the crash that comes of it": (
+        {
+            None: "n1:77:81 [0] graph/rings.cc:38 NCCL WARN Error : ring 2 skips rank 5\n"
+            "Fatal Python error: Segmentation fault\n" + TORCHRUN.format(code=-11)
+        },
+        "nccl-failed-in-paths",
+        None,
+    ),
+    "the exception, where a warning of NCCL was nobody's trouble": (
+        {
+            None: "n1:77:81 [0] graph/rings.cc:38 NCCL WARN Error : ring 2 skips rank 5\n"
+            + raised("KeyError: 'tokens'")
+            + TORCHRUN.format(code=1)
+        },
+        "uncaught-exception",
+        (1,),
+    ),
     "the rank that ended itself first, if nothing says why": (
         {None: TORCHRUN.format(code=-6)},
         "launcher-saw-abort",

@@ -10,7 +10,6 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
-from whyhang.collectors.logs.engine import cache as log_cache
 from whyhang.collectors.logs.engine import hyperscan_search, matching
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
@@ -130,7 +129,7 @@ def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyP
 def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
     """Cut, overwritten, foreign-writable files, folders and links are passed over."""
     searcher(PATTERNS)
-    (path,) = log_cache.folder().iterdir()
+    (path,) = hyperscan_search.folder().iterdir()
     data = path.read_bytes()
     if damage == "truncated":
         path.write_bytes(data[:100])
@@ -146,7 +145,7 @@ def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
             (tmp_path / "elsewhere").write_bytes(data)
             path.symlink_to(tmp_path / "elsewhere")
 
-    assert log_cache.load(path.name) is None
+    assert hyperscan_search.load(path.name) is None
     assert searcher(PATTERNS)[0].search(_block("x12y"))
 
 
@@ -162,10 +161,10 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
 
 def test_old_databases_are_forgotten() -> None:
     """The cache does not grow with every change of the signatures."""
-    for number in range(log_cache.KEEP + 3):
+    for number in range(hyperscan_search.KEEP + 3):
         searcher([f"word number {number}"])
 
-    assert len(list(log_cache.folder().iterdir())) == log_cache.KEEP
+    assert len(list(hyperscan_search.folder().iterdir())) == hyperscan_search.KEEP
 
 
 def test_the_end_of_a_short_file_is_searched() -> None:

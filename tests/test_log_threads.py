@@ -69,7 +69,10 @@ def test_the_last_error_of_nccl_is_said() -> None:
     """Behind "Last error:" stands why, on the next line; no headline may say it is not known."""
     report = diagnosed({None: NCCL_FAILED.format("NET/Plug Unable to insert address. RC: 0")})
 
-    assert report.headline == "NCCL failed: NET/Plug Unable to insert address. RC: 0."
+    assert (
+        report.headline
+        == "NCCL failed in its network layer: NET/Plug Unable to insert address. RC: 0."
+    )
 
 
 def test_a_last_error_that_is_known_speaks_for_itself() -> None:

@@ -40,12 +40,13 @@ def test_every_folder_with_code_is_a_package() -> None:
 
 @pytest.mark.repo
 def test_every_folder_with_tables_is_in_the_wheel() -> None:
-    """TOML files of signatures and frames go into the wheel with the package they stand in."""
+    """TOML files of all rooms go into the wheel with the package they stand in."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
     folders = {
         "whyhang." + ".".join(path.parent.relative_to(ROOT).parts)
-        for path in (ROOT / "signatures").rglob("*.toml")
+        for room in ("analyzer", "collectors", "signatures")
+        for path in (ROOT / room).rglob("*.toml")
     }
 
     assert folders == {name for name, files in table["package-data"].items() if "*.toml" in files}

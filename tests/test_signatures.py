@@ -48,7 +48,7 @@ RELATIONS = sorted(p for p in (FOLDER / "relations").rglob("*.py") if p.name != 
 
 def ids_in(path: Path) -> list[str]:
     """List the signatures in a module of a relation."""
-    return re.findall(r'^    id="([a-z0-9-]+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.findall(r'^ +id="([a-z0-9-]+)",$', path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @functools.cache
@@ -92,7 +92,8 @@ def test_a_relation_is_told_once() -> None:
     for path in RELATIONS:
         text = path.read_text(encoding="utf-8")
 
-        assert len(ids_in(path)) == (text.count("    story=") or 1), path
+        derived = text.count("    replace(\n")  # the same story, told of another layer
+        assert len(ids_in(path)) == (text.count("    story=") or 1) + derived, path
         assert ("\nSIGNATURES = (" in text) is (len(ids_in(path)) > 1), path
 
 

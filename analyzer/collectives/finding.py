@@ -29,6 +29,7 @@ class Verdict(enum.Enum):
     PARTLY_COMPLETED = (
         "finished by some, and not by others"  # which does not tell whose fault it is
     )
+    CAME_LATE = "came when the others had given up"
     LATE_OR_UNRECORDED = "late, or in a call that is not recorded"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.arrivals import late_arrivals
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
 from whyhang.analyzer.collectives.finding import CallFinding, Side, Verdict
@@ -26,6 +27,9 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
     diverged = divergences(graph.job, joined) if len(sites) > 1 else ()
     if diverged:
         return _reordered(graph, collective, diverged)
+    late = late_arrivals(collective.inside)
+    if late:
+        return _came_late(graph, collective, late)
     alone = collective.group.inferred and len(collective.group.members) < 2
     waits = bool(collective.unknown) or alone
     absent = tuple(sorted(collective.unknown))
@@ -41,6 +45,27 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
         site=collective.site,
         waiting_site=collective.site,
         quotes=graph.quotes(joined[:3]),
+        inferred=collective.group.inferred,
+    )
+
+
+def _came_late(
+    graph: CallGraph, collective: PendingCollective, late: Mapping[int, float]
+) -> CallFinding:
+    """Return the finding on a call to which ranks came when the others had given it up."""
+    culprits = tuple(sorted(late))
+    waiting = tuple(rank for rank in collective.ranks if rank not in late)
+    return CallFinding(
+        verdict=Verdict.CAME_LATE,
+        says=words.came_late(culprits, collective.call, waiting, min(late.values())),
+        call=collective.call,
+        culprits=culprits,
+        waiting=waiting,
+        affected=graph.reaching(collective.ranks, culprits),
+        absent=tuple(sorted(collective.unknown)),
+        site=next((each.site for each in collective.inside if each.rank in late), None),
+        waiting_site=collective.site,
+        quotes=graph.quotes((*waiting[:2], *culprits[:3])),
         inferred=collective.group.inferred,
     )
 

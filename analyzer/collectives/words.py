@@ -50,6 +50,14 @@ def never_answered(
     )
 
 
+def came_late(culprits: Sequence[int], call: CallRef, waiting: Sequence[int], by: float) -> str:
+    """Say who came to a call after the others had given it up."""
+    return (
+        f"{_start(culprits)} came to {call} {by:,.0f} s later than {ranks_in_words(waiting)}, "
+        "by when these had given up"
+    )
+
+
 def stalled(culprits: Sequence[int], call: CallRef, done: Sequence[int]) -> str:
     """Say who joined a call and has not finished it though others have."""
     return (

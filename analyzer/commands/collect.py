@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import live
+from whyhang.analyzer.commands import live, live_options
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
     )
-    live.add_arguments(parser)
+    live_options.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

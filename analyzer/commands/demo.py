@@ -11,7 +11,7 @@ import argparse
 import shlex
 import sys
 
-from whyhang.analyzer.commands import live, output
+from whyhang.analyzer.commands import live_options, output
 from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.errors import TargetError
 from whyhang.samples.harness import scenario
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--recorded", action="store_true", help="read the recording instead of starting a job"
     )
     output.add_arguments(parser)
-    live.add_arguments(parser)
+    live_options.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import live, output
+from whyhang.analyzer.commands import live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="a PID or a path")
     output.add_arguments(parser)
     add_card_folders(parser)
-    live.add_arguments(parser)
+    live_options.add_arguments(parser)
     parser.add_argument(
         "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
     )
@@ -64,8 +64,8 @@ def report_on(
 ) -> tuple[Report, Sequence[WhyhangError]]:
     """Collect from processes, read files, and diagnose all of it as one job.
 
-    ``options`` are those of ``live.add_arguments``, needed for processes only. What was taken of
-    them is kept in the bundle ``save``; the errors are those of bundles that could not be.
+    ``options`` are those of ``live_options``, needed for processes only. What was taken of them is
+    kept in the bundle ``save``; the errors are those of bundles that could not be.
     """
     knowledge = known(cards)
     facts: list[Fact] = []
@@ -73,6 +73,8 @@ def report_on(
     with Progress() as progress, Store() as store:
         readers = readers_for(knowledge, progress.meter)
         if pids:
+            from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command
+
             live_facts, unsaved = live.facts(pids, options, readers, progress, save=save)
             facts += live_facts
         if paths:

@@ -13,6 +13,7 @@ first, unless a field says otherwise. Everything is imported from here.
 ``logs``       lines of logs, ends of processes
 ``statements`` facts of one line each: settings, world size, last line, ...
 ``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
+``cluster``    network ports, error counters, jobs, pods, nodes, as tools print them
 ``rendezvous`` stores, files and agents through which ranks come together
 ``gaps``       evidence that was not had
 =============  ====================================================================
@@ -34,9 +35,10 @@ from whyhang.analyzer.facts.base import (
     replace,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
+from whyhang.analyzer.facts.cluster import ErrorCounter, NetworkPort, Scheduled
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
-from whyhang.analyzer.facts.logs import EXCEPTION, RAS_LINE, Exit, LogLine
+from whyhang.analyzer.facts.logs import EXCEPTION, NO_YEAR, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread

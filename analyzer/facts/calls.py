@@ -26,7 +26,7 @@ class Call(Record):
     of the group (collectives) or of the pair (``p2p``). ``peer`` is the global rank of a send
     or recv, when known, ``tag`` what both sides must agree on. Sizes are shapes, one per tensor.
     ``order`` counts the calls of this rank over all groups, as they were issued. ``unclosed``:
-    in a coalesced block that was opened and not ended.
+    in a coalesced block that was opened and not ended. ``given_up_at``: when its watchdog did.
     """
 
     op: str
@@ -39,6 +39,7 @@ class Call(Record):
     output_sizes: tuple[tuple[int, ...], ...] | None = None
     dtypes: tuple[str, ...] = ()
     created_at: float | None = None
+    given_up_at: float | None = None
     frames: tuple[Frame, ...] = ()
     line: int | None = None  # of the source
     order: int | None = None

@@ -15,6 +15,10 @@ Their fields: ``state`` and, where known, ``node``, ``process``, ``gpu``, ``comm
 """
 
 
+NO_YEAR = 2000  # a leap year
+"""The year of times where no line of a log tells one."""
+
+
 class LogLine(Record):
     """One line that a scanner found telling.
 

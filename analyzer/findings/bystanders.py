@@ -1,4 +1,7 @@
-"""Lines of the kernel about a dead process that is none of the job's.
+"""Reports of an end that is not the cause: of another program's process, or of a rank brought down.
+
+A launcher names who ended first. A rank that gave up waiting, or lost a peer, ended because of
+another one, and then its end is nobody's fault.
 
 The kernel kills whoever is large, and lists whoever crashed; on a host that is shared these are
 often others. While every rank of a job is seen alive, such a line tells nothing of it, unless a
@@ -25,6 +28,8 @@ _FOR_HELPERS = frozenset(
 
 def weight_of(case: Case, category: str, hit: Hit) -> float:
     """Return what a hit is worth (0 to 1) that may be about a process of another program."""
+    if _brought_down(case, hit):
+        return 0.0
     pid = hit.fields.get("pid", "")
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
         return CLEAR
@@ -37,6 +42,16 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
     held = [case.states[number].place for number in case.graph.not_waiting]
     waits = any(place is not None and place.kind in _FOR_HELPERS for place in held)
     return CONTRADICTED if waits else 0.0
+
+
+def _brought_down(case: Case, hit: Hit) -> bool:
+    """Return whether a hit rests on reports of ends, all of ranks that others brought down."""
+    places = {(piece.source, piece.line) for piece in hit.evidence}
+    reported = {
+        row.who.rank for row in case.job.exits if (row.source.file, row.source.line) in places
+    }
+    ends = [case.ends.get(rank) for rank in {*case.ranks(hit.members), *hit.ranks} & reported]
+    return bool(ends) and all(end is not None and not end.own for end in ends)
 
 
 def _complete(case: Case) -> bool:

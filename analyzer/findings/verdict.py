@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import EXCEPTION, RasReport
+from whyhang.analyzer.facts import EXCEPTION, ErrorCounter, NetworkPort, RasReport, Scheduled
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -25,6 +25,9 @@ HANGS = {
 }
 """Categories that are hangs by nature, also when a watchdog ended the job in the end."""
 
+PRINTED = (ErrorCounter, NetworkPort, Scheduled)
+"""What tools of hosts and clusters tell, of which no job need be known."""
+
 MAX_PLACES = 3
 """Places that a headline without a finding names."""
 
@@ -34,8 +37,8 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     if not findings:
         return "inconclusive"
     first = findings[0]
-    if _no_job(case) and case.job.gpus.devices:
-        return _of_gpus_alone(first)
+    if _no_job(case) and (case.job.gpus.devices or any(map(case.job.of, PRINTED))):
+        return _of_machines_alone(first)
     if first.category in SETTLED:
         return SETTLED[first.category]
     timed_out = any(c.signature.kind is Kind.CONSEQUENCE for c in candidates)
@@ -99,8 +102,8 @@ def _no_job(case: Case) -> bool:
     return not (job.members or job.lines or job.exits or job.tracks)
 
 
-def _of_gpus_alone(first: Finding) -> Verdict:
-    """Judge the state of GPUs of which no job is known: only what is broken is sure."""
+def _of_machines_alone(first: Finding) -> Verdict:
+    """Judge the state of machines of which no job is known: only what is broken is sure."""
     if first.confidence < ENOUGH or first.category in {*SETTLED, "unknown"}:
         return "inconclusive"
     return "hung" if first.category in HANGS else "failed"
@@ -112,6 +115,11 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
     if not findings and _no_job(case) and devices:
         return (
             f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
+            "nothing was found that tells of a job."
+        )
+    if not findings and _no_job(case) and any(map(case.job.of, PRINTED)):
+        return (
+            "What the tools of the hosts and the cluster printed was read and shows no fault; "
             "nothing was found that tells of a job."
         )
     if not findings and not case.job.members and not case.job.lines:

@@ -50,6 +50,7 @@ from whyhang.analyzer.job.world import (
     without_caught,
     world_size,
 )
+from whyhang.analyzer.job.years import in_one_year
 
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
 
@@ -163,7 +164,7 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    sorted_facts = _Sorted(numbered(list(plausible(facts))))
+    sorted_facts = _Sorted(numbered(in_one_year(list(plausible(facts)))))
     registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.processes:
         entity = registry.entity(process.who)

@@ -37,6 +37,8 @@ Queries about ranks:
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
+- ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
+- ``own_jobs``, ``own_pods``, ``rank_of_pod``: what a scheduler shows of this job
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -56,8 +58,16 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.cluster import (
+    hosts_of_job,
+    own_jobs,
+    own_pods,
+    rank_of_pod,
+    ranks_on,
+)
 from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (

@@ -13,10 +13,11 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, LogLine, ProcessRank, Record, Who
+from whyhang.analyzer.facts import GpuAddress, LogLine, Record, Who
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import raised_by
 from whyhang.analyzer.queries.hits import about_same
@@ -72,7 +73,8 @@ class Log(Record):
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
         blamed = [who for line in lines for who in self._blamed(case, line)]
         if self.blames is Blames.HOST:
-            blamed = [who for line in lines for who in _on_host(case, line.fields.get("node"))]
+            nodes = (line.fields.get("node") for line in lines)
+            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
         if self.blames is Blames.ENDED:
             blamed = _whose_end(case, lines)
         if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
@@ -145,19 +147,6 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
         for member in members
         if member.rank is not None or member.pid is not None
     )
-
-
-def _on_host(case: Case, host: str | None) -> Iterator[Who]:
-    """Return the ranks of which something says that they ran on a host."""
-    if host is None:
-        return
-    name = host.partition(".")[0]
-    for fact in case.job.of(ProcessRank):
-        if (fact.who.host or "").partition(".")[0] == name:
-            yield Who(rank=fact.rank)
-    for member in case.job.members:
-        if member.rank is not None and member.host and member.host.partition(".")[0] == name:
-            yield Who(rank=member.rank)
 
 
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:

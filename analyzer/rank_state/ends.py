@@ -15,14 +15,20 @@ from typing import Protocol
 from whyhang.analyzer.facts import EXCEPTION, Exit, Frame, LogLine, Record, Source
 
 LOST_PEER = re.compile(
-    r"ncclRemoteError|remote process exited|Connection closed by|Connection reset by peer"
-    r"|[Ss]ocket [Cc]losed|Broken pipe"
+    r"ncclRemoteError|remote process exited|Connection closed by"
+    r"|(?<!Errno 104\] )(?<!\(104, [\"'])Connection reset by peer"
+    r"|[Ss]ocket [Cc]losed|(?<!Errno 32\] )(?<!\(32, [\"'])Broken pipe"
 )
-"""A line of a rank that noticed the end of another one."""
+"""A line of a rank that noticed the end of another one.
+
+With Python's error numbers it is a connection of the program's own, as to a server for data.
+"""
 
 WAITED = re.compile(
     r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
     r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
+    r"|Timed out (?:initializing process group in store|after \d+ seconds waiting for clients)"
+    r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"
 )
 """A line of a rank that waited for another one until the limit."""
 
@@ -155,25 +161,25 @@ def _exited(job: EndSources) -> dict[int, End]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
-    own only where it is the only one, and every line of that kind says whose it is.
+    own only where it is the only one, and nothing shows that this rank waited. A watchdog that
+    gives up aborts its process: an abort is one's own only where it is the only one, too.
     """
-    affected = {
-        line.who.rank
-        for line in job.lines
-        if LOST_PEER.search(line.text) or WAITED.search(line.text)
-    }
+    waited = {line.who.rank for line in job.lines if WAITED.search(line.text)}
+    lost = {line.who.rank for line in job.lines if LOST_PEER.search(line.text)}
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
-    one_code = not affected or (None not in affected and len(with_code) == 1)
+    one_code = not (waited or lost) or (None not in waited and len(with_code) == 1)
+    aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
+    one_abort = len(aborts) == 1 and not (waited or lost)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
         if rank is None or not (row.signal or row.exitcode):
             continue
         if row.signal is not None:
-            own = row.signal not in BROUGHT_DOWN
-            how = _name_of(row.signal)
+            of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
+            own, how = row.signal not in of_others, _name_of(row.signal)
         else:
-            own, how = one_code and rank not in affected, f"exit code {row.exitcode}"
+            own, how = one_code and rank not in waited | lost, f"exit code {row.exitcode}"
         ends.setdefault(
             rank,
             End(

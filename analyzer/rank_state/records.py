@@ -9,7 +9,6 @@ records of collectives what stacks and ends prove of ranks that left no record t
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE
@@ -29,6 +28,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.gave_up import at_work_until_ended
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
@@ -47,7 +47,7 @@ def completed(
 
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
-    at_work = at_work_until_ended(ends)
+    at_work = at_work_until_ended(job, ends)
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     return tuple(
@@ -58,18 +58,6 @@ def completed(
         )
         for state in states
     )
-
-
-def at_work_until_ended(ends: Mapping[int, End]) -> frozenset[int]:
-    """Return the ranks that a launcher ended while most others had given up waiting.
-
-    A watchdog that gives up aborts its process (SIGABRT); the launcher then ends the others
-    (SIGTERM). Where most had given up by then, one that had not was not in the call. Where few
-    had, the others may only not have come to their limit.
-    """
-    given_up = {rank for rank, end in ends.items() if end.signal == signal.SIGABRT}
-    ended = {rank for rank, end in ends.items() if end.signal == signal.SIGTERM}
-    return frozenset(ended) if len(ended) < len(given_up) else frozenset()
 
 
 def _completed(
@@ -144,7 +132,7 @@ def records_of(
     torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
     groups = {id(track.group): track.group for track in torch_tracks}
     open_calls = _open_calls(torch_tracks)
-    at_work = at_work_until_ended(ends)
+    at_work = at_work_until_ended(job, ends)
     for state in states:
         rank = job.members[state.member].rank
         if rank is None or rank in recorded:

@@ -161,12 +161,17 @@ def _of_last_words(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
 
 
 def _of_entries(case: Case) -> Iterable[Moment]:
-    """Return when ranks entered the call that each is still in, as far as a source tells it."""
+    """Return when ranks entered the call that each is still in, as far as a source tells it.
+
+    Not where a watchdog's line tells both that and its end: it is the event of the end.
+    """
     entered = {
         (track.who.rank, call.op or None, call.seq): call.created_at
         for track in case.job.tracks
         for call in track.calls
-        if call.created_at is not None and call.state is not CallState.COMPLETED
+        if call.created_at is not None
+        and call.given_up_at is None
+        and call.state is not CallState.COMPLETED
     }
     alike: dict[str, list[Moment]] = defaultdict(list)
     for rank, position in case.graph.calls.positions.items():

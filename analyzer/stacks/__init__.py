@@ -39,7 +39,7 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.reading import place_from, read
-from whyhang.analyzer.stacks.threads import LineText, source_lines, thread_place
+from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
 
 
 def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
@@ -59,10 +59,9 @@ def place_of(
     it was kept. Both only count where no frame decides. Never fails: a dump without threads gives
     an uncertain place.
     """
-    index = index_of(rules)
+    at = Snapshot(dump, process, index_of(rules), line_text)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
-    place = thread_place(main, dump, process, index, line_text)
-    place = follow_wait(place, main, dump, process, index, line_text)
+    place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.state in {"T", "t"}:
         place = replace(place, stopped=True)
     return place
@@ -75,8 +74,8 @@ def places_of(
     line_text: LineText | None = None,
 ) -> tuple[Place, ...]:
     """Return the place of each thread of a process, in the order of the dump."""
-    index = index_of(rules)
-    return tuple(thread_place(t, dump, process, index, line_text) for t in dump.threads)
+    at = Snapshot(dump, process, index_of(rules), line_text)
+    return tuple(thread_place(thread, at) for thread in dump.threads)
 
 
 def undecided(place: Place) -> bool:

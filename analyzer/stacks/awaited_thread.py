@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import Process, StackDump, Thread, replace
-from whyhang.analyzer.stacks.index import FrameIndex
+from whyhang.analyzer.facts import StackDump, Thread, replace
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     REQUESTS,
@@ -16,7 +15,7 @@ from whyhang.analyzer.stacks.kinds import (
     last_name,
     phrase,
 )
-from whyhang.analyzer.stacks.threads import LineText, thread_place
+from whyhang.analyzer.stacks.threads import Snapshot, thread_place
 
 # Kinds of wait that another thread of the process may have to end.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
@@ -36,25 +35,18 @@ _SERVED = (
 _RPC = "torch/distributed/rpc/api.py"
 
 
-def follow_wait(
-    place: Place,
-    main: Thread,
-    dump: StackDump,
-    process: Process | None,
-    index: FrameIndex,
-    line_text: LineText | None,
-) -> Place:
+def follow_wait(place: Place, main: Thread, at: Snapshot) -> Place:
     """Follow the main thread's wait to the place of the thread which it waits for.
 
     Or to one that other ranks wait for: the thread that serves their calls.
     """
     if place.scope is Scope.THREAD or place.kind in _HANDED_OVER:
-        place = _follow(place, main, dump, process, index, line_text)
+        place = _follow(place, main, at)
     if place.through is None and (
         place.op == REQUESTS or (place.frame is not None and place.frame.file.endswith(_RPC))
     ):
-        place = _served(place, main, dump, process, index, line_text)
-    return place if place.through is not None else _with_gil_holder(place, main, dump)
+        place = _served(place, main, at)
+    return place if place.through is not None else _with_gil_holder(place, main, at.dump)
 
 
 def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
@@ -81,20 +73,13 @@ def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
     return place
 
 
-def _follow(
-    place: Place,
-    main: Thread,
-    dump: StackDump,
-    process: Process | None,
-    index: FrameIndex,
-    line_text: LineText | None,
-) -> Place:
+def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
-    threads = [t for t in dump.threads if t is not main and _may_be_awaited(place, t)]
+    threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t)]
     if place.kind is WaitKind.FUTURE:
         threads = [t for t in threads if _runs_in_pool(t)] or threads
-    places = [thread_place(t, dump, process, index, line_text) for t in threads]
-    if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, dump.threads)):
+    places = [thread_place(t, at) for t in threads]
+    if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, at.dump.threads)):
         blocked = _all_wait_in_pool(threads, places)
         if blocked is not None:
             return blocked
@@ -168,22 +153,15 @@ def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Pla
     return replace(pool[0], scope=Scope.LOCAL, says=says, op=BLOCKED_POOL)
 
 
-def _served(
-    place: Place,
-    main: Thread,
-    dump: StackDump,
-    process: Process | None,
-    index: FrameIndex,
-    line_text: LineText | None,
-) -> Place:
+def _served(place: Place, main: Thread, at: Snapshot) -> Place:
     """Find the call of another rank that this one serves and that does not come to its end.
 
     A server waits at its end for all others; that tells nothing while it has calls to answer.
     """
     threads = [
-        t for t in dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
+        t for t in at.dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
     ]
-    places = [thread_place(t, dump, process, index, line_text) for t in threads]
+    places = [thread_place(t, at) for t in threads]
     held = [p for p in places if p.user is not None and p.scope in {Scope.LOCAL, Scope.THREAD}]
     if not held:
         return place

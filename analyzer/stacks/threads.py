@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
@@ -13,19 +14,26 @@ from whyhang.analyzer.stacks.reading import Reading, place_from, read
 LineText = Callable[[Frame], str | None]
 
 
-def thread_place(
-    thread: Thread,
-    dump: StackDump,
-    process: Process | None,
-    index: FrameIndex,
-    line_text: LineText | None,
-) -> Place:
-    """Place one thread of a dump."""
-    reading = read(thread.frames, index)
-    running, wchan = _kernel_state(thread, dump, process)
+class Snapshot(NamedTuple):
+    """A process at one moment, with what its threads are placed by.
+
+    ``process`` is what /proc held then, ``rules`` finds the rules of frames, ``line_text`` gives a
+    line of source where it was kept.
+    """
+
+    dump: StackDump
+    process: Process | None
+    rules: FrameIndex
+    line_text: LineText | None
+
+
+def thread_place(thread: Thread, at: Snapshot) -> Place:
+    """Place one thread of a process."""
+    reading = read(thread.frames, at.rules)
+    running, wchan = _kernel_state(thread, at.dump, at.process)
     guess = None
     if not reading.purposes:
-        guess = _guess(reading, running, wchan, process, line_text)
+        guess = _guess(reading, running, wchan, at)
     if running == "R" and thread.holds_gil is False:
         running = "N"
     place = place_from(reading, guess, running)
@@ -59,24 +67,18 @@ def _letter(state: str) -> str:
     return {"R": "R", "S": "S", "D": "D", "I": "S"}.get(state[:1], "")
 
 
-def _guess(
-    reading: Reading,
-    running: str,
-    wchan: str | None,
-    process: Process | None,
-    line_text: LineText | None,
-) -> Guess | None:
+def _guess(reading: Reading, running: str, wchan: str | None, at: Snapshot) -> Guess | None:
     """Guess what a thread does that no frame speaks for."""
     kernel = from_kernel(wchan) if running != "R" else None
     if kernel is not None and kernel.firm:
         return kernel
-    text = line_text(reading.top) if line_text and reading.top and reading.in_user else None
+    text = at.line_text(reading.top) if at.line_text and reading.top and reading.in_user else None
     line = from_line(text, running=running == "R") if text else None
     if line is not None and line.kind is WaitKind.FILE and kernel is not None and kernel.op == PIPE:
         return replace(line, says=kernel.says, op=kernel.op)
     if line is not None:
         return line
-    if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, process):
+    if kernel is not None and wchan == "wait_woken" and _reads_terminal(reading, at.process):
         return replace(kernel, kind=WaitKind.INPUT, scope=Scope.LOCAL, says="waiting for input")
     if kernel is None and running == "D":
         says = "in uninterruptible I/O"

@@ -88,6 +88,11 @@ class Lines:
         """The line behind the next."""
         return self._lines[self._at + 1] if self._at + 1 < len(self._lines) else _END
 
+    @property
+    def above(self) -> Line:
+        """The line before the next."""
+        return self._lines[self._at - 1] if self._at else _END
+
     def take(self) -> Line:
         """Return the next line, and go on to the one behind it."""
         line = self.next

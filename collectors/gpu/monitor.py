@@ -1,4 +1,4 @@
-"""Lists with a row for each GPU or process: nvidia-smi dmon and pmon, gpustat, rocm-smi.
+"""Lists with a row for each GPU or process: dmon of nvidia-smi and dcgmi, pmon, gpustat, rocm-smi.
 
 The header of dmon and pmon names the columns, in any choice and order; it comes again every so
 many rows. Units stand in a second line. A dash or N/A means that there is no value.
@@ -11,7 +11,8 @@ from whyhang.collectors.gpu import table, values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Line, Lines
 
-# nvidia-smi dmon -s pucvmet, as its manual names them; "sm" is the time with a kernel running.
+# nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running), and
+# the short names of dcgmi (dcgm_fields.cpp).
 _DMON = {
     "pwr": "power",
     "gtemp": "temperature",
@@ -23,7 +24,18 @@ _DMON = {
     "fb": "memory_used",
     "dbecc": "ecc_uncorrected",
     "sbecc": "ecc_corrected",
+    "GPUTL": "busy",
+    "MCUTL": "memory_busy",
+    "POWER": "power",
+    "TMPTR": "temperature",
+    "SMCLK": "sm_clock",
+    "MMCLK": "memory_clock",
+    "FBUSD": "memory_used",
+    "EDVDV": "ecc_uncorrected",
+    "ESVDV": "ecc_corrected",
+    "EDADV": "ecc_ever",
 }
+_OTHER_ENTITIES = frozenset({"id", "gpu-i", "gpu-ci", "switch", "link", "cpu"})  # of dcgmi
 _GPUSTAT = limits.compile(
     r"\[(?P<index>\d{1,9}+)\] (?P<name>[^|]+?) ?\| ?(?P<temperature>\d++).C, ?"
     r"(?P<busy>\d++|\?++) %(?:, ?(?P<power>\d++)(?: / (?P<power_limit>\d++))? W)? ?"
@@ -47,23 +59,24 @@ _WATTS = limits.compile(r"[\d.]++W")
 
 def parse(lines: Lines) -> list[Draft] | None:
     """Read the rows below a header of dmon or pmon, up to what is neither row nor header."""
-    if not _is_header(lines.next.text):
+    if not _header(lines.next.text.strip()):
         return None
     gpus: list[Draft] = []
     sample: dict[int, Draft] = {}  # of pmon: the GPUs of one moment
     names: list[str] = []
     for line in lines:
         text = line.text.strip()
-        if _is_header(text):
-            names = text.lstrip("# ").split()
-        if not text or text.startswith("#"):
+        names = _header(text) or names
+        entity = text.partition(" ")[0].lower()
+        if not text or text.startswith("#") or entity in _OTHER_ENTITIES:
             continue
-        row = dict(zip(names, text.split(None, len(names) - 1), strict=False))
+        cells = text.removeprefix("GPU ").split(None, len(names) - 1)
+        row = dict(zip(names, cells, strict=False))
         index = values.integer(row.get("gpu"))
         if index is None or len(row) < min(len(names), 3):
             break
         if "pid" not in names:
-            gpus.append(_dmon(line, index, row))
+            gpus.append(_dmon(line, index, row, "dcgmi" if entity == "gpu" else "nvidia-smi"))
             continue
         if sample and index < max(sample):
             sample = {}
@@ -74,13 +87,16 @@ def parse(lines: Lines) -> list[Draft] | None:
     return gpus
 
 
-def _is_header(text: str) -> bool:
-    words = text.lstrip("# ").split()
-    return text.startswith("#") and "gpu" in words and not {"pid", "sm", "pwr"}.isdisjoint(words)
+def _header(text: str) -> list[str]:
+    """Return the names of the columns; none where this is no header."""
+    words = text.lstrip("# ").split() if text.startswith("#") else []
+    if words[:1] == ["Entity"] and len(words) > 1:
+        return ["gpu", *words[1:]]
+    return words if "gpu" in words and not {"pid", "sm", "pwr"}.isdisjoint(words) else []
 
 
-def _dmon(line: Line, index: int, row: dict[str, str]) -> Draft:
-    gpu = Draft("nvidia-smi dmon", line.number, line.text.strip(), index=index)
+def _dmon(line: Line, index: int, row: dict[str, str], program: str) -> Draft:
+    gpu = Draft(f"{program} dmon", line.number, line.text.strip(), index=index)
     for name, cell in row.items():
         if name in _DMON:
             gpu.put(_DMON[name], cell, name=name)

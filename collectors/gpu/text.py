@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import Fact, Gpu, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.gpu import dcgmi, links, monitor, query, table
+from whyhang.collectors.gpu import links, monitor, query, table
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.gpu.lines import Line, Lines, by_host
 
@@ -40,16 +40,16 @@ _Parser: TypeAlias = Callable[[Lines], "list[Draft] | None"]
 """Reads the print that begins with the next line; None, and nothing is read, if none does."""
 
 _BY_START: dict[str, tuple[_Parser, ...]] = {
-    "|": (table.parse, dcgmi.parse_errors, dcgmi.parse_diag),
+    "|": (table.parse, links.parse_errors, links.parse_diag),
     "=": (query.parse_log,),
-    "#": (monitor.parse, dcgmi.parse_dmon),
+    "#": (monitor.parse,),
     "[": (monitor.parse_gpustat,),
     "G": (
         *(links.parse, links.parse_topology, query.parse_log),
         *(monitor.parse_rocm, monitor.parse_rocm_values),
     ),
     "D": (monitor.parse_rocm,),
-    "g": (dcgmi.parse_links,),
+    "g": (links.parse_states,),
 }
 
 

@@ -28,9 +28,8 @@ from whyhang.collectors.logs.engine.blocks import (
     ranges,
 )
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
-from whyhang.collectors.logs.engine.search import Searcher
+from whyhang.collectors.logs.engine.search import Part, Searcher, at_hand, searched
 from whyhang.collectors.logs.engine.storm import Storms
-from whyhang.collectors.logs.engine.threads import Part, at_hand, searched
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold

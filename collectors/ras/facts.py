@@ -32,8 +32,18 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.ras.counts import RankCounts, by_profile, counts_of, is_chain, one_op
-from whyhang.collectors.ras.report import REMOTE, Comm, Member, Peer, Report
+from whyhang.collectors.ras.report import (
+    REMOTE,
+    Comm,
+    Member,
+    Peer,
+    RankCounts,
+    Report,
+    by_profile,
+    counts_of,
+    is_chain,
+    one_op,
+)
 
 
 def facts(report: Report, document: Document) -> Iterator[Fact]:

@@ -33,6 +33,7 @@ from whyhang.collectors.ops import P2P, op_of
 MAX_FRAMES = 60
 MAX_CALLS = 8
 
+_LATER = re.compile(r"terminated with exception|what\(\):")
 _FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
 
 
@@ -77,6 +78,7 @@ class WatchdogReader(LineReader):
         r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+        r"(?:, Timeout\(ms\)=(?P<limit>\d+)\)(?: ran for (?P<ran>\d+) milliseconds)?)?"
     )
     def on_work(self, line: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""
@@ -94,6 +96,7 @@ class WatchdogReader(LineReader):
         work = _Work(line.who, group, line.source, call)
         known = self._works.setdefault((line.who, call.seq, op), work)
         known.group = known.group or group
+        known.call = _timed(known.call, line, match["ran"] or match["limit"])
         self._latest[line.who] = known
 
     @wants(
@@ -186,6 +189,17 @@ class WatchdogReader(LineReader):
             completed=max(status.completed, 0),
             number=status.number,
         )
+
+
+def _timed(call: Call, line: FoundLine, ran: str | None) -> Call:
+    """Add when a call was given up, and so when it was made; later lines repeat how long it ran.
+
+    A call that failed otherwise had not come to its limit: it was made no earlier than that ago.
+    """
+    time = line.line.time
+    if ran is None or time is None or call.given_up_at is not None or _LATER.search(line.text):
+        return call
+    return replace(call, created_at=time - int(ran) / 1000, given_up_at=time)
 
 
 def _key(who: Who, group: Group) -> _Key:

@@ -12,7 +12,8 @@ import calendar
 import re
 from datetime import datetime
 
-DEFAULT_YEAR = 2000  # a leap year; only for logs in which no line tells one
+from whyhang.analyzer.facts import NO_YEAR
+
 REACH = 120  # a time stands in the first part of a line
 
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
@@ -65,7 +66,7 @@ def _time(match: re.Match[str], year: int | None) -> float | None:
     day = int(match["day" + suffix])
     hour, minute, second = (int(part) for part in match["clock" + suffix].split(":"))
     try:
-        moment = datetime(own_year or year or DEFAULT_YEAR, month, day, hour, minute, second)
+        moment = datetime(own_year or year or NO_YEAR, month, day, hour, minute, second)
     except ValueError:
         return None
     seconds = calendar.timegm(moment.timetuple())

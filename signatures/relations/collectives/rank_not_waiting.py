@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LastLine, LogLine
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.gave_up import few_beside, gave_up, lost_peer
 
 MAX_QUOTES = 6
 WAITED = (r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",)
@@ -101,19 +101,16 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
     Only few may be missing among those who waited: the only other rank of two, or half as many.
     ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt.
     """
-    waited = {line.who.rank for line in lines if line.who.rank is not None}
+    waited = gave_up(case.job)
     last = {
         line.who.rank: line
         for line in case.job.of(LastLine)
         if line.who.rank is not None and (line.ends_log or not own_logs)
     }
-    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
-    others = sorted(last.keys() - waited - lost)
-    few = len(others) * 2 <= len(waited) or (len(others) == len(waited) == 1)
+    others = sorted(last.keys() - waited - lost_peer(case.job))
     if (
-        not waited
-        or not others
-        or not few
+        not lines
+        or not few_beside(others, waited)
         or len(waited | last.keys()) < (case.job.world_size or 0)
     ):
         return

@@ -1,10 +1,11 @@
 """NCCL says what went wrong, in words that have no signature of their own."""
 
 import re
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LogLine, SignOfLife
+from whyhang.analyzer.facts import EXCEPTION, LogLine, SignOfLife, replace
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
 
 LAST_ERROR = "nccl-last-error"
@@ -16,19 +17,68 @@ LOST_PEERS = (
     r"Socket (?:recv|send) failed while polling|Connection closed by|reset by peer",
 )
 MAX_QUOTES = 4
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
 _FAILED = re.compile(r"NCCL (?:[Ee]rror|failure)\b|\bnccl[A-Z]\w+Error: ")
+_SAYS_SO = re.compile(
+    r"error|fail|invalid|mismatch|unable|cannot|could not|timed? ?out", re.IGNORECASE
+)
+# NCCL is built in layers, and a line names its source file, or the layer in its own words.
+_LAYERS = {
+    "nccl-ib-error": re.compile(r"net_ib\w*\.|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b"),
+    "nvlink-error": re.compile(r"nvls|NVLS|[Nn][Vv][Ll]ink"),
+    "nccl-p2p-or-acs": re.compile(
+        r"\b(?:p2p|shm|rings|paths|topo|search)\.cc|\bring \d|P2P|\bpeer access"
+    ),
+    "nccl-network-interface": re.compile(
+        r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
+    ),
+}
+OTHER = "nccl-internal-error"
 
 
 def warned(case: Case) -> Iterable[Hit]:
     return _first(_strange(case))
 
 
-def failed(case: Case) -> Iterable[Hit]:
-    """Yield one hit for the last error of NCCL, else for a warning that nobody knows."""
+def failed_in(layer: str) -> Callable[[Case], Iterable[Hit]]:
+    """Return a query for the first reason of a failed call, if it is of a layer."""
+    return lambda case: _first(lines) if _layer_of(lines := _reasons(case)) == layer else ()
+
+
+def _reasons(case: Case) -> list[LogLine]:
+    """List what NCCL gave as the last error, else warnings, in words that nobody knows.
+
+    None if no call failed. A lost peer is an echo of that one's error, and so is all behind it in
+    the same file.
+    """
     last = case.job.lines_with((LAST_ERROR,))
-    if not last and not any(_FAILED.search(line.text) for line in case.job.lines):
-        return ()
-    return () if case.job.lines_with(LOST_PEERS) else _first(last or _strange(case))
+    crashed = any(end.signal in CRASHES for s in case.states if (end := s.end) is not None)
+    if not (last or crashed or any(_FAILED.search(line.text) for line in case.job.lines)):
+        return []
+    lost = {
+        line.source.file: line.source.line or 0
+        for line in reversed(case.job.lines_with(LOST_PEERS))
+    }
+    lines = last or [line for line in _strange(case) if _SAYS_SO.search(line.fields["what"])]
+    known = {
+        line.source
+        for line in case.job.lines
+        if set(line.matched) - {WARNING, LAST_ERROR, EXCEPTION}
+    }
+    return [
+        line
+        for line in lines
+        if line.source not in known
+        and (not lost or (line.source.line or 0) < lost.get(line.source.file, 0))
+    ]
+
+
+def _layer_of(lines: Sequence[LogLine]) -> str:
+    """Return the category of the layer that the first of these lines names."""
+    if not lines:
+        return ""
+    text = min(lines, key=_when).text
+    return next((layer for layer, words in _LAYERS.items() if words.search(text)), OTHER)
 
 
 WARNED = Signature(
@@ -67,12 +117,14 @@ A call of NCCL failed, and it said why in words that have no signature of their 
 
 PyTorch repeats NCCL's last warning behind "Last error:", even where NCCL_DEBUG is not set; else
 the reason is a WARN line. With several ranks, the one that failed first may say something else
-than the others, which only lost their peer.
+than the others, which only lost their peer. Where the line names the layer of NCCL that it comes
+from (InfiniBand, sockets and network plugins, the paths between GPUs, NVLink), the finding is of
+that layer.
 """,
-    category="nccl-internal-error",
+    category=OTHER,
     level="peer",
     title="NCCL failed: {what}",
-    when=failed,
+    when=failed_in(OTHER),
     vetoes=LOST_PEERS,
     means=(
         "A call of NCCL failed and the job ended on it. These are its own words for the reason; "
@@ -95,14 +147,53 @@ than the others, which only lost their peer.
     explains=("nccl-unhandled-error", "plain-exception"),
 )
 
-SIGNATURES = (WARNED, FAILED)
+
+def _in_layer(words: str, step: str) -> Signature:
+    """Return the same story told of one layer of NCCL; it has its own id and category."""
+    return replace(
+        FAILED,
+        level="setup",  # deep enough to explain the error that carries the reason
+        explains=(),
+        title=f"NCCL failed in {words}: {{what}}",
+        next_steps=(step, *FAILED.next_steps[:1]),
+    )
+
+
+SIGNATURES = (
+    WARNED,
+    FAILED,
+    replace(
+        _in_layer("InfiniBand", "ibstat; rdma link; ulimit -l  # on each host"),
+        id="nccl-failed-in-ib",
+        category="nccl-ib-error",
+        when=failed_in("nccl-ib-error"),
+    ),
+    replace(
+        _in_layer("its network layer", "ip -br addr; env | grep -E 'NCCL|UCX|FI_'  # on each host"),
+        id="nccl-failed-in-network",
+        category="nccl-network-interface",
+        when=failed_in("nccl-network-interface"),
+    ),
+    replace(
+        _in_layer("the paths between GPUs", "nvidia-smi topo -m"),
+        id="nccl-failed-in-paths",
+        category="nccl-p2p-or-acs",
+        when=failed_in("nccl-p2p-or-acs"),
+    ),
+    replace(
+        _in_layer("NVLink", "nvidia-smi nvlink -s; nvidia-smi -q | grep -A3 Fabric"),
+        id="nccl-failed-in-nvlink",
+        category="nvlink-error",
+        when=failed_in("nvlink-error"),
+    ),
+)
 
 
 def _first(lines: list[LogLine]) -> Iterator[Hit]:
     """Yield one hit for the words that were printed first."""
     if not lines:
         return
-    first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
+    first = min(lines, key=_when)
     what = first.fields.get("reason") or first.fields.get("what", "")
     yield Hit(
         names_culprit=False,
@@ -126,3 +217,7 @@ def _strange(case: Case) -> list[LogLine]:
 def _different(lines: list[LogLine]) -> list[LogLine]:
     seen = {line.fields.get("reason") or line.fields.get("what"): line for line in reversed(lines)}
     return sorted(seen.values(), key=lambda line: line.source.line or 0)[:MAX_QUOTES]
+
+
+def _when(line: LogLine) -> tuple[float, int]:
+    return (line.time or float("inf"), line.source.line or 0)

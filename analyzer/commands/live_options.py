@@ -1,0 +1,83 @@
+"""How to look at processes: the options of all commands that do.
+
+They stand by themselves: who names a path only has no need of what looks at processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+NATIVE = ("auto", "always", "never")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how to take snapshots of processes."""
+    group = parser.add_argument_group("looking at processes")
+    group.add_argument(
+        "--looks",
+        type=_count,
+        default=2,
+        metavar="N",
+        help="take the stacks N times, to tell moving ranks from stuck ones (default 2)",
+    )
+    group.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds between two looks (default 1.0)",
+    )
+    group.add_argument(
+        "--native",
+        choices=NATIVE,
+        default="auto",
+        help="C and C++ frames too, which takes about a second a process; "
+        "auto: where the Python stack leaves the wait open (default)",
+    )
+    group.add_argument(
+        "--ask-recorders",
+        action="store_true",
+        help="write to the job: ask each rank for its flight recorder's dump, through the pipe "
+        "that TORCH_NCCL_DEBUG_INFO_PIPE_FILE names",
+    )
+    group.add_argument(
+        "--debug-server",
+        metavar="HOST:PORT",
+        help="ask torch's debug server for the flight recorders of all ranks",
+    )
+    group.add_argument(
+        "--no-store",
+        action="store_true",
+        help="do not connect to the job's store (MASTER_ADDR:MASTER_PORT). Otherwise its keys are "
+        "listed, as one more client that only asks: which ranks have joined. Nothing is set",
+    )
+    group.add_argument(
+        "--probe",
+        action="store_true",
+        help="try, from this host only, the place where the ranks are to meet: resolve its name, "
+        "connect to its port, and send pings, a small one and up to two as large as the network "
+        "says it carries (large ones that vanish hang a job at its first large message)",
+    )
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=15.0,
+        metavar="S",
+        help="limit of each single grab in seconds (default 15)",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"must be a number between 1 and 100, not {text}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 3600:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 3600 seconds, not {text}")
+    return number

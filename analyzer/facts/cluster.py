@@ -1,0 +1,49 @@
+"""What the tools of hosts and clusters print: network ports, error counters, jobs, pods, nodes.
+
+Each is about a host as far as its source names one, and cites the words that say so.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from whyhang.analyzer.facts.statements import Statement
+
+
+class NetworkPort(Statement):
+    """A network port or interface, as ibstat, rdma link, ip, ethtool or a table shows it.
+
+    ``name`` is "mlx5_0/1" or "eth0", ``netdev`` the interface of an RDMA port. ``up`` is None where
+    only its addresses are told. ``addresses`` have their prefix where it is printed: "10.0.0.1/24".
+    """
+
+    name: str
+    quote: str
+    up: bool | None = None
+    state: str = ""
+    netdev: str | None = None
+    addresses: tuple[str, ...] = ()
+
+
+class ErrorCounter(Statement):
+    """A counter of errors of a network port; ``port`` is None where the print does not name it."""
+
+    port: str | None
+    name: str
+    value: int
+
+
+class Scheduled(Statement):
+    """A job, step, node or pod as sacct, squeue, scontrol, sinfo or kubectl shows it.
+
+    ``state`` is the scheduler's word in full ("OUT_OF_MEMORY", "NotReady"), ``reason`` says why,
+    ``code`` is the exit code as printed ("0:9", "137"), ``hosts`` are where a job or pod runs.
+    """
+
+    kind: Literal["job", "node", "pod"]
+    name: str
+    state: str
+    quote: str
+    reason: str = ""
+    code: str = ""
+    hosts: tuple[str, ...] = ()

@@ -1,0 +1,78 @@
+"""Hosts, jobs and pods as the tools of a cluster show them, and which ranks are theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LastLine, ProcessRank, Scheduled
+from whyhang.analyzer.job.devices import same_host
+
+_STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
+_INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
+
+
+def ranks_on(case: Case, hosts: Iterable[str | None]) -> tuple[int, ...]:
+    """Return the ranks of which something says that they ran on one of these hosts."""
+    named = [host for host in hosts if host]
+    facts = [(fact.rank, fact.who.host) for fact in case.job.of(ProcessRank)]
+    facts += [(m.rank, m.host) for m in case.job.members if m.rank is not None]
+    return tuple(
+        sorted({rank for rank, host in facts if host and any(same_host(host, n) for n in named)})
+    )
+
+
+def hosts_of_job(case: Case) -> set[str]:
+    """Return the hosts that ranks, or the job's own rows and pods, are known to be on."""
+    hosts = {member.host for member in case.job.members if member.host}
+    for row in (*own_jobs(case), *own_pods(case)):
+        hosts |= set(row.hosts)
+    return hosts
+
+
+def own_jobs(case: Case) -> tuple[Scheduled, ...]:
+    """Return the last row of each job and step that is this job's.
+
+    That is the only job shown, or the one whose number the logs or their names hold.
+    """
+    rows = {row.name: row for row in case.job.of(Scheduled) if row.kind == "job"}
+    numbers = {re.split(r"\D", name, maxsplit=1)[0] for name in rows}
+    if len(numbers) > 1:
+        files = {end.source.file for end in case.job.of(LastLine)}
+        words = " ".join((*files, *(line.text for line in case.job.lines)))
+        numbers = {n for n in numbers if re.search(rf"(?<!\d){n}(?!\d)", words)}
+    return tuple(row for row in rows.values() if name_of_job(row) in numbers and len(numbers) == 1)
+
+
+def name_of_job(row: Scheduled) -> str:
+    """Return the number of a row's job, without that of its step."""
+    return re.split(r"\D", row.name, maxsplit=1)[0]
+
+
+def own_pods(case: Case) -> tuple[Scheduled, ...]:
+    """Return the last row of each pod of this job: those alike in name, if but one job has any."""
+    rows = {row.name: row for row in case.job.of(Scheduled) if row.kind == "pod"}
+    members = {name for m in case.job.members for name in (m.host, m.label) if name}
+    stems = {_STEM.sub("", name) for name in rows}
+    if len(stems) > 1:
+        stems = {_STEM.sub("", name) for name in rows.keys() & members}
+    return tuple(row for name, row in rows.items() if _STEM.sub("", name) in stems)
+
+
+def rank_of_pod(case: Case, name: str) -> int | None:
+    """Return the rank that runs in a pod, where each pod has one.
+
+    Else by its number, as operators count: the master is rank 0, and the workers follow.
+    """
+    for member in case.job.members:
+        if member.rank is not None and name in {member.host, member.label}:
+            return member.rank
+    pods = [(row.name, match) for row in own_pods(case) if (match := _INDEX.search(row.name))]
+    if case.job.world_size != len(pods):
+        return None
+    has_master = any(match["role"] == "master" for _, match in pods)
+    found = next((match for pod, match in pods if pod == name), None)
+    if found is None:
+        return None
+    return int(found["index"]) + (has_master and found["role"] != "master")

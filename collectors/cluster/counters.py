@@ -1,0 +1,72 @@
+"""Counters of errors of network ports: perfquery, ethtool -S, rdma statistic, files of sysfs."""
+
+from __future__ import annotations
+
+import re
+
+from whyhang.analyzer.facts import NOBODY, ErrorCounter, Statement
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.gpu.lines import Lines
+
+_OF_ERRORS = limits.compile(
+    r"symbol_?err|err(?:or)?s?(?:counter|_phy|_frames)?$|link_?(?:error_?recovery|down)|integrity"
+    r"|overrun|discards?|retrans|_nak|nak_|timeout_err|out_of_sequence|seq_err|out_of_buffer"
+    r"|crc_|cqe_err|_dropped|duplicate_request",
+    re.IGNORECASE,
+)
+_PERFQUERY = limits.compile(r"# Port (?:extended )?counters: (?P<port>Lid \d+ port \d+)")
+_DOTTED = limits.compile(r"(?P<name>[A-Z]\w+):\.*(?P<value>\d{1,19})$")
+_ASKED = limits.compile(r".*\bethtool -S (?P<port>[\w.-]+)")
+_ETHTOOL = limits.compile(r"(?P<name>[a-z][\w. ]*?): (?P<value>\d{1,19})$")
+_RDMA = limits.compile(r"link (?P<port>[\w.-]+/\d+) (?P<rest>(?:[a-z]\w* \d{1,19} ?)+)$")
+_SYSFS = limits.compile(
+    r"(?:\S*/)?(?P<name>\w+)/ports/(?P<port>\d+)/(?:hw_)?counters/(?P<counter>\w+):(?P<value>\d{1,19})$"
+)
+
+
+def parse(document: Document, lines: Lines) -> list[Statement]:
+    """Read one print of counters; all errors of it, those at zero as well."""
+    line = lines.next
+    if match := _PERFQUERY.match(line.words):
+        lines.take()
+        return _below(document, lines, match["port"], _DOTTED)
+    if line.words == "NIC statistics:":
+        asked = _ASKED.match(lines.above.words)
+        lines.take()
+        return _below(document, lines, asked["port"] if asked else None, _ETHTOOL)
+    if match := _RDMA.match(line.words):
+        words = match["rest"].split()
+        pairs = zip(words[::2], words[1::2], strict=False)
+        number = lines.take().number
+        return [
+            _counter(document, number, match["port"], name, value)
+            for name, value in pairs
+            if _OF_ERRORS.search(name)
+        ]
+    if (match := _SYSFS.match(line.words)) and _OF_ERRORS.search(match["counter"]):
+        port = f"{match['name']}/{match['port']}"
+        number = lines.take().number
+        return [_counter(document, number, port, match["counter"], match["value"])]
+    return []
+
+
+def _below(
+    document: Document, lines: Lines, port: str | None, shape: limits.Pattern[str]
+) -> list[Statement]:
+    counters: list[Statement] = []
+    for line in lines:
+        match = shape.match(line.words)
+        if match is None:
+            break
+        if _OF_ERRORS.search(match["name"]):
+            name = match["name"].strip()
+            counters.append(_counter(document, line.number, port, name, match["value"]))
+    return counters
+
+
+def _counter(
+    document: Document, number: int, port: str | None, name: str, value: str
+) -> ErrorCounter:
+    source = document.source(number)
+    return ErrorCounter(who=NOBODY, source=source, port=port, name=name, value=int(value))

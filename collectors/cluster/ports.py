@@ -1,0 +1,153 @@
+"""Network ports and interfaces: ibstat, ibstatus, ibv_devinfo, rdma link, ip, ifconfig, ethtool."""
+
+from __future__ import annotations
+
+import itertools
+
+from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.gpu.lines import Line, Lines
+
+MAX_BELOW = 64  # lines of one adapter or interface
+_ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{1,4}(?::[0-9a-f]{0,4}){2,7})"
+_ADAPTER = limits.compile(
+    r"(?:CA '(?P<name>[\w.-]+)'|Infiniband device '(?P<name>[\w.-]+)' port (?P<port>\d+) status:"
+    r"|hca_id:\s*(?P<name>[\w.-]+))$"
+)
+_PORT = limits.compile(r"(?:Port (?P<port>\d+):|port:\s*(?P<port>\d+))$")
+_STATE = limits.compile(r"(?P<phys>[Pp]hys(?:ical)? )?[Ss]tate: *(?:\d+: *)?(?P<state>\w+)")
+_RDMA = limits.compile(
+    r"(?:link |\d+/\d+: )(?P<name>[\w.-]+/\d+):? (?:subnet_prefix .*?)?state (?P<state>\w+)"
+    r" physical_state (?P<phys>\w+)(?: netdev (?P<netdev>\S+))?"
+)
+_IP = limits.compile(
+    r"\d+: (?P<name>[\w.@:-]+): <(?P<flags>[A-Z_,-]*)> mtu \d+.*? state (?P<state>[A-Z]+)"
+    r"|(?P<name>[\w.-]+): flags=\d+<(?P<flags>[A-Z_,]*)>\s+mtu \d+"
+)
+_SETTINGS = limits.compile(r"Settings for (?P<name>[\w.-]+):$")
+_DETECTED = limits.compile(r"Link detected: (?P<up>yes|no)")
+_INET = limits.compile(rf"inet6? (?:addr:)?(?P<address>{_ADDRESS}(?:/\d+)?)")
+_BRIEF = limits.compile(
+    r"(?P<name>[a-z][\w.@-]*)\s+(?:(?P<state>UP|DOWN|UNKNOWN)\s+)?(?:<[^>]*> *)?"
+    rf"(?P<addresses>(?:{_ADDRESS}/\d{{1,3}}(?:\s+metric \d+)?\s*)+)$"
+)
+_NIC = limits.compile(
+    rf"\S+\s*: *(?P<name>[\w.-]+) *-> *(?P<netdev>[\w.-]+)\s+(?P<addresses>{_ADDRESS}/\d{{1,2}})\b"
+)
+_ASKED = limits.compile(r"(?:^|[$#] |&& )hostname -[iI](?:\s|$)")
+_PLAIN = limits.compile(rf"(?:{_ADDRESS}(?:\s+|$))+$")
+
+
+def adapter(document: Document, lines: Lines) -> list[Statement]:
+    """Read an RDMA adapter with its ports: ibstat, ibstatus, ibv_devinfo."""
+    head = _ADAPTER.match(lines.next.words)
+    if head is None:
+        return []
+    name, port = head["name"], head["port"]
+    lines.take()
+    ports: dict[str, dict[str, Line]] = {}
+    for count, line in enumerate(lines):
+        if count >= MAX_BELOW or _ADAPTER.match(line.words):
+            break
+        if number := _PORT.match(line.words):
+            port = number["port"]
+        elif (state := _STATE.match(line.words)) and port is not None:
+            ports.setdefault(port, {})["phys" if state["phys"] else "state"] = line
+    return [_port(document, f"{name}/{number}", states) for number, states in ports.items()]
+
+
+def _port(document: Document, name: str, states: dict[str, Line]) -> NetworkPort:
+    line = states.get("state") or states["phys"]
+    words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
+    return NetworkPort(
+        who=NOBODY,
+        source=document.source(line.number),
+        name=name,
+        quote=f"{name}: {', '.join(one.words for one in states.values())}",
+        up=_is_up(words[0]),
+        state="/".join(words),
+    )
+
+
+def _is_up(word: str) -> bool:
+    return word.upper().removeprefix("PORT_") in {"ACTIVE", "UP", "LINKUP"}
+
+
+def interface(document: Document, lines: Lines) -> list[Statement]:
+    """Read a line of rdma link, or an interface of ip, ifconfig or ethtool with what is below."""
+    line = lines.next
+    if match := _RDMA.match(line.words):
+        state = f"{match['state']}/{match['phys']}"
+        return [_made(document, lines.take(), match["name"], state, netdev=match["netdev"])]
+    if match := _IP.match(line.words):
+        lines.take()
+        below = itertools.takewhile(lambda one: one.text.startswith((" ", "\t")), lines)
+        found = (_INET.match(one.words) for one in below)
+        flags = match["flags"].split(",")
+        state = "DOWN" if "NO-CARRIER" in flags or "UP" not in flags else match["state"] or "UP"
+        return [
+            _made(
+                document,
+                line,
+                match["name"].partition("@")[0],
+                state.replace("UNKNOWN", "UP"),  # of devices that do not tell, as loopback
+                addresses=tuple(inet["address"] for inet in found if inet),
+            )
+        ]
+    return _settings(document, lines)
+
+
+def _settings(document: Document, lines: Lines) -> list[Statement]:
+    """Read what ethtool says of one interface, from its first line to that of its link."""
+    head = _SETTINGS.match(lines.next.words)
+    if head is None:
+        return []
+    lines.take()
+    for line in lines:
+        if _SETTINGS.match(line.words):
+            break
+        if link := _DETECTED.match(line.words):
+            state = "UP" if link["up"] == "yes" else "DOWN"
+            return [_made(document, lines.take(), head["name"], state)]
+    return []
+
+
+def _made(
+    document: Document,
+    line: Line,
+    name: str,
+    state: str,
+    *,
+    netdev: str | None = None,
+    addresses: tuple[str, ...] = (),
+) -> NetworkPort:
+    return NetworkPort(
+        who=NOBODY,
+        source=document.source(line.number),
+        name=name,
+        quote=line.words,
+        up=_is_up(state.partition("/")[0]) if state else None,
+        state=state,
+        netdev=netdev,
+        addresses=addresses,
+    )
+
+
+def addresses(document: Document, lines: Lines) -> list[Statement]:
+    """Read a line of ``ip -br``, of a table of interfaces, or what follows ``hostname -I``."""
+    line = lines.next
+    if match := _BRIEF.match(line.words):
+        state = (match["state"] or "").replace("UNKNOWN", "UP")
+        found = tuple(word for word in match["addresses"].split() if "/" in word)
+        name = match["name"].partition("@")[0]
+        return [_made(document, lines.take(), name, state, addresses=found)]
+    if match := _NIC.match(line.words):
+        found = (match["addresses"],)
+        netdev = match["netdev"]
+        return [_made(document, lines.take(), match["name"], "", netdev=netdev, addresses=found)]
+    if _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
+        lines.take()
+        below = lines.take()
+        return [_made(document, below, "", "", addresses=tuple(below.words.split()))]
+    return []

@@ -1,0 +1,149 @@
+"""What Slurm says of jobs and nodes: sacct, squeue, sinfo, scontrol show job and show node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
+from whyhang.analyzer.job.hosts import expand
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.gpu.lines import Line, Lines
+
+MAX_BELOW = 64  # lines of one record
+_SHORT = {
+    "PD": "PENDING",
+    "CF": "CONFIGURING",
+    "R": "RUNNING",
+    "S": "SUSPENDED",
+    "ST": "STOPPED",
+    "CG": "COMPLETING",
+    "CD": "COMPLETED",
+    "F": "FAILED",
+    "NF": "NODE_FAIL",
+    "OOM": "OUT_OF_MEMORY",
+    "PR": "PREEMPTED",
+    "TO": "TIMEOUT",
+    "CA": "CANCELLED",
+}
+_LONG = ("OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "COMPLETED")
+_STATES = frozenset({*_SHORT.values(), *_LONG, "DEADLINE", "REVOKED", "REQUEUED", "SPECIAL_EXIT"})
+_ROW = limits.compile(r"\d[\w.+-]*|\d+_\[[\d,%-]+\]")
+_PAIR = limits.compile(r"(?P<key>[A-Z][\w:]*)=(?P<value>.*?)(?= [A-Z][\w:/]*=|$)")
+_NODE_STATE = limits.compile(r"[A-Za-z_+]+")
+
+
+def table(document: Document, lines: Lines) -> list[Statement]:
+    """Read the rows below a header of sacct, squeue or sinfo."""
+    header = lines.next
+    names = header.text.replace("|", " ").upper().split()
+    names = [name.partition("%")[0] for name in names]
+    of_jobs = names[:1] == ["JOBID"] and ("STATE" in names or "ST" in names)
+    of_nodes = "NODELIST" in names and "STATE" in names and not of_jobs
+    if not (of_jobs or of_nodes):
+        return []
+    lines.take()
+    rule = lines.take() if lines.next.words.startswith("--") else None
+    facts: list[Statement] = []
+    for line in lines:
+        row = dict(zip(names, _cells(line.text, header.text, rule, len(names)), strict=False))
+        fact = _job(document, line, row) if of_jobs else _nodes(document, line, row)
+        if fact is None:
+            break
+        facts.append(fact)
+    return facts
+
+
+def _cells(text: str, header: str, rule: Line | None, count: int) -> list[str]:
+    """Split a row at bars, where the rule below the header does, or at blanks."""
+    if "|" in header:
+        return [cell.strip() for cell in text.split("|")]
+    if rule is None:
+        return text.split(maxsplit=count - 1)
+    cells, start = [], 0
+    for dashes in rule.text.split(" "):
+        cells.append(text[start : start + len(dashes)].strip())
+        start += len(dashes) + 1
+    return cells
+
+
+def _job(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | None:
+    """Read a row of a job or step; None where the table is at its end."""
+    name = row.get("JOBID", "")
+    word = (row.get("STATE") or row.get("ST") or "").partition(" ")[0]
+    state = _SHORT.get(word, word)
+    if state.endswith("+"):  # cut off at the width of the column
+        state = next((full for full in _LONG if full.startswith(state[:-1])), state)
+    if not _ROW.fullmatch(name) or state not in _STATES:
+        return None
+    nodes = row.get("NODELIST", "") or row.get("NODELIST(REASON)", "")
+    why = nodes.strip("()") if nodes.startswith("(") else row.get("REASON", "")
+    return Scheduled(
+        who=NOBODY,
+        source=document.source(line.number),
+        kind="job",
+        name=name,
+        state=state,
+        quote=line.words,
+        reason="" if why in {"None", "(null)"} else why,
+        code=row.get("EXITCODE", ""),
+        hosts=() if nodes.startswith("(") else expand(nodes),
+    )
+
+
+def _nodes(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | None:
+    """Read a row of sinfo: nodes in one state."""
+    hosts, state = expand(row.get("NODELIST", "")), row.get("STATE", "")
+    if not hosts or not _NODE_STATE.match(state):
+        return None
+    return Scheduled(
+        who=NOBODY,
+        source=document.source(line.number),
+        kind="node",
+        name=row["NODELIST"],
+        state=state.upper(),
+        quote=line.words,
+        reason=row.get("REASON", ""),
+        hosts=hosts,
+    )
+
+
+def record(document: Document, lines: Lines) -> list[Statement]:
+    """Read what scontrol show job or show node prints of one of them."""
+    first = lines.next
+    if not first.words.startswith(("JobId=", "NodeName=")):
+        return []
+    lines.take()
+    pairs, quote = dict(_pairs(first.words)), first
+    for count, line in enumerate(lines):
+        below = dict(_pairs(line.words))
+        if count > MAX_BELOW or not below or below.keys() & {"JobId", "NodeName"}:
+            break
+        if below.keys() & {"JobState", "State"}:
+            quote = line
+        for key, value in below.items():
+            pairs.setdefault(key, value)
+    of_job = "JobId" in pairs
+    state = pairs.get("JobState" if of_job else "State", "")
+    name = pairs["JobId" if of_job else "NodeName"]
+    if not _NODE_STATE.match(state):
+        return []
+    reason = pairs.get("Reason", "").partition(" Dependency=")[0]
+    return [
+        Scheduled(
+            who=NOBODY,
+            source=document.source(quote.number),
+            kind="job" if of_job else "node",
+            name=name,
+            state=state,
+            quote=quote.words if of_job else f"{name}: {quote.words}",
+            reason="" if reason in {"None", "(null)"} else reason,
+            code=pairs.get("ExitCode", ""),
+            hosts=expand(pairs.get("NodeList", "")) if of_job else (name,),
+        )
+    ]
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for match in _PAIR.finditer(text):
+        yield match["key"], match["value"].strip()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, Source
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -84,6 +84,11 @@ class Evidence(Record):
     quote: str
     line: int | None = None
     rank: int | None = None
+
+
+def cite(source: Source, quote: str, rank: int | None = None) -> Evidence:
+    """Return words as evidence, with the file and line where they were read."""
+    return Evidence(source=source.file, line=source.line, rank=rank, quote=quote)
 
 
 class Collective(Record):

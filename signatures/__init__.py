@@ -16,7 +16,7 @@ from importlib.resources import files
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.findings.signature_toml import signature_of
-from whyhang.analyzer.findings.toml import tomllib
+from whyhang.analyzer.toml import tomllib
 from whyhang.signatures import relations
 
 

@@ -27,10 +27,10 @@ from whyhang.analyzer.findings.signature_toml import (
     WORDS,
     signature_of,
 )
-from whyhang.analyzer.findings.toml import tomllib
 from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
 from whyhang.analyzer.report import CATEGORIES
+from whyhang.analyzer.toml import tomllib
 
 MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence

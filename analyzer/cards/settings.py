@@ -15,7 +15,7 @@ from pathlib import Path
 
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.findings.toml import tomllib
+from whyhang.analyzer.toml import tomllib
 
 
 class Runbooks(Record):

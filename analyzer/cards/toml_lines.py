@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.findings.toml import tomllib
+from whyhang.analyzer.toml import tomllib
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""

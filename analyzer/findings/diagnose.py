@@ -22,7 +22,7 @@ from whyhang.analyzer.findings.levels import (
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
-from whyhang.analyzer.report import Evidence, Finding, Report
+from whyhang.analyzer.report import Evidence, Finding, Report, cite
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
@@ -187,7 +187,7 @@ def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
     """Quote what was near its limit for the ranks of a hit, or for their host."""
     members = [case.member(number) for number in hit.members]
     return [
-        Evidence(source=fact.source.file, line=fact.source.line, quote=fact.says)
+        cite(fact.source, fact.says)
         for fact in case.job.of(NearLimit)
         if any(
             fact.who.host == member.host and fact.who.pid in {None, member.pid}

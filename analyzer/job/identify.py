@@ -10,7 +10,8 @@ nobody tells stays a process with a pid, a host or a label.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from whyhang.analyzer.facts import (
     Agent,
@@ -27,8 +28,8 @@ from whyhang.analyzer.facts import (
     PartOfHost,
     Process,
     ProcessRank,
+    Record,
     Role,
-    S,
     Setting,
     StackDump,
     Statement,
@@ -39,6 +40,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
 )
+from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
@@ -166,73 +168,37 @@ def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
     sorted_facts = _Sorted(numbered(in_one_year(list(plausible(facts)))))
     registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
-    for process in sorted_facts.processes:
+    for process in sorted_facts.of(Process):
         entity = registry.entity(process.who)
         entity.processes.append(process)
         entity.role = process.role
         entity.ppid = process.owner_pid if process.owner_pid is not None else process.ppid
     previous: tuple[str, _Entity] | None = None
-    for dump in sorted_facts.dumps:
+    for dump in sorted_facts.of(StackDump):
         previous = _place_dump(registry, dump, previous)
     spoken: tuple[Track | Exit | LogLine, ...]
-    spoken = (*sorted_facts.tracks, *sorted_facts.exits, *sorted_facts.lines)
+    spoken = (*sorted_facts.of(Track), *sorted_facts.of(Exit), *sorted_facts.of(LogLine))
     for fact in spoken:
         registry.mention(fact.who)
-    for statement in sorted_facts.statements:
-        if isinstance(statement, LastLine):  # its log was read: something was collected of it
-            registry.mention(statement.who)
+    for end in sorted_facts.of(LastLine):  # its log was read: something was collected of it
+        registry.mention(end.who)
     return _job(sorted_facts, registry)
 
 
 class _Sorted:
-    """Facts by type, in the order they came."""
+    """Facts by type, in the order they came; statements of all types together."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:  # noqa: C901 - one case per type
-        self.processes: list[Process] = []
-        self.dumps: list[StackDump] = []
-        self.tracks: list[Track] = []
-        self.groups: list[Group] = []
-        self.lines: list[LogLine] = []
-        self.exits: list[Exit] = []
-        self.statements: list[Statement] = []
-        self.stores: list[StoreView] = []
-        self.files: list[FileView] = []
-        self.excerpts: list[Excerpt] = []
-        self.agents: list[Agent] = []
-        self.gaps: list[Gap] = []
-        self.gpus: list[Gpu] = []
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._facts: dict[type[Record], list[Any]] = defaultdict(list)
         for fact in facts:
-            match fact:
-                case StackDump():
-                    self.dumps.append(fact)
-                case Process():
-                    self.processes.append(fact)
-                case Track():
-                    self.tracks.append(fact)
-                case Group():
-                    self.groups.append(fact)
-                case LogLine():
-                    self.lines.append(fact)
-                case Exit():
-                    self.exits.append(fact)
-                case Statement():
-                    self.statements.append(fact)
-                case StoreView():
-                    self.stores.append(fact)
-                case FileView():
-                    self.files.append(fact)
-                case Excerpt():
-                    self.excerpts.append(fact)
-                case Agent():
-                    self.agents.append(fact)
-                case Gap():
-                    self.gaps.append(fact)
-                case Gpu():
-                    self.gpus.append(fact)
+            kind = Statement if isinstance(fact, Statement) else type(fact)
+            self._facts[kind].append(fact)
 
-    def of(self, kind: type[S]) -> list[S]:
-        """Return the statements of one kind."""
-        return [fact for fact in self.statements if isinstance(fact, kind)]
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the facts of one type."""
+        if kind is not Statement and issubclass(kind, Statement):
+            return [fact for fact in self._facts[Statement] if isinstance(fact, kind)]
+        return self._facts[kind]
 
 
 def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, int], Who]:
@@ -300,27 +266,29 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         _member(number, entity, children[id(entity)], helpers[id(entity)])
         for number, entity in enumerate(ranks)
     )
-    size, how = world_size(facts.of(WorldSize), facts.processes, facts.groups)
-    lines = tuple(without_caught(facts.lines, members, size))
+    size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
+    lines = tuple(without_caught(facts.of(LogLine), members, size))
     here = {member.rank for member in members if member.rank is not None}
-    gpus = join(facts.gpus, members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
+    gpus = join(facts.of(Gpu), members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
     return Job(
         members=members,
         launchers=tuple(_child(entity) for entity in launchers),
         world_size=size,
         world_size_how=how,
         absent=absent_ranks(size, here),
-        missing=missing_ranks(size, members, facts.processes, all_on_host=not facts.of(PartOfHost)),
-        tracks=tuple(facts.tracks),
-        groups=tuple(facts.groups),
+        missing=missing_ranks(
+            size, members, facts.of(Process), all_on_host=not facts.of(PartOfHost)
+        ),
+        tracks=tuple(facts.of(Track)),
+        groups=tuple(facts.of(Group)),
         lines=lines,
-        exits=tuple(facts.exits),
-        statements=tuple(facts.statements),
-        stores=tuple(facts.stores),
-        files=tuple(facts.files),
-        excerpts=tuple(facts.excerpts),
-        agents=tuple(facts.agents),
-        gaps=(*facts.gaps, *gpus.gaps),
+        exits=tuple(facts.of(Exit)),
+        statements=tuple(facts.of(Statement)),
+        stores=tuple(facts.of(StoreView)),
+        files=tuple(facts.of(FileView)),
+        excerpts=tuple(facts.of(Excerpt)),
+        agents=tuple(facts.of(Agent)),
+        gaps=(*facts.of(Gap), *gpus.gaps),
         gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
@@ -332,11 +300,11 @@ def _uses_gpus(facts: _Sorted) -> bool:
     """Return whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
     if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
         return True
-    opened = (text for process in facts.processes for text in process.descriptors)
+    opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
 
 
-def _by_pattern(lines: Sequence[LogLine]) -> dict[str, tuple[int, ...]]:
+def _by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
     line_numbers: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
         for pattern in line.matched:

@@ -2,7 +2,7 @@
 
 A signature's ``when(case)`` reads the case itself (``case.states``, ``case.graph``,
 ``case.graph.calls``, ``case.job``) and asks these, all of them functions without side effects. What
-three signatures need becomes a query; what one needs stands beside its words. A signature that
+several signatures need becomes a query; what one needs stands beside its words. A signature that
 asks no more than a query with constants stands in TOML (``asked``).
 
 Queries that answer with hits:
@@ -10,6 +10,9 @@ Queries that answer with hits:
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
 - ``all_in_one_call``: everybody in one operation, and none comes back
+- ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
+- ``log_ends``: the log of a rank just ends, while others lost a peer
+- ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``cut_off``: ranks that start and do not reach the store
@@ -68,7 +71,8 @@ from whyhang.analyzer.queries.cluster import (
     rank_of_pod,
     ranks_on,
 )
-from whyhang.analyzer.queries.evidence import cite, cite_environ, cite_line, members_of
+from whyhang.analyzer.queries.different_operations import different_operations
+from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
     failures,
@@ -95,9 +99,12 @@ from whyhang.analyzer.queries.gpus import (
     gpus_with,
     hit_on,
 )
+from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
+from whyhang.analyzer.queries.log_ends import log_ends
+from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import (
     cite_setups,
@@ -136,6 +143,7 @@ from whyhang.analyzer.queries.store_place import (
 )
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
     call_of,

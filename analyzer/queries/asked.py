@@ -20,11 +20,15 @@ from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.different_operations import different_operations
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.gpus import faulty_gpus
+from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.log import Log
+from whyhang.analyzer.queries.log_ends import log_ends
+from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
 from whyhang.analyzer.queries.ras import ras_reported
@@ -35,8 +39,9 @@ from whyhang.analyzer.queries.store_place import cut_off
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     query.__name__: query
     for query in (
-        *(absent, all_in_one_call, cut_off, faulty_gpus, lagging, raised, ras_reported),
-        *(recorded, settings_differ, stragglers, stuck_in_setup),
+        *(absent, all_in_one_call, cut_off, different_operations, faulty_gpus, groups_crossed),
+        *(lagging, log_ends, raised, ras_reported, recorded, resolves_differently),
+        *(settings_differ, stragglers, stuck_in_setup),
     )
 }
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, Process, Source, Who
-from whyhang.analyzer.report import Evidence
-
-
-def cite(source: Source, quote: str, rank: int | None = None) -> Evidence:
-    """Return words as evidence, with the file and line where they were read."""
-    return Evidence(source=source.file, line=source.line, rank=rank, quote=quote)
+from whyhang.analyzer.facts import LogLine, Process, Who
+from whyhang.analyzer.report import Evidence, cite
 
 
 def cite_line(line: LogLine) -> Evidence:

@@ -21,9 +21,8 @@ from whyhang.analyzer.findings.signature import (
     Hit,
 )
 from whyhang.analyzer.job.devices import Device
-from whyhang.analyzer.queries.evidence import cite
 from whyhang.analyzer.queries.states import waiters_for
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.report import Evidence, cite
 
 SHOWN = 6
 """GPUs that are quoted."""

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
-from whyhang.analyzer.queries.evidence import cite
-from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.wording.describe import ranks_in_words
 
 MEANS = {

@@ -11,7 +11,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CallState
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
-from whyhang.analyzer.queries.evidence import cite
+from whyhang.analyzer.report import cite
 
 SHOWN = 3
 

@@ -13,9 +13,8 @@ from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
-from whyhang.analyzer.queries.evidence import cite
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
     evidence_of,

@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from whyhang.analyzer.facts import Record, replace
-from whyhang.analyzer.findings.toml import tomllib
 from whyhang.analyzer.stacks.kinds import Scope, WaitKind, scope_of
+from whyhang.analyzer.toml import tomllib
 
 
 class Guess(Record):

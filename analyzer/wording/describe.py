@@ -11,7 +11,7 @@ from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName
+from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import is_library, short, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -153,12 +153,7 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     if state.status in {Status.STOPPED, Status.GONE} and member.processes:
         evidence.append(_state(member.processes[-1], member.rank))
     if state.status is Status.GONE and state.end is not None:
-        end = state.end
-        evidence.append(
-            Evidence(
-                source=end.source.file, line=end.source.line, rank=member.rank, quote=end.quote
-            )
-        )
+        evidence.append(cite(state.end.source, state.end.quote, member.rank))
     if state.place is not None and member.dumps:
         evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
@@ -170,13 +165,8 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
 
 
 def _state(process: Process, rank: int | None) -> Evidence:
-    return Evidence(
-        source=process.source.file,
-        line=process.source.line,
-        rank=rank,
-        quote=f"pid {process.who.pid} State: {process.state} "
-        f"({_STATE_WORDS.get(process.state or '', 'unknown')})",
-    )
+    words = _STATE_WORDS.get(process.state or "", "unknown")
+    return cite(process.source, f"pid {process.who.pid} State: {process.state} ({words})", rank)
 
 
 _STATE_WORDS = {

@@ -104,7 +104,7 @@ class _Block:
 
 
 class _Parser:
-    """Reads line by line; ``what`` and ``block`` say what lines of ranks are about."""
+    """Reads line by line; ``block`` and ``listed_as`` say what lines of ranks are about."""
 
     def __init__(self) -> None:
         self.report = Report(comms=())
@@ -113,13 +113,13 @@ class _Parser:
         self.part = ""  # of the report, one of _PARTS
         self._sizes: dict[int, int] = {}  # of the communicators of a group
         self._block: _Block | None = None
-        self._what = ""  # the state of what is listed
+        self._listed_as: dict[str, str] = {}  # state or error of what is listed
 
     def line(self, number: int, text: str) -> None:
         """Read a line, given with single blanks."""
         part = next((part for part in _PARTS if text.startswith(part)), None)
         if part is not None:
-            self.part, self._block, self._what = part, None, ""
+            self.part, self._block, self._listed_as = part, None, {}
         elif self.part in {"Errors", "Warnings"}:
             self._trouble(number, text)
         elif match := _VERSION.search(text):
@@ -142,12 +142,15 @@ class _Parser:
             key = int(match[3], 16)
             size = self._sizes.get(int(match[1]))
             self._block = self.blocks.setdefault(key, _Block(key, size, number))
-            self._what, self._block.op = match[4], None
+            self._block.op = None
+            self._listed_as = {"state": UNRESPONSIVE} if match[4] == "INCOMPLETE" else {}
         elif text in {"INCOMPLETE", "DEAD", "TIMEOUT"}:
-            self._block, self._what = None, DEAD if text == "DEAD" else UNRESPONSIVE
+            self._block = None
+            self._listed_as = {"state": DEAD if text == "DEAD" else UNRESPONSIVE}
         elif match := _PROCESS.search(text):
             peer = Peer(pid=int(match[1]), node=match[2], gpu=match[3])
-            self.lost.append(Lost(peer=peer, state=self._what, quote=text, line=number))
+            state = self._listed_as.get("state", "")
+            self.lost.append(Lost(peer=peer, state=state, quote=text, line=number))
         elif match := _TIMEOUTS.search(text):
             self._learn(timeouts=int(match[1]), timeouts_line=number)
         elif self._block is not None:
@@ -170,37 +173,30 @@ class _Parser:
             else:
                 self._listed(block, member)
         elif match := _SOME.match(text):
-            self._some(block, number, int(match["size"]), match["what"])
+            if launched := _LAUNCHED.search(match["what"]):
+                block.count(launched[1], int(match["size"]), number)
+            else:  # the ranks may be listed below it
+                self._listed_as = _said(match["what"]) or self._listed_as
 
     def _rank(self, block: _Block, member: Member, what: str) -> None:
         """Take a line that says something of one rank."""
         if launched := _LAUNCHED.search(what):
             block.count(launched[1], 1, member.line or 0, member)
             block.add(member)
-        elif status := _STATUS.search(what):
-            block.add(replace(member, state=STATUS.get(status[1], "")))
-        elif error := _REPORTED.search(what):
-            block.add(replace(member, error=error[1]))
-
-    def _some(self, block: _Block, number: int, size: int, what: str) -> None:
-        """Take a line that says something of several ranks; they may be listed below it."""
-        if launched := _LAUNCHED.search(what):
-            block.count(launched[1], size, number)
-        elif status := _STATUS.search(what):
-            self._what = f"status {status[1]}"
-        elif error := _REPORTED.search(what):
-            self._what = f"error {error[1]}"
+        elif said := _said(what):
+            block.add(replace(member, **said))
 
     def _listed(self, block: _Block, member: Member) -> None:
         """Take a rank that the line above is about."""
-        kind, _, value = self._what.partition(" ")
-        if kind == "INCOMPLETE":
-            member = replace(member, state=UNRESPONSIVE)
-        elif kind == "error":
-            member = replace(member, error=value)
-        elif kind == "status":
-            member = replace(member, state=STATUS.get(value, ""))
-        elif block.op is not None and block.counted:
+        if not self._listed_as and block.op is not None and block.counted:
             last = block.counted[-1]
             block.counted[-1] = replace(last, ranks=(*last.ranks, member))
-        block.add(member)
+        block.add(replace(member, **self._listed_as))
+
+
+def _said(what: str) -> dict[str, str]:
+    """Return the state or the error of ranks that "has status ABORT" or "reported …" tells."""
+    if status := _STATUS.search(what):
+        return {"state": STATUS.get(status[1], "")}
+    error = _REPORTED.search(what)
+    return {"error": error[1]} if error else {}

@@ -1,4 +1,4 @@
-"""Trains beside a viewer that reads what a rank writes for it; here the viewer has fallen asleep."""
+"""Trains beside a viewer that reads what a rank writes for it; the viewer has fallen asleep."""
 
 import logging
 import subprocess

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-from whyhang.analyzer.findings.toml import tomllib
 from whyhang.analyzer.stacks import Layer, Scope, WaitKind, WaitRule
+from whyhang.analyzer.toml import tomllib
 
 
 def rules(text: str) -> Iterator[WaitRule]:

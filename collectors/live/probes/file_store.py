@@ -9,7 +9,7 @@ file: nothing is locked or written.
 from __future__ import annotations
 
 import re
-import struct
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -72,21 +72,18 @@ def _view(host: Host, path: str, pids: list[int], hostname: str) -> FileView:
 
 def entries_of(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield key and value of each entry; stops at what is none."""
-    position = 0
-    while position + 4 <= len(data):
-        pair = []
-        for _ in range(2):
-            if position + 4 > len(data):
-                return
-            (length,) = struct.unpack_from("=I", data, position)
-            position += 4
-            if position + length > len(data):
-                return
-            pair.append(data[position : position + length].decode("utf-8", "backslashreplace"))
-            position += length
-        if not pair[0]:
+    texts: list[str] = []
+    rest = memoryview(data)
+    while len(rest) >= 4:
+        end = 4 + int.from_bytes(rest[:4], sys.byteorder)
+        if end > len(rest):
+            break
+        texts.append(bytes(rest[4:end]).decode("utf-8", "backslashreplace"))
+        rest = rest[end:]
+    for key, value in zip(texts[::2], texts[1::2], strict=False):
+        if not key:
             return
-        yield pair[0], pair[1]
+        yield key, value
 
 
 PROBE = Probe(

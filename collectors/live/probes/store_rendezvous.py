@@ -1,33 +1,26 @@
 """The state of torchrun's c10d rendezvous as its store holds it: who has come to which round.
 
 The value of ``torch.rendezvous.<rdzv-id>`` is a pickled ``_RendezvousState`` in base64 (torch 1.9
-to 2.15, dynamic_rendezvous.py): nodes are ``_NodeDesc(addr, pid, local_id)``. It is walked
-operation by operation; no class is looked up and nothing is called, a record is kept as the dict
-of its fields.
+to 2.15, dynamic_rendezvous.py): nodes are ``_NodeDesc(addr, pid, local_id)``. Its operations are
+listed, not run: no class is looked up and nothing is called. What is wanted stands in it as texts,
+numbers and booleans in a row, each name before its value.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
+import itertools
 import json
 import pickletools
-from typing import Any
+from collections.abc import Iterator
+from typing import TypeAlias
 
 MAX_BYTES = 1 << 20
 MAX_OPERATIONS = 200_000
-_MARK = object()
 
-
-class _Object:
-    """An instance of some class: its fields, once they are told."""
-
-    def __init__(self) -> None:
-        self.fields: dict[Any, Any] = {}
-
-
-class _Pairs(list[Any]):
-    """A dict as keys and values in turn: its keys may be objects."""
+_Atom: TypeAlias = "str | bytes | float | None"
+_CONSTANTS: dict[str, _Atom] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_NODES = {"participants": "nodes", "wait_list": "waiting", "redundancy_list": "spare"}
 
 
 def readable(value: str) -> str | None:
@@ -35,79 +28,49 @@ def readable(value: str) -> str | None:
 
     None where the value is no such state.
     """
+    told: dict[str, _Atom] = {}
+    nodes: dict[str, list[str]] = {name: [] for name in _NODES.values()}
+    section, address = "", ""
     try:
-        state = _walk(base64.b64decode(value[: 2 * MAX_BYTES], validate=True))
-        fields = state.fields
-        summary = {
-            "round": int(fields["round"]),
-            "complete": bool(fields["complete"]),
-            "closed": bool(fields["closed"]),
-            "nodes": [_node(node) for node in fields["participants"][::2]],
-            "waiting": [_node(node) for node in fields["wait_list"]],
-            "spare": [_node(node) for node in fields.get("redundancy_list", ())],
+        atoms = list(_atoms(base64.b64decode(value[: 2 * MAX_BYTES], validate=True)))
+        for name, after in itertools.pairwise(atoms):
+            if name in {"round", "complete", "closed"}:
+                told.setdefault(str(name), after)
+            elif name in {*_NODES, "last_heartbeats"}:
+                section = _NODES.get(str(name), "")
+            elif name == "addr":
+                address = str(after)
+            elif name == "pid" and section:
+                nodes[section].append(f"{address} {int(after or 0)}")
+        state = {
+            "round": int(told["round"] or 0),
+            "complete": bool(told["complete"]),
+            "closed": bool(told["closed"]),
+            **nodes,
         }
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, KeyError, IndexError, TypeError):
         return None
-    return json.dumps(summary)
+    return json.dumps(state)
 
 
-def _node(node: Any) -> str:
-    return f"{node.fields['addr']} {int(node.fields['pid'])}"
-
-
-def _walk(data: bytes) -> Any:  # noqa: C901 - a case per operation
-    stack: list[Any] = []
-    memo: dict[Any, Any] = {}
-
-    def above_mark() -> list[Any]:
-        place = max(i for i, item in enumerate(stack) if item is _MARK)
-        items = stack[place + 1 :]
-        del stack[place:]
-        return items
-
+def _atoms(data: bytes) -> Iterator[_Atom]:
+    """Yield texts, numbers and constants of a pickle in their order, also those told before."""
+    memo: dict[object, _Atom] = {}
+    last: _Atom = None  # what MEMOIZE keeps: a text, or None in the place of what is built
     for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
         name = operation.name
         if count > MAX_OPERATIONS:
             raise ValueError("too long")
-        if name == "STOP":
-            return stack.pop()
-        if name in {"PROTO", "FRAME"}:
-            continue
         if name in {"MEMOIZE", "BINPUT", "LONG_BINPUT"}:
-            memo[len(memo) if argument is None else argument] = stack[-1]
+            memo[len(memo) if argument is None else argument] = last
         elif name in {"BINGET", "LONG_BINGET"}:
-            stack.append(memo[argument])
-        elif name == "MARK":
-            stack.append(_MARK)
-        elif name == "EMPTY_DICT":
-            stack.append(_Pairs())
-        elif name in {"EMPTY_SET", "EMPTY_LIST", "EMPTY_TUPLE"}:
-            stack.append([])
-        elif name in {"SETITEMS", "ADDITEMS", "APPENDS"}:
-            items = above_mark()
-            stack[-1].extend(items)
-        elif name == "SETITEM":
-            items = [stack.pop(), stack.pop()][::-1]
-            stack[-1].extend(items)
-        elif name == "APPEND":
-            item = stack.pop()
-            stack[-1].append(item)
-        elif name == "TUPLE":
-            stack.append(above_mark())
-        elif name in {"TUPLE1", "TUPLE2", "TUPLE3"}:
-            size = int(name[-1])
-            stack[-size:] = [stack[-size:]]
-        elif name in {"NEWOBJ", "REDUCE", "STACK_GLOBAL"}:
-            stack[-2:] = [_Object()]
-        elif name == "GLOBAL":
-            stack.append(_Object())
-        elif name == "BUILD":
-            pairs = stack.pop()
-            stack[-1].fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        elif name in {"NONE", "NEWTRUE", "NEWFALSE"}:
-            stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[name])
-        elif isinstance(argument, str | bytes | int | float):
-            stack.append(argument)
+            last = memo[argument]
+            if last is not None:
+                yield last
+        elif name in _CONSTANTS:
+            yield _CONSTANTS[name]
+        elif name not in {"PROTO", "FRAME", "GLOBAL"} and argument is not None:
+            last = argument
+            yield argument
         else:
-            raise ValueError(name)
-    raise ValueError("it ends in the middle")
+            last = None

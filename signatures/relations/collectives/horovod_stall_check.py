@@ -15,6 +15,14 @@ PATTERNS = (
     r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
     r"^\d+: \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.)",
 )
+LINES = (
+    "HorovodBroadcast_global_step_0 [missing ranks: 1]",
+    "allreduce.avg_loss [missing ranks: 1, 3]",
+    "allreduce.conv1.weight [ready ranks: 0, 3, 2, 4, 6], ",
+    "2: [DistributedAdam_Allreduce/cond_14/HorovodAllreduce_grads_14_0 ...]",
+    "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
+    "0: [broadcast.noname.3765, broadcast.noname.3873]",
+)
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
 _LISTED = re.compile(r"^(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
@@ -60,14 +68,7 @@ lack every tensor run other code, ended their loop, or are stuck.
     ),
     next_steps=("py-spy dump --pid PID  # of {who}",),
     links=("https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",),
-    matches=(
-        "HorovodBroadcast_global_step_0 [missing ranks: 1]",
-        "allreduce.avg_loss [missing ranks: 1, 3]",
-        "allreduce.conv1.weight [ready ranks: 0, 3, 2, 4, 6], ",
-        "2: [DistributedAdam_Allreduce/cond_14/HorovodAllreduce_grads_14_0 ...]",
-        "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
-        "0: [broadcast.noname.3765, broadcast.noname.3873]",
-    ),
+    matches=LINES,
     misses=(
         "Missing ranks:",
         "3: [1, 2, 3]",
@@ -102,14 +103,7 @@ different code, such as a branch that depends on the data, or a model that diffe
     ),
     next_steps=("py-spy dump --pid PID  # of one rank of each kind",),
     links=("https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",),
-    matches=(
-        "HorovodBroadcast_global_step_0 [missing ranks: 1]",
-        "allreduce.avg_loss [missing ranks: 1, 3]",
-        "allreduce.conv1.weight [ready ranks: 0, 3, 2, 4, 6], ",
-        "2: [DistributedAdam_Allreduce/cond_14/HorovodAllreduce_grads_14_0 ...]",
-        "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
-        "0: [broadcast.noname.3765, broadcast.noname.3873]",
-    ),
+    matches=LINES,
     misses=("Missing ranks:", "3: [1, 2, 3]"),
 )
 

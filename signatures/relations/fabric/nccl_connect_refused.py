@@ -13,6 +13,27 @@ PATTERNS = (
     r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> failed ?: Connection refused",
     r"Connect to (?P<peer>[^\s<]+)<(?P<port>\d+)> returned 111\(Connection refused\)",
 )
+LINES = (
+    (
+        "[2026-02-25 16:41:56] node3:2387398:2387398 [3] os/linux.cc:200 NCCL WARN "
+        "ncclOsSocketPollConnect: connect to 10.82.101.249<37857> returned Connection "
+        "refused, exceeded error retry count after 35 attempts"
+    ),
+    (
+        "node3:99:140 [1] misc/socket.cc:578 NCCL WARN socketPollConnect: connect to "
+        "10.8.1.2<54709> returned Connection refused, exceeded error retry count after 35 "
+        "attempts"
+    ),
+    (
+        "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
+        "10.8.1.2<54709> failed : Connection refused"
+    ),
+    (
+        "node3:99:140 [1] misc/socket.cc:540 NCCL WARN socketPollConnect: Connect to "
+        "10.8.1.2<54709> returned 111(Connection refused) errno 115(Operation now in "
+        "progress)"
+    ),
+)
 
 
 def refused(case: Case) -> Iterable[Hit]:
@@ -63,27 +84,7 @@ be looked at, not the ranks that print it: what did rank 0 of that group say las
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
-    matches=(
-        (
-            "[2026-02-25 16:41:56] node3:2387398:2387398 [3] os/linux.cc:200 NCCL WARN "
-            "ncclOsSocketPollConnect: connect to 10.82.101.249<37857> returned Connection "
-            "refused, exceeded error retry count after 35 attempts"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:578 NCCL WARN socketPollConnect: connect to "
-            "10.8.1.2<54709> returned Connection refused, exceeded error retry count after 35 "
-            "attempts"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
-            "10.8.1.2<54709> failed : Connection refused"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:540 NCCL WARN socketPollConnect: Connect to "
-            "10.8.1.2<54709> returned 111(Connection refused) errno 115(Operation now in "
-            "progress)"
-        ),
-    ),
+    matches=LINES,
     misses=(
         (
             "node3:99:140 [1] NCCL INFO socketPollConnect: connect to 10.8.1.2<54709> returned "
@@ -119,27 +120,7 @@ opened later, at the first use of a transport, find nobody there: that process h
         "Find the rank whose log ends first or holds another error",
         "Look for the 'Bootstrap: Using' line with that address: its pid is the peer",
     ),
-    matches=(
-        (
-            "[2026-02-25 16:41:56] node3:2387398:2387398 [3] os/linux.cc:200 NCCL WARN "
-            "ncclOsSocketPollConnect: connect to 10.82.101.249<37857> returned Connection "
-            "refused, exceeded error retry count after 35 attempts"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:578 NCCL WARN socketPollConnect: connect to "
-            "10.8.1.2<54709> returned Connection refused, exceeded error retry count after 35 "
-            "attempts"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to "
-            "10.8.1.2<54709> failed : Connection refused"
-        ),
-        (
-            "node3:99:140 [1] misc/socket.cc:540 NCCL WARN socketPollConnect: Connect to "
-            "10.8.1.2<54709> returned 111(Connection refused) errno 115(Operation now in "
-            "progress)"
-        ),
-    ),
+    matches=LINES,
     misses=("NCCL WARN Connect to 10.0.0.2<41033> failed : No route to host",),
 )
 

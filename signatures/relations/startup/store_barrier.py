@@ -17,6 +17,48 @@ WAITING = (
     r"(?:worker_count|num_workers_joined)=(?P<joined>\d+)"
 )
 COMPLETED = r"Completed store-based barrier for key:"
+TIMED_OUT_LINES = (
+    (
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: "
+        "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
+        "timeout=0:30:00)"
+    ),
+    (
+        "torch.distributed.DistStoreError: Timed out initializing process group in store "
+        "based barrier on rank 1, for key: store_based_barrier_key:2 (world_size=8, "
+        "num_workers_joined=7, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
+        "/store_based_barrier_key:2:last_worker)"
+    ),
+    (
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: "
+        "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=16, "
+        "timeout=0:30:00)"
+    ),
+    (
+        "torch.distributed.DistStoreError: Timed out initializing process group in store "
+        "based barrier on rank 3, for key: store_based_barrier_key:1 (world_size=4, "
+        "num_workers_joined=6, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
+        "/store_based_barrier_key:1:last_worker)"
+    ),
+)
+WAITING_LINES = (
+    (
+        "Waiting in store based barrier to initialize process group for rank: 0, key: "
+        "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
+    ),
+    (
+        "Waiting in store based barrier to initialize process group for rank: 0, key: "
+        "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)"
+    ),
+    (
+        "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to "
+        "initialize process group for 10 secondsrank: 1, key: store_based_barrier_key:1 "
+        "(world_size=2, num_workers_joined=1, timeout=0:30:00)"
+    ),
+)
+OTHER_LINES = (
+    "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
+)
 MAX_QUOTES = 6
 
 
@@ -58,33 +100,8 @@ store-barrier-overfull.
         ),
     ),
     links=("https://pytorch.org/docs/stable/distributed.html",),
-    matches=(
-        (
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
-            "timeout=0:30:00)"
-        ),
-        (
-            "torch.distributed.DistStoreError: Timed out initializing process group in store "
-            "based barrier on rank 1, for key: store_based_barrier_key:2 (world_size=8, "
-            "num_workers_joined=7, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
-            "/store_based_barrier_key:2:last_worker)"
-        ),
-        (
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=16, "
-            "timeout=0:30:00)"
-        ),
-        (
-            "torch.distributed.DistStoreError: Timed out initializing process group in store "
-            "based barrier on rank 3, for key: store_based_barrier_key:1 (world_size=4, "
-            "num_workers_joined=6, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
-            "/store_based_barrier_key:1:last_worker)"
-        ),
-    ),
-    misses=(
-        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-    ),
+    matches=TIMED_OUT_LINES,
+    misses=OTHER_LINES,
 )
 
 OVERFULL = Signature(
@@ -118,46 +135,8 @@ the store still holds the count of an earlier attempt (restart with a store that
         "tr '\\0' '\\n' < /proc/PID/environ | grep -E 'RANK|WORLD_SIZE|MASTER'  # on every process",
     ),
     links=("https://pytorch.org/docs/stable/distributed.html",),
-    matches=(
-        (
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, "
-            "timeout=0:30:00)"
-        ),
-        (
-            "torch.distributed.DistStoreError: Timed out initializing process group in store "
-            "based barrier on rank 1, for key: store_based_barrier_key:2 (world_size=8, "
-            "num_workers_joined=7, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
-            "/store_based_barrier_key:2:last_worker)"
-        ),
-        (
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=16, "
-            "timeout=0:30:00)"
-        ),
-        (
-            "torch.distributed.DistStoreError: Timed out initializing process group in store "
-            "based barrier on rank 3, for key: store_based_barrier_key:1 (world_size=4, "
-            "num_workers_joined=6, timeout=0:10:00 error=wait timeout after 600000ms, keys: "
-            "/store_based_barrier_key:1:last_worker)"
-        ),
-        (
-            "Waiting in store based barrier to initialize process group for rank: 0, key: "
-            "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
-        ),
-        (
-            "Waiting in store based barrier to initialize process group for rank: 0, key: "
-            "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)"
-        ),
-        (
-            "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to "
-            "initialize process group for 10 secondsrank: 1, key: store_based_barrier_key:1 "
-            "(world_size=2, num_workers_joined=1, timeout=0:30:00)"
-        ),
-    ),
-    misses=(
-        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-    ),
+    matches=(*TIMED_OUT_LINES, *WAITING_LINES),
+    misses=OTHER_LINES,
 )
 
 STILL_WAITING = Signature(
@@ -182,24 +161,8 @@ never joined are the question. The rank that prints it has arrived.
     remedies=("Find the ranks that are not in this barrier, and what they do instead.",),
     next_steps=("py-spy dump --pid PID  # of the ranks that print no such line",),
     links=("https://pytorch.org/docs/stable/distributed.html",),
-    matches=(
-        (
-            "Waiting in store based barrier to initialize process group for rank: 0, key: "
-            "store_based_barrier_key:1 (world_size=4, worker_count=8, timeout=0:30:00)"
-        ),
-        (
-            "Waiting in store based barrier to initialize process group for rank: 0, key: "
-            "store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)"
-        ),
-        (
-            "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to "
-            "initialize process group for 10 secondsrank: 1, key: store_based_barrier_key:1 "
-            "(world_size=2, num_workers_joined=1, timeout=0:30:00)"
-        ),
-    ),
-    misses=(
-        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-    ),
+    matches=WAITING_LINES,
+    misses=OTHER_LINES,
 )
 
 SIGNATURES = (INCOMPLETE, OVERFULL, STILL_WAITING)

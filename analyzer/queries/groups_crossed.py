@@ -4,14 +4,20 @@ Ranks of several groups that all wait, none of them lagging, have entered the gr
 that do not fit.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
 
-from whyhang.analyzer import queries
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.states import all_seen
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.describe import evidence_of, ranks_in_words, subject_fields
 
 MAX_CALL_LINES = 8
 DEFAULT = "the default group"
@@ -25,70 +31,12 @@ _GROUP = re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*
 _COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 
 
-def of_collectives(case: Case) -> Iterable[Hit]:
-    return _by_source(case, WaitKind.COLLECTIVE)
-
-
-def of_mpi(case: Case) -> Iterable[Hit]:
-    return _by_source(case, WaitKind.MPI)
-
-
-OF_COLLECTIVES = Signature(
-    id="groups-crossed",
-    story="""\
-All ranks wait in collectives, and their source lines name different groups.
-
-Where no recorder ran, the stacks show everyone inside a collective and nobody late. If the
-lines that they stand at pass different groups, ranks that are in several of them have entered
-these in orders that do not fit: a circle without a late rank.
-""",
-    category="cross-group-deadlock",
-    level="program",
-    title="All ranks wait, on different groups, and none is late: {sides}",
-    when=of_collectives,
-    means=(
-        "Everyone stands in a collective: {sides}. The lines name different groups, so ranks that "
-        "are in both wait in one for ranks that wait in the other."
-    ),
-    confidence="possible",
-    remedies=("Enter the groups in one order on every rank.",),
-    next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records the order of the calls.",),
-    # says why the calls differ
-    explains=("collective-mismatch",),
-)
-
-OF_MPI = Signature(
-    id="mpi-communicators-crossed",
-    story="""\
-All MPI ranks wait, and their source lines name different communicators.
-
-Two communicators entered in opposite order, or one rank on MPI_COMM_WORLD where the others are
-on a part of it. Nobody is late, so nobody can be blamed from the stacks alone.
-""",
-    category="mpi-mismatch",
-    level="program",
-    title="All MPI ranks wait, on different communicators: {sides}",
-    when=of_mpi,
-    means=(
-        "Every rank is inside an MPI call: {sides}. The lines name different communicators, so "
-        "these calls cannot meet."
-    ),
-    confidence="likely",
-    remedies=("Call collectives on the communicators in one order on every rank.",),
-    next_steps=("Compare the lines above: which condition sends the ranks different ways?",),
-    # says why the calls differ
-    explains=("mpi-mismatch",),
-)
-
-SIGNATURES = (OF_COLLECTIVES, OF_MPI)
-
-
-def _by_source(case: Case, kind: WaitKind) -> Iterator[Hit]:
+def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if the line of every rank names its group."""
     graph = case.graph
     if graph.lagging or graph.progress or case.job.missing or case.job.absent:
         return
-    if not queries.all_seen(case) or any(m.kind is not kind for m in graph.operations):
+    if not all_seen(case) or any(m.kind is not kind for m in graph.operations):
         return
     states = [case.states[n] for meeting in graph.operations for n in meeting.members]
     by_group: dict[str, list[RankState]] = {}
@@ -146,14 +94,14 @@ def _hit(case: Case, by_group: dict[str, list[RankState]]) -> Hit:
     words = "; ".join(_side(case, group, states) for group, states in sides)
     evidence: list[Evidence] = []
     for _, states in sides:
-        evidence += queries.evidence_of(case, states[0])[:1]
+        evidence += evidence_of(case, states[0])[:1]
     first = sides[0][1][0].place
     return Hit(
         affected=members,
         names_culprit=False,
         evidence=tuple(evidence),
         collective=Collective(op=(first.op if first else None) or "a collective"),
-        fields={**queries.subject_fields(case, [], members), "sides": words},
+        fields={**subject_fields(case, [], members), "sides": words},
     )
 
 
@@ -162,6 +110,6 @@ def _side(case: Case, group: str, states: list[RankState]) -> str:
     frame = place.user if place is not None else None
     where = f" ({short(frame.file)}:{frame.line})" if frame is not None else ""
     ranks = case.ranks(s.member for s in states)
-    who = queries.ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
+    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
     op = place.op if place is not None else "a collective"
     return f"{who} in {op} on {group}{where}"

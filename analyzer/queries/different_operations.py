@@ -1,0 +1,74 @@
+"""Every rank waits for others, but in different operations: they cannot meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.queries.states import all_recorded, all_seen, count
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import (
+    collective_of,
+    evidence_of,
+    location_of,
+    subject_fields,
+)
+
+ONE_SIDED = frozenset(
+    {"broadcast", "reduce", "scatter", "gather"}
+    | {"broadcast_object_list", "scatter_object_list", "gather_object"}
+)
+"""Collectives that a rank may be through with while others still wait in them."""
+
+
+def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
+    """Yield one hit if all wait for others, but in different operations of these kinds.
+
+    The fewest are where to look first; a tie names nobody.
+    """
+    graph = case.graph
+    if graph.lagging or graph.progress or not all_seen(case) or all_recorded(case):
+        return
+    meetings = [m for m in graph.operations if m.kind in kinds]
+    if len(meetings) != len(graph.operations) or len(meetings) < 2:
+        return
+    yield _hit(case, meetings)
+
+
+def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
+    counts = [count(case, meeting.members) for meeting in meetings]
+    fewest = meetings[counts.index(min(counts))]
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    # Of several outside a broadcast or reduce some may have done their part and gone on.
+    tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
+    others = [meeting for meeting in meetings if meeting is not fewest]
+    shown = [case.states[m.members[0]] for m in (fewest, *others)]
+    waiting = tuple(sorted(n for meeting in others for n in meeting.members))
+    same = len({m.op for m in meetings}) < len(meetings)
+    sides = " and ".join(
+        f"{case.names(m.members)} in {m.says.call if same else m.op}" + _at_sites(m)
+        for m in (fewest, *others)
+    )
+    # More than two operations, or point-to-point among them, is what pipelines and
+    # nested groups look like when the one late rank is not among those seen.
+    plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
+    return Hit(
+        members=() if tie else fewest.members,
+        affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
+        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
+        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
+        names_culprit=not tie,
+        collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
+        location=location_of(case, shown[0]) if not tie else None,
+        fields={
+            "sides": sides,
+            "differ": "call different collectives",
+            **subject_fields(case, [shown[0]], waiting),
+        },
+    )
+
+
+def _at_sites(meeting: PendingOperation) -> str:
+    return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""

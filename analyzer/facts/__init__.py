@@ -56,6 +56,7 @@ from whyhang.analyzer.facts.statements import (
     NearLimit,
     NoInterpreter,
     PartOfHost,
+    Paused,
     ProcessRank,
     RasReport,
     RootArgument,

@@ -55,7 +55,7 @@ class RankState(Record):
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last.
-    ``step`` measures the work for which others wait.
+    ``step`` measures the work for which others wait, ``stopped_by`` says what stopped it.
     """
 
     member: int
@@ -69,3 +69,4 @@ class RankState(Record):
     ras: str = ""
     last_line: str = ""
     step: LongStep | None = None
+    stopped_by: str = "stopped by a signal"

@@ -56,7 +56,9 @@ def _kernel_state(
         is_main = thread.tid in {None, process.who.pid, dump.who.pid} or len(dump.threads) == 1
         known = next((s for s in process.threads if s.tid == thread.tid), None)
         if known is not None:
-            letter, wchan = _letter(known.state), known.wchan
+            names = (known.wchan, *known.kernel)
+            wchan = next((name for name in names if from_kernel(name) is not None), known.wchan)
+            letter = _letter(known.state)
         elif is_main and process.state is not None:
             letter, wchan = _letter(process.state), process.wchan
     if letter == "R" and guess == "S":

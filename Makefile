@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EXTRA := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test check fast live smoke wheel capture clean
+.PHONY: demo test check fast live smoke hostile wheel capture clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -36,6 +36,10 @@ fast: $(VENV)/.dev
 live: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2 -m live --durations 5 || \
 	  { echo "once more, those that failed:"; $(BIN)/pytest -q -m live --last-failed; }
+
+# hostile inputs of all kinds, for MINUTES; what goes wrong is kept and named by its seed
+hostile: $(VENV)/.dev
+	$(BIN)/python tests/hostile.py --minutes $(or $(MINUTES),10)
 
 # builds the wheel, installs it where there is neither torch nor this checkout, and runs it
 smoke: wheel

@@ -17,6 +17,7 @@ from whyhang import __version__
 from whyhang.analyzer.commands import COMMANDS, load
 from whyhang.analyzer.commands.streams import prepare
 from whyhang.analyzer.errors import TargetError, WhyhangError
+from whyhang.analyzer.reports.outgoing import plain
 
 DEFAULT = "diagnose"
 USAGE_ERROR = 2
@@ -48,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse ends so, after printing usage or help
         return stop.code if isinstance(stop.code, int) else USAGE_ERROR
     except WhyhangError as error:
-        print(f"whyhang: {error.message}", file=sys.stderr)
+        print(f"whyhang: {plain(error.message)}", file=sys.stderr)
         if error.remedy:
-            print(f"  {error.remedy}", file=sys.stderr)
+            print(f"  {plain(error.remedy)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("whyhang: interrupted; nothing of the job was changed", file=sys.stderr)

@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, few
+from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, Who, few
+from whyhang.analyzer.job.devices import same_host
 
 _FEW = 3
 
@@ -58,11 +59,11 @@ def values(case: Case, key: str) -> list[Value]:
     """Return what each member has under a key, as far as it is known."""
     by_member: dict[int, Value] = {}
     for fact in _stated(case):
-        member = case.job.member_of(fact.who) if fact.name == key else None
-        if member is None:
+        if fact.name != key:
             continue
         text, build = (str(fact), fact.build) if isinstance(fact, Library) else (fact.value, None)
-        by_member[member.id] = Value(member=member.id, text=text, source=fact.source, build=build)
+        for number in _about(case, fact.who):
+            by_member[number] = Value(member=number, text=text, source=fact.source, build=build)
     if key.startswith("NCCL_") and by_member:
         # Whoever logged the start of a communicator would have logged this setting as well.
         for gpu in case.job.of(GpuAddress):
@@ -78,6 +79,14 @@ def values(case: Case, key: str) -> list[Value]:
                     member.id, Value(member=member.id, text=text, source=last.source)
                 )
     return [by_member[number] for number in sorted(by_member)]
+
+
+def _about(case: Case, who: Who) -> list[int]:
+    """Return the members that a fact is about: a rank, or all on a host."""
+    member = case.job.member_of(who)
+    if member is not None or who.rank is not None or who.pid is not None or who.host is None:
+        return [] if member is None else [member.id]
+    return [m.id for m in case.job.members if m.host and same_host(m.host, who.host)]
 
 
 def _stated(case: Case) -> Iterator[Setting | Variable | Library]:

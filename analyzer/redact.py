@@ -8,10 +8,12 @@ source excerpts and the output of tools, values are blanked that look like
 * the value of an option, variable or field with a telling name: ``--token=…``,
   ``--api-key …``, ``AWS_SECRET_ACCESS_KEY=…``, ``"password": "…"``;
 * a password inside a URL: ``https://user:…@host``;
-* an ``Authorization`` header or a bearer token;
+* an ``Authorization`` header, a bearer token, ``-u user:…``, the key of a storage account, the
+  signature of a signed URL, the last literal of ``login("…", "…")``;
 * a token by its form: Hugging Face ``hf_…``, AWS ``AKIA…``, GitHub ``ghp_…``, GitLab
-  ``glpat-…``, OpenAI and Anthropic ``sk-…``, Slack ``xox…``, Google ``AIza…``, JSON web
-  tokens, private keys in PEM, and the 40 hexadecimal digits of a Weights & Biases key where
+  ``glpat-…``, OpenAI and Anthropic ``sk-…``, Slack ``xox…`` and its webhooks, Google ``AIza…``,
+  Stripe ``sk_live_…``, npm ``npm_…``, ``pypi-…``, SendGrid ``SG.…``, bots of Telegram, JSON
+  web tokens, private keys in PEM, and the 40 hexadecimal digits of a Weights & Biases key where
   the text around it speaks of wandb or a key.
 
 What has no recognisable form is not found: a secret that is a bare word in a positional
@@ -137,6 +139,30 @@ PATTERNS: tuple[_Pattern, ...] = (
         rf"(?P<secret>(?!None\b|str\b){_BARE})[ \t]*$",
         re.IGNORECASE | re.MULTILINE,
     ),
+    # a literal of several lines behind the name
+    _pattern(
+        _NAME_MARKS,
+        rf"(?<![\w-]){_NAME}\s*=\s*[a-z]?(?P<quote>\"{{3}}|'{{3}})(?P<secret>.+?)(?:(?P=quote)|\Z)",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    # login("svc", "x")   a call whose name says that it takes a secret, its last literal
+    _pattern(
+        ("login(", "authenticate(", "sign_in(", "_auth("),
+        r"\b(?:login|authenticate|sign_in|\w+_auth)\([^()\n]*?"
+        r"(?P<quote>[\"'])(?P<secret>[^\"'\n]+)(?P=quote)\s*\)",
+    ),
+    # curl -u user:x   --user user:x
+    _pattern((" -u", "--user"), r"(?<![\w-])(?:-u|--user)[ =][\"']?[\w.@-]+:(?P<secret>[^\s\"']+)"),
+    # the key of an Azure account
+    _pattern(
+        ("accountkey", "sharedaccesskey"),
+        r"\b(?:account|sharedaccess)key=(?P<secret>[a-z0-9+/=%]{8,})",
+    ),
+    # ?sig=x   &X-Amz-Signature=x   in a signed URL
+    _pattern(
+        ("sig=", "signature=", "x-amz-security-token="),
+        r"[?&](?:sig|(?:x-(?:amz|goog)-)?signature|x-amz-security-token)=(?P<secret>[\w%+/=.~-]{8,})",
+    ),
     # https://user:x@host
     _pattern(("://",), r"\b[a-z][a-z0-9+.-]*://[^\s/@:\"']*:(?P<secret>[^\s/@\"']+)@"),
     # Authorization: Bearer x
@@ -155,6 +181,12 @@ PATTERNS: tuple[_Pattern, ...] = (
     _pattern(("aiza",), r"\b(?P<secret>AIza[\w-]{35})", 0),
     _pattern(("eyj",), r"\b(?P<secret>eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)", 0),
     _pattern(("wandb",), r"wandb[^\n]{0,60}?\b(?P<secret>[0-9a-f]{40})\b"),
+    _pattern(("k_live_", "k_test_"), r"\b(?P<secret>[rs]k_(?:live|test)_[0-9a-z]{16,})"),
+    _pattern(("npm_", "_authtoken"), r"(?:\b|:_authToken=)(?P<secret>npm_[a-z0-9]{30,})"),
+    _pattern(("pypi-",), r"\b(?P<secret>pypi-[\w-]{40,})"),
+    _pattern(("sg.",), r"\b(?P<secret>SG\.[\w-]{16,}\.[\w-]{16,})", 0),
+    _pattern(("hooks.",), r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/]{12,})"),
+    _pattern((":aa",), r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})"),
     _pattern(("wandb_v1_",), r"\b(?P<secret>wandb_v1_\w{20,})"),
     _pattern(
         ("private key",),

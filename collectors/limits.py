@@ -12,7 +12,7 @@ part, which takes hours. So every reader of text that a person or a program may 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from typing import AnyStr, Generic, TypeVar
 
@@ -146,7 +146,9 @@ class Pattern(Generic[AnyStr]):
         except TimeoutError:
             raise TooSlowError(text) from None
 
-    def sub(self, replacement: AnyStr, text: AnyStr) -> AnyStr:
+    def sub(
+        self, replacement: AnyStr | Callable[[regex.Match[AnyStr]], AnyStr], text: AnyStr
+    ) -> AnyStr:
         """Replace every match, as ``re.Pattern.sub``."""
         try:
             return self._regex.sub(replacement, text, timeout=_timeout(text))

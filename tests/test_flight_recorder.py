@@ -556,6 +556,14 @@ def test_a_dump_that_asks_for_code_is_refused_by_name(
     assert not (tmp_path / "owned").exists()
 
 
+def test_a_pickle_of_text_is_one_under_any_name() -> None:
+    """Protocol 0 is text, and it may still ask for a command; what a shell printed is none."""
+    shell = b"cd\nls\n(deepspeed) user@node1 $ python train.py\n"
+
+    assert FlightRecorder().sniff(document(pickle.dumps(Evil(), protocol=0), "rank3.log"))
+    assert not FlightRecorder().sniff(document(shell, "rank3.log"))
+
+
 def test_code_in_a_dump_of_torchs_layout_is_refused() -> None:
     """A crafted entry does not get to the C unpickler, wherever only some entries are built."""
     data = pickled(header(), ring(3))

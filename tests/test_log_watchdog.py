@@ -74,6 +74,16 @@ def test_a_call_that_timed_out(
     assert track.enqueued is None
 
 
+@pytest.mark.parametrize("cut", ["OpType=ALLR", "OpType=ALLREDUCE", "OpType=ALLREDUCE, Numel"])
+def test_a_line_that_is_cut_off_names_no_other_call(cut: str) -> None:
+    """The first letters of a name are no name."""
+    whole = NEW_HEAD + CAUGHT.format(seq=133, op="ALLREDUCE")
+    facts = read_log(whole[: whole.index("OpType")] + cut)
+    called = {call.op for track in of(facts, Track) for call in track.calls}
+
+    assert called <= {"all_reduce"}
+
+
 OLD = "last enqueued NCCL work: 15, last completed NCCL work: 11."
 TORCH_2_4 = "Exception (either an error or timeout) detected by watchdog at work: 12, "
 NEW = "failure detected by watchdog at work sequence id: 12 PG status: last enqueued work: "

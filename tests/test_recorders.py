@@ -296,6 +296,8 @@ def test_a_live_look_takes_the_dumps_of_the_job(
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    too_late = threading.Timer(120, job.kill)  # a rank that says nothing must not be waited for
+    too_late.start()
     try:
         assert job.stdout is not None
         said = 0
@@ -305,6 +307,7 @@ def test_a_live_look_takes_the_dumps_of_the_job(
             said += "written" in line
         assert main([str(job.pid), "--format", "json"]) == 0
     finally:
+        too_late.cancel()
         job.terminate()
         job.wait(60)
 

@@ -24,6 +24,7 @@ from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.reports.outgoing import plain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 def complain(gaps: Iterable[Gap]) -> None:
     """Print on standard error what is wrong with cards."""
     for gap in gaps:
-        sys.stderr.write(f"whyhang: {gap}\n")
+        sys.stderr.write(f"whyhang: {plain(str(gap))}\n")
 
 
 def _check(names: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from rich.console import Console
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.report import Report, Verdict, to_json
 from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.terminal import show
 
 FORMATS = ("terminal", "markdown", "json")
@@ -82,6 +83,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     A place that takes nothing does not keep the report from the others; then it is raised, and
     so are the errors in ``unsaved``, of bundles that could not be kept.
     """
+    report = outgoing(report)
     written = [
         _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix], full=options.full))
         for name in options.output
@@ -90,7 +92,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     _print(report, format_, full=options.full)
     errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
-        sys.stderr.write(f"whyhang: {error}\n")
+        sys.stderr.write(f"whyhang: {plain(str(error))}\n")
     if errors:
         raise errors[-1]
     return EXIT_CODES[report.verdict] if options.exit_code else 0

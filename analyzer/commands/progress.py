@@ -16,6 +16,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.meter import Meter
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Progress:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
         except (OSError, ValueError):
             width = 80
-        line = f"{_WHEEL[self._turns % len(_WHEEL)]} {text}"
+        line = plain(f"{_WHEEL[self._turns % len(_WHEEL)]} {text}")
         self._turns += 1
         data = line[: width - 1].encode(sys.stderr.encoding or "ascii", "replace")
         _write(b"\r" + data + _END_OF_LINE)

@@ -35,7 +35,7 @@ from whyhang.analyzer.facts.base import (
     replace,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
-from whyhang.analyzer.facts.cluster import ErrorCounter, NetworkPort, Scheduled
+from whyhang.analyzer.facts.cluster import ErrorCounter, LaunchPlan, NetworkPort, Scheduled
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.logs import EXCEPTION, NO_YEAR, RAS_LINE, Exit, LogLine

@@ -47,3 +47,17 @@ class Scheduled(Statement):
     reason: str = ""
     code: str = ""
     hosts: tuple[str, ...] = ()
+
+
+class LaunchPlan(Statement):
+    """How many ranks a batch script or a job's specification starts; None: it cannot be told.
+
+    ``slots`` is how many tasks the allocation has room for, ``nodes`` how many hosts it has,
+    ``master`` what the script sets as MASTER_ADDR.
+    """
+
+    quote: str
+    ranks: int | None
+    slots: int | None = None
+    nodes: int = 1
+    master: str | None = None

@@ -12,9 +12,12 @@ from typing import Literal, TypeAlias, TypeVar
 from whyhang.analyzer.facts.base import Record, Source, Who
 
 SettingName: TypeAlias = Literal[
-    "address-family", "backend", "cuda", "driver", "launcher", "nccl", "torch"
+    "address-family", "backend", "cuda", "driver", "launcher", "nccl", "network", "torch"
 ]
-"""What a setting is of; of "nccl", "torch", "cuda" and "driver" it is the version."""
+"""What a setting is of; of "nccl", "torch", "cuda" and "driver" it is the version.
+
+"network" is what NCCL talks through between hosts: "IB", "Socket", a plugin.
+"""
 
 
 class Statement(Record):
@@ -35,7 +38,7 @@ class Setting(Statement):
 
 
 class Variable(Statement):
-    """A variable of the environment that NCCL says it has read."""
+    """A variable of the environment that NCCL says it has read, or that was printed."""
 
     name: str
     value: str

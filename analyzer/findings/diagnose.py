@@ -29,7 +29,7 @@ from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
-from whyhang.analyzer.wording.subjects import hosts_of, on_host, whereabouts, with_names
+from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
 MOST_PAUSES = 4
@@ -127,7 +127,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
-                title = with_names(findings[cause].title, ranks)
+                title = to_look_at(findings[cause].title, ranks or ())
                 findings[cause] = replace(findings[cause], title=title, culprit_ranks=ranks)
     effects = sorted(
         (c for c in candidates if c.signature.kind is Kind.CONSEQUENCE),

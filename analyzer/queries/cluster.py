@@ -9,6 +9,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine, ProcessRank, Scheduled
 from whyhang.analyzer.job.devices import same_host
 
+VIRTUAL = ("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman")
+"""How the names of interfaces begin that other hosts cannot reach."""
+
 _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
 

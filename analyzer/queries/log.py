@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, LogLine, Record, Who
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, Who
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
@@ -36,6 +36,7 @@ class Blames(enum.Enum):
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
+    OTHERS = "others"  # all but rank 0, where the line counts it alone (groups joined, world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
 
@@ -79,6 +80,8 @@ class Log(Record):
             blamed = _whose_end(case, lines)
         if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
             blamed = [Who(rank=0)]
+        if self.blames is Blames.OTHERS:
+            blamed = [Who(rank=rank) for rank in _others(lines)]
         if self.ends_process and (ranks := raised_by(case, lines)):
             blamed = [Who(rank=rank) for rank in ranks]
         members = {who: case.job.member_of(who) for who in blamed}
@@ -164,6 +167,14 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     known = len(ended) == 1 or (killed and len(ended) < ranks_of_job)
     return [exit_.who for exit_ in ended.values()] if known else []
+
+
+def _others(lines: Iterable[LogLine]) -> range:
+    """Return all ranks but 0, where the lines of its store count nobody else."""
+    counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
+    joined, world = next(iter(counts))
+    alone = len(counts) == 1 and joined == "1" and is_number(world)
+    return range(1, min(int(world), MAX_RANKS) if alone else 1)
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

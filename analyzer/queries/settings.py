@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState
+from whyhang.analyzer.facts import CallState, SignOfLife, Variable
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Difference, difference, known_keys, leading
 from whyhang.analyzer.report import cite
@@ -16,15 +16,21 @@ from whyhang.analyzer.report import cite
 SHOWN = 3
 
 
-def settings_differ(case: Case, *keys: str, numbers: int = 0) -> Iterator[Hit]:
+def settings_differ(
+    case: Case, *keys: str, numbers: int = 0, printed: bool = False
+) -> Iterator[Hit]:
     """Yield one hit for each key in which ranks differ, if the job stands still.
 
     ``keys`` are "torch", "nccl", the name of a library, or of a variable of the environment.
-    ``numbers``: of versions, so many numbers count (0: all of the text).
+    ``numbers``: of versions, so many numbers count (0: all of the text). ``printed``: settings
+    that no job goes on with; who printed its environment need not be seen to wait.
     """
-    if not _stands(case):
+    if not (_stands(case) or (printed and not case.job.of(SignOfLife))):
         return
     same = leading(numbers) if numbers else str
+    if printed:
+        said = {fact.name for fact in case.job.of(Variable)}
+        keys = tuple(key for key in keys if key in said)
     for key in known_keys(case, keys):
         values = difference(case, key, same)
         if values is not None and not _talked(case, values):

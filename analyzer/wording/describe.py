@@ -11,6 +11,7 @@ from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import is_library, short, user_frame
@@ -68,6 +69,7 @@ def _ended(end: End) -> str:
 
 
 def _cut(text: str) -> str:
+    text = redact(text)  # half a secret looks like none
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 

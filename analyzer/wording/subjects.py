@@ -59,6 +59,12 @@ def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...
     return f"{title}, {names}" if title.endswith(")") else f"{title} ({names})"
 
 
+def to_look_at(title: str, ranks: Iterable[int]) -> str:
+    """Add the ranks to look at to a title that is not about them."""
+    names = "" if ranks_named(title, ranks) == set(ranks) else ranks_in_words(ranks)
+    return f"{title}; look at {names} first" if names else title
+
+
 def whereabouts(text: str, case: Case, hit: Hit) -> str:
     """Say where few members run, and as which process, unless ``text`` says so."""
     members = [case.member(number) for number in hit.members]

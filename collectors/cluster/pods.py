@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
+from whyhang.analyzer.facts import NOBODY, LaunchPlan, Scheduled, Statement
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu.lines import Line, Lines
@@ -14,6 +14,11 @@ _PAIR = limits.compile(r"(?P<key>[A-Z][\w -]*?): +(?P<value>\S.*)$")
 _EVENT = limits.compile(
     r"Warning (?P<why>[A-Z]\w+) .*?"
     r"(?P<text>\d{1,6}/\d{1,6} nodes are available.*|MountVolume.*|(?:Failed|Error|Back-off) .*)$"
+)
+_KIND = limits.compile(r"kind: *(?P<kind>PyTorchJob|MPIJob|StatefulSet|Job|JobSet|VCJob)$")
+_COUNT = limits.compile(
+    r"(?:- )?(?P<key>replicas|completions|nprocPerNode|slotsPerWorker): *"
+    r"[\"']?(?P<count>\d{1,6})[\"']?$"
 )
 _UNSCHEDULED = frozenset({"FailedScheduling", "FailedMount", "FailedAttachVolume", "Failed"})
 
@@ -80,3 +85,27 @@ def described(document: Document, lines: Lines) -> list[Statement]:
             hosts=(pairs["Node"].partition("/")[0],) if "/" in pairs.get("Node", "") else (),
         )
     ]
+
+
+def spec(document: Document, lines: Lines) -> list[Statement]:
+    """Read how many pods a job's specification asks for, to the end of its document."""
+    kind = _KIND.match(lines.next.words)
+    if kind is None:
+        return []
+    first = lines.take()
+    pods, each, role = 0, 1, ""
+    for line in lines:
+        if line.words == "---":
+            break
+        if line.words in {"Launcher:", "Master:", "Worker:"}:
+            role = line.words
+        if match := _COUNT.match(line.words):
+            if match["key"] in {"replicas", "completions"}:
+                pods += 0 if role == "Launcher:" else int(match["count"])
+            else:
+                each = int(match["count"])
+    if not pods:
+        return []
+    source = document.source(first.number)
+    quote = f"{first.words}: {pods} pods of {each} ranks"
+    return [LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=pods * each, nodes=pods)]

@@ -12,12 +12,13 @@ from typing import TypeAlias
 from whyhang.analyzer.facts import Fact, Statement, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.cluster import counters, pods, ports, slurm
+from whyhang.collectors.cluster import counters, pods, ports, scripts, settings, slurm
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu.lines import Line, Lines, by_host
 
 MAX_BYTES = 1 << 20
 MAX_OWNED = 128 << 10
+_BESIDE = (b"Namespace:", b"kind: ", b"#SBATCH", b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE")
 _PROMPT = limits.compile(r"[^$#]{0,200}[$#] |[=#*>-]{2}|.{1,80}:\s*$")
 Parser: TypeAlias = Callable[[Document, Lines], "list[Statement]"]
 """Reads the print that begins with the next line; nothing is read if it returns nothing."""
@@ -30,7 +31,10 @@ _PARSERS: dict[bytes, Parser] = {
     **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), slurm.table),
     **dict.fromkeys((b"JobId=", b"NodeName="), slurm.record),
     **dict.fromkeys((b"READY ", b"ROLES "), pods.table),
-    **dict.fromkeys((b"Namespace:",), pods.described),
+    b"Namespace:": pods.described,
+    b"kind: ": pods.spec,
+    b"#SBATCH": scripts.script,
+    **dict.fromkeys((b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE="), settings.variable),
 }
 _MARKS = Marks(*_PARSERS)
 
@@ -47,10 +51,10 @@ class ClusterReader:
     def owns(self, document: Document) -> bool:
         """Return whether it is short and holds nothing but such prints and prompts.
 
-        A pod's description is for the reader of logs, too: it quotes what the container said.
+        Descriptions of pods, scripts and environments are for the reader of logs, too.
         """
         data = document.head
-        if not 0 < document.size == len(data) <= MAX_OWNED or b"Namespace:" in data:
+        if not 0 < document.size == len(data) <= MAX_OWNED or any(mark in data for mark in _BESIDE):
             return False
         text, _ = limits.bounded(document, data.decode("utf-8", "replace"))
         prints = [

@@ -57,7 +57,10 @@ class FlightRecorder:
         if _PICKLE.match(head):
             return _is_of_recorder(document)
         if _OLD_PICKLE.match(head):
-            return _is_of_recorder(document) or document.path.endswith((".pkl", ".pickle"))
+            # It begins with what it would call, and ends as every pickle does.
+            calls = head.lstrip(b"(").startswith(b"c") and head.rstrip().endswith(b".")
+            named = document.path.endswith((".pkl", ".pickle"))
+            return calls or named or _is_of_recorder(document)
         if head.lstrip()[:1] in {b"{", b"["}:
             keys = any(key in head for key in _KEYS)
             return (keys and b'"entries"' in head) or b'"profiling_name"' in head

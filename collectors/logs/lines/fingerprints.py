@@ -45,7 +45,7 @@ KEEP = 16  # last calls of each rank
 LONGEST = 400  # bytes of a fingerprint that matter
 
 _SEQ = re.compile(r"SequenceNumber=(\d+)")
-_OP = re.compile(r"OpType=(\w+)")
+_OP = re.compile(r"OpType=(\w+)[,)]")  # or it is cut off
 _SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
 _DTYPE = re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
 _PEER = re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")

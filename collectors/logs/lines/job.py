@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Fact, Setting, Source, WorldSize
+from whyhang.analyzer.facts import NOBODY, Address, Fact, InitArguments, Setting, Source, WorldSize
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.c10d_names import numbers_in
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
@@ -20,6 +20,7 @@ LAUNCHERS = {
     r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
 }
 _NODE_RANK = "--node_rank"
+MAX_MEETINGS = 16
 
 
 class JobReader(LineReader):
@@ -32,6 +33,7 @@ class JobReader(LineReader):
         self._local_size: tuple[int, Source] | None = None
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
+        self._meetings: dict[str, Source] = {}
 
     def _note(self, fact: Setting | WorldSize) -> None:
         self._times[_key(fact)] += 1
@@ -46,6 +48,16 @@ class JobReader(LineReader):
         """Note the number of ranks."""
         if int(match["size"]) > 0:
             self._note(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
+
+    @wants(
+        r"(?:Local node IP: |Ray cluster at address: |init_method=\W{0,2}tcp://"
+        r"|(?:--master[_-]addr|--node-ip-address|MASTER_ADDR|rdzv_endpoint)[=: ]\W{0,2})"
+        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})\b"
+    )
+    def on_meeting(self, line: FoundLine, match: Match) -> None:
+        """Note an address at which the ranks, or those who start them, are to meet."""
+        if len(self._meetings) < MAX_MEETINGS:
+            self._meetings.setdefault(match["host"], line.source)
 
     @wants(r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b")
     def on_version(self, line: FoundLine, match: Match) -> None:
@@ -122,6 +134,8 @@ class JobReader(LineReader):
             sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
             if self._file.one_host and not sized:
                 self._note(WorldSize(size=size, who=NOBODY, source=source))
+        for host, source in self._meetings.items():
+            yield InitArguments(address=Address(host=host), who=NOBODY, source=source)
         best = {name: value for (name, value), _ in reversed(self._times.most_common())}
         for (name, value), fact in self._first.items():
             if best[name] == value:  # the most frequent one; others are of parts of the job

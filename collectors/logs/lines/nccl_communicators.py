@@ -123,6 +123,12 @@ class NcclReader(LineReader):
         self._version.setdefault(match["version"], line.source)
         self._note(Setting(name="nccl", value=match["version"], who=line.who, source=line.source))
 
+    @wants(r"NCCL INFO cudaDriverVersion (?P<version>\d{4,6})")
+    def on_driver(self, line: FoundLine, match: Match) -> None:
+        """Note which CUDA the driver knows, and whose driver it is."""
+        value = f"CUDA {int(match['version']) // 1000}.{int(match['version']) % 1000 // 10}"
+        self._note(Setting(name="driver", value=value, who=line.who, source=line.source))
+
     @wants(r"NCCL INFO (?P<name>NCCL_[A-Z0-9_]+) set by environment to (?P<value>[^\s\']{1,200})")
     def on_setting(self, line: FoundLine, match: Match) -> None:
         """Note a variable that NCCL has read."""

@@ -23,7 +23,7 @@ from whyhang.collectors.logs.lines.line_reader import (
 )
 
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$"
-NETWORK = r"NCCL INFO (?:Using network|NET/\w+ ?: Using) (?P<network>\S+)"
+NETWORK = r"NCCL INFO (?:Using network (?P<chosen>\S+)|NET/\w+ ?: Using \S+)"
 STARTED = r"NCCL INFO .{0,200}- Init START"
 ARRIVED = (
     r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"
@@ -113,6 +113,8 @@ class NcclStartReader(LineReader):
             if address:
                 family = "IPv6" if ":" in address else "IPv4"
                 yield Setting(name="address-family", value=family, who=who, source=stage.source)
+            if network := stage.fields.get("chosen"):
+                yield Setting(name="network", value=network, who=who, source=stage.source)
 
 
 class _Stage:

@@ -9,9 +9,6 @@ from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.nccl_setup import MAX_QUOTES, NOT_BEGUN
 from whyhang.analyzer.report import Collective
 
-VIRTUAL = ("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman")
-"""How the names of interfaces begin that other hosts cannot reach."""
-
 
 def incomplete(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that have not begun, or those that are not through."""
@@ -53,7 +50,7 @@ def over_virtual_interface(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks in the bootstrap that mean to meet over such an interface."""
     stages = queries.setups_all_in(case, NcclPhase.BOOTSTRAP)
     chosen = {rank: s for rank, s in queries.setups(case) if s.interface and rank in stages}
-    odd = {rank: s for rank, s in chosen.items() if s.interface.startswith(VIRTUAL)}
+    odd = {rank: s for rank, s in chosen.items() if s.interface.startswith(queries.VIRTUAL)}
     if not odd:
         return
     first = next(iter(odd.values()))

@@ -11,7 +11,9 @@ from whyhang.analyzer.queries import Case, Hit, Signature, cite, ranks_in_words
 from whyhang.analyzer.report import Evidence
 
 CHOOSING = {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
-VIRTUAL = re.compile(r"lo$|docker|veth|virbr|br-|cni|cali|flannel|tun|dummy|podman|wl|ib.*\.\d")
+UNUSED = (*queries.VIRTUAL, "lo", "tun", "dummy", "wl")
+"""How the names of interfaces begin that no job is meant to use."""
+
 MAX_QUOTES = 6
 MAX_COUNTERS = 3
 
@@ -58,7 +60,7 @@ def _prints(case: Case, *, rdma: bool) -> dict[tuple[str | None, str], list[Netw
     """Return what was printed of each port, in order, by host and name."""
     prints: dict[tuple[str | None, str], list[NetworkPort]] = defaultdict(list)
     for port in case.job.of(NetworkPort):
-        if port.up is not None and ("/" in port.name) is rdma and not VIRTUAL.match(port.name):
+        if port.up is not None and ("/" in port.name) is rdma and not port.name.startswith(UNUSED):
             prints[port.who.host, port.name].append(port)
     return prints
 

@@ -208,12 +208,12 @@ def _out_of_range(lines: list[LogLine]) -> tuple[int, ...]:
 
 
 def _missing(lines: list[LogLine], last: LogLine) -> tuple[int, ...]:
-    """Return who has not come, where all who have say so and they are the most."""
+    """Return who has not come, where all who have say so."""
     world, joined = _count(last, "world"), _count(last, "joined")
     came = {
         _count(line, "waiter") for line in lines if line.fields.get("key") == last.fields.get("key")
     }
-    if len(came) != joined or not world - joined < joined < world or max(came) >= world:
+    if len(came) != joined or not joined < world or max(came) >= world:
         return ()
     return tuple(sorted(set(range(world)) - came))
 

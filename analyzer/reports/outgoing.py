@@ -1,0 +1,46 @@
+"""The one gate through which text leaves the program.
+
+What a report quotes was written by others: a function's name may move the cursor, set the title of
+a terminal or its clipboard, and a line of a log may hold a password. Every face of a report, and
+what is said on standard error, goes through here: control characters are spelt out, marks that
+turn the direction of text as well, and what looks like a secret is blanked (``redact``).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import msgspec
+
+from whyhang.analyzer.redact import redact
+from whyhang.analyzer.report import Report
+
+# C0 and C1 controls but the end of a line, and the marks of Unicode that reorder what follows.
+_ACTIVE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def outgoing(report: Report) -> Report:
+    """Return a report as it may be shown, sent or pasted anywhere."""
+    return msgspec.convert(_each_text(msgspec.to_builtins(report)), Report)
+
+
+@functools.lru_cache(1 << 14)  # ranks that stand together say the same
+def plain(text: str) -> str:
+    """Return text without secrets, its control characters spelt as Python spells them."""
+    return _ACTIVE.sub(_spelt, redact(text))
+
+
+def _spelt(match: re.Match[str]) -> str:
+    return " " if match[0] == "\t" else match[0].encode("unicode_escape").decode()
+
+
+def _each_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list | tuple):
+        return [_each_text(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _each_text(each) for key, each in value.items()}
+    return value

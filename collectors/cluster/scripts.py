@@ -1,0 +1,136 @@
+"""Batch scripts: how many ranks the allocation has room for, and how many its commands start."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement
+from whyhang.analyzer.job.launch import plan_of
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.gpu.lines import Line, Lines
+
+_OPTION = limits.compile(
+    r"#SBATCH (?:--(?P<name>[a-z-]+)(?:[= ] *(?P<value>\S+))?|-(?P<name>[nN]) *=? *(?P<value>\S+))"
+)
+_ASSIGNED = limits.compile(r"(?:export )?(?P<name>[A-Za-z_]\w*)=(?P<value>[^\s;]*)$")
+_VARIABLE = limits.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)(?::-(?P<else>[^}]*))?\}?")
+_PYTHON = limits.compile(r"(?:\S*/)?python[\d.]*")
+_ELSEWHERE = limits.compile(
+    r"\b(?:ssh|pdsh|clush|parallel|xargs|sbatch|kubectl|ray|horovodrun|deepspeed|nohup)\b|(?<!&)&$"
+    r"|\b(?:for|while)\b"
+)
+"""What starts processes in ways that are not counted here."""
+_COUNTS = {"-n", "-np", "-c", "--n", "--np", "--ntasks"}
+_LAUNCHERS = {"srun", "mpirun", "mpiexec", "prterun", "orterun"}
+
+
+def script(document: Document, lines: Lines) -> list[Statement]:
+    """Read a batch script from its first option to its end."""
+    if not lines.next.text.startswith("#SBATCH"):
+        return []
+    options: dict[str, str] = {}
+    commands: list[Line] = []
+    for line in lines:
+        if option := _OPTION.match(line.words):
+            name = {"n": "ntasks", "N": "nodes"}.get(option["name"], option["name"])
+            options[name] = option["value"] or ""
+        elif line.words and not line.words.startswith("#"):
+            commands.append(line)
+    nodes = _number(options.get("nodes"), 1) or 1
+    per_node = _number(options.get("ntasks-per-node"), None)
+    slots = _number(options.get("ntasks"), None) or nodes * (per_node or 1)
+    gpus = options.get("gpus-per-node", options.get("gres", "")).rpartition(":")[2]
+    variables = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(slots))
+    variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(nodes))
+    variables |= {"SLURM_GPUS_ON_NODE": gpus, "SLURM_NTASKS_PER_NODE": str(per_node or 1)}
+    started = [*_started(commands, variables, slots)]
+    if not started:
+        return []
+    ranks, line = max(started, key=lambda pair: -1 if pair[0] is None else pair[0])
+    unsure = any(count is None for count, _ in started)
+    return [
+        LaunchPlan(
+            who=NOBODY,
+            source=document.source(line.number),
+            quote=line.words,
+            ranks=None if unsure else ranks,
+            slots=slots,
+            nodes=nodes,
+            master=variables.get("MASTER_ADDR"),
+        )
+    ]
+
+
+def _number(text: str | None, default: int | None) -> int | None:
+    digits = (text or "").partition("-")[0]
+    return int(digits) if digits.isdecimal() and len(digits) < 8 else default
+
+
+def _started(
+    commands: Iterable[Line], variables: dict[str, str], slots: int
+) -> Iterator[tuple[int | None, Line]]:
+    """Yield for each command that starts ranks how many; None where that cannot be told."""
+    for line in _joined(commands):
+        text = _filled(line.words, variables)
+        if assigned := _ASSIGNED.match(text):
+            variables[assigned["name"]] = assigned["value"].strip("'\"")
+            continue
+        try:
+            words = shlex.split(text, comments=True)
+        except ValueError:
+            words = text.split()
+        if _ELSEWHERE.search(text):
+            yield None, line
+        elif (count := _ranks(words, slots)) != 0:
+            yield count, line
+
+
+def _joined(commands: Iterable[Line]) -> Iterator[Line]:
+    """Join lines that go on behind a backslash."""
+    text, number = "", 0
+    for line in commands:
+        number = number or line.number
+        text += line.words.removesuffix("\\")
+        if not line.words.endswith("\\"):
+            yield Line(number=number, text=text)
+            text, number = "", 0
+    if text:
+        yield Line(number=number, text=text)
+
+
+def _filled(text: str, variables: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda m: variables.get(m["name"], m["else"] or m[0]), text)
+
+
+def _ranks(words: list[str], slots: int) -> int | None:
+    """Return how many ranks a command starts; 0 where it starts none."""
+    while words and ("=" in words[0] or words[0] in {"time", "exec", "env", "numactl"}):
+        words = words[1:]
+    if not words:
+        return 0
+    program = words[0].rpartition("/")[2]
+    by_launcher = program in _LAUNCHERS
+    copies = _copies(words, slots) if by_launcher else 1
+    plan = plan_of(" ".join(words[by_launcher:]), {})
+    if plan is not None:
+        per_node = plan.number("nproc_per_node")
+        if copies is None or (per_node is None and "nproc_per_node" in plan.options):
+            return None
+        return (per_node or 1) * copies
+    if by_launcher:
+        return copies
+    return 1 if _PYTHON.fullmatch(program) and not {"-c", "pip", "-V"} & set(words) else 0
+
+
+def _copies(words: list[str], slots: int) -> int | None:
+    """Return how often srun or mpirun starts its program: as its option says, else once a slot."""
+    for word, after in zip(words[1:], [*words[2:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name in _COUNTS - ({"-c"} if words[0].endswith("srun") else set()):
+            return _number(value or after, None)
+        if re.fullmatch(r"-n\d+", word):
+            return int(word[2:])
+    return slots

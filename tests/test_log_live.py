@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import EXCEPTION, CallState, Exit, Fact, LogLine, RootCause, Track
+from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.live

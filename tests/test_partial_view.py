@@ -6,7 +6,6 @@ import pytest
 from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of, still
 
 from whyhang.analyzer.facts import (
-    EXCEPTION,
     Fact,
     LogLine,
     PartOfHost,
@@ -16,6 +15,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
 )
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 
 SEEN = Source(file="claims.json")
 

@@ -23,7 +23,6 @@ from whyhang.analyzer.stacks import (
     Place,
     Scope,
     WaitKind,
-    classify,
     place_of,
     places_of,
     undecided,
@@ -74,6 +73,11 @@ def process(state: str | None = "S", wchan: str | None = None, **facts: object) 
 
 def place(*lines: str, state: str | None = None, wchan: str | None = None) -> Place:
     return place_of(dump(thread(*lines)), process(state, wchan), TABLE)
+
+
+def of_frames(frames: tuple[Frame, ...]) -> Place:
+    """Place a thread of which nothing but its stack is known."""
+    return place_of(dump(Thread(frames=frames, name="MainThread", tid=10)), None, TABLE)
 
 
 def says(text: str) -> Callable[[Frame], str | None]:
@@ -333,9 +337,9 @@ def test_program_without_python() -> None:
     assert (found.op, found.user) == ("barrier", None)
     caller = Frame(function="init", file="init.f90", line=62, native=True)
     frames = (*stack("PMPI_Barrier (libmpi.so)", "pmpi_barrier__ (solver)"), caller)
-    assert classify(frames, TABLE).user == caller
+    assert of_frames(frames).user == caller
     interpreter = Frame(function="_PyEval_Vector", file="Python/ceval.c", line=6, native=True)
-    assert classify((*frames[:2], interpreter, caller), TABLE).user is None
+    assert of_frames((*frames[:2], interpreter, caller)).user is None
 
 
 @pytest.mark.parametrize(
@@ -595,7 +599,7 @@ def test_nothing_to_see() -> None:
     for stacks in (dump(), dump(thread())):
         found = place_of(stacks, None, TABLE)
         assert (found.scope, found.certain, found.user) == (Scope.MAYBE, False, None)
-    assert classify((), TABLE).certain is False
+    assert of_frames(()).certain is False
 
 
 KNOWN = st.sampled_from([(f, r.file, r.native) for r in TABLE for f in r.functions])
@@ -626,9 +630,9 @@ def test_undecided_asks_for_native_stacks_where_they_help() -> None:
     """Backward, GPU waits and guesses are worth a native stack; a named collective is not."""
     backward = stack("_engine_run_backward (torch/autograd/graph.py:979)", "f (train.py:5)")
     named = stack(f"all_reduce ({C10D}:9)", "f (train.py:5)")
-    assert undecided(classify(backward, TABLE))
-    assert undecided(classify(stack("f (train.py:5)"), TABLE))
-    assert not undecided(classify(named, TABLE))
+    assert undecided(of_frames(backward))
+    assert undecided(of_frames(stack("f (train.py:5)")))
+    assert not undecided(of_frames(named))
 
 
 def test_ten_thousand_processes_are_placed_in_seconds() -> None:

@@ -38,7 +38,7 @@ from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
 from whyhang.analyzer.facts.cluster import ErrorCounter, LaunchPlan, NetworkPort, Scheduled
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
-from whyhang.analyzer.facts.logs import EXCEPTION, NO_YEAR, RAS_LINE, Exit, LogLine
+from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
@@ -57,6 +57,7 @@ from whyhang.analyzer.facts.statements import (
     NoInterpreter,
     PartOfHost,
     Paused,
+    PrintedValue,
     ProcessRank,
     RasReport,
     RootArgument,
@@ -66,6 +67,7 @@ from whyhang.analyzer.facts.statements import (
     SettingName,
     SignOfLife,
     Statement,
+    Topic,
     TrainingOutput,
     UnsafeDump,
     Variable,

@@ -82,6 +82,16 @@ class Process(Record):
     asleep_for: float | None = None
     silent_for: float | None = None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal, a debugger or a frozen control group has stopped it."""
+        return self.state in {"T", "t"} or self.frozen is not None
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has ended, collected or not."""
+        return self.state in {"Z", "X", "x"}
+
 
 class ThreadState(Record):
     """One kernel thread: its id, name, state letter and the kernel function it sleeps in.

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import (
-    EXCEPTION,
     MAX_RANKS,
     Group,
     LogLine,
@@ -20,6 +19,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
 )
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.job.records import Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
@@ -85,7 +85,7 @@ def missing_ranks(
     alive = {member.rank for member in members if is_alive(member)}
     missing: dict[int, MissingRank] = {}
     for process in processes:
-        if process.role is not Role.RANK or not _living(process):
+        if process.role is not Role.RANK or process.dead:
             continue
         source = process.source
         for rank, quote in _siblings(process, size, all_on_host=all_on_host):
@@ -100,11 +100,7 @@ def missing_ranks(
 
 def is_alive(member: Member) -> bool:
     """Return whether a process was looked at and lived."""
-    return any(_living(process) for process in member.processes[-1:])
-
-
-def _living(process: Process) -> bool:
-    return process.state not in {"Z", "X", "x"}
+    return any(not process.dead for process in member.processes[-1:])
 
 
 def without_caught(
@@ -138,7 +134,8 @@ def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[
             quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
             return [(other, quote) for other in range(first, first + size_here)]
     if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
-        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
+        node = environ.get("SLURMD_NODENAME") or process.who.host or "this node"
+        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {node}"
         tasks = environ["SLURM_GTIDS"].split(",")
         return [(int(task), quote) for task in tasks if task.isdecimal()]
     met_here = environ.get("MASTER_ADDR") in LOOPBACK and "SLURM_PROCID" not in environ
@@ -164,7 +161,3 @@ def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
         return []
     step = f"WORLD_SIZE={size_set}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
     return [(rank, step) for rank in range(int(tasks), int(size_set))]
-
-
-def _node(process: Process) -> str:
-    return process.environ.get("SLURMD_NODENAME") or process.who.host or "this node"

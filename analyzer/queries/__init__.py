@@ -13,8 +13,10 @@ Queries that answer with hits:
 - ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
 - ``log_ends``: the log of a rank just ends, while others lost a peer
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
+- ``ports_down``: network ports that are down; ``scheduled``: what the scheduler shows of the job
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
+- ``printed_values_differ``: a line that all ranks print, with another value on one of them
 - ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
@@ -41,7 +43,7 @@ Queries about ranks:
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
-- ``own_jobs``, ``own_pods``, ``rank_of_pod``: what a scheduler shows of this job
+- ``own_jobs``, ``own_pods``, ``rank_of_pod``, ``ranks_of_pods``: what a scheduler shows of this job
 - ``VIRTUAL``: how the names of interfaces begin that other hosts cannot reach
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
@@ -53,6 +55,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
+- ``scheduled_hit``: a hit about rows of the scheduler
 - ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
@@ -71,7 +74,10 @@ from whyhang.analyzer.queries.cluster import (
     own_jobs,
     own_pods,
     rank_of_pod,
+    ranks_of_pods,
     ranks_on,
+    scheduled,
+    scheduled_hit,
 )
 from whyhang.analyzer.queries.different_operations import different_operations
 from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
@@ -116,6 +122,8 @@ from whyhang.analyzer.queries.nccl_setup import (
     setups_all_in,
     stuck_in_setup,
 )
+from whyhang.analyzer.queries.ports import ports_down
+from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
 from whyhang.analyzer.queries.settings import settings_differ

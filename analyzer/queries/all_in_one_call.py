@@ -75,14 +75,10 @@ def _trust(case: Case, meeting: PendingOperation) -> float:
     strength = GUESSED if case.job.absent else CLEAR
     if case.graph.snapshots < 2:
         strength *= INCOMPLETE
-    if any(_in_kernel_io(case, number) for number in meeting.members):
+    processes = (process for n in meeting.members for process in case.member(n).processes[-1:])
+    if any(process.state == "D" for process in processes):
         strength *= CONTRADICTED
     return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
-
-
-def _in_kernel_io(case: Case, number: int) -> bool:
-    processes = case.member(number).processes
-    return bool(processes) and processes[-1].state == "D"
 
 
 def _sites(meeting: PendingOperation) -> str:

@@ -9,12 +9,9 @@ from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
 from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.usercode import is_library, short
-
-STOPPED_STATES = {"T", "t"}
-DEAD_STATES = {"Z", "X", "x"}
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -43,14 +40,7 @@ def with_store_waits(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     waits for nobody, or has ended, may be the one that should set it.
     """
     keys = {s.member for s in states if s.place is not None and s.place.kind is WaitKind.STORE}
-    free = {
-        Status.BLOCKED,
-        Status.RUNNING,
-        Status.STOPPED,
-        Status.MOVING,
-        Status.GONE,
-    }
-    if not any(s.status in free and s.member not in keys for s in states):
+    if not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
     return tuple(
         replace(
@@ -159,11 +149,10 @@ def child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) 
 
 
 def _status(member: Member, place: Place | None, moves: Motion) -> Status:
-    state = member.processes[-1].state if member.processes else None
-    if state in DEAD_STATES:
-        return Status.GONE
-    if state in STOPPED_STATES or (member.processes and member.processes[-1].frozen is not None):
-        return Status.STOPPED
+    last = member.processes[-1] if member.processes else None
+    if last is not None and (last.dead or last.stopped):
+        return Status.GONE if last.dead else Status.STOPPED
+    state = last.state if last is not None else None
     if place is None:
         return Status.BLOCKED if state == "D" else Status.UNSEEN
     if (moves.moved is Moved.ON or moves.file) and status_by_place(place) not in IN_STEP:

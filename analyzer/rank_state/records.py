@@ -32,7 +32,6 @@ from whyhang.analyzer.rank_state.gave_up import at_work_until_ended
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.usercode import is_library
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
@@ -81,16 +80,6 @@ def _completed(
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    if end is not None and end.op is not None:
-        user = end.user if end.user is not None and not is_library(end.user) else None
-        place = Place(
-            kind=WaitKind.COLLECTIVE,
-            scope=Scope.RANKS,
-            says=phrase(f"in {end.op}"),
-            op=end.op,
-            user=user,
-        )
-        return replace(state, status=Status.WAITING, place=place)
     if end is not None and member.rank in at_work and position is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)

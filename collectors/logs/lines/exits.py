@@ -16,6 +16,7 @@ from whyhang.analyzer.facts import Exit, Fact, ProcessRank, RootCause, Source, T
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.stacks.heading import numbers
 
 MAX_EXITS = 20000
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -140,7 +141,7 @@ class ExitReader(LineReader):
         """Note tasks that srun saw end."""
         code = _code(match["what"])
         self._tasks.add(line.source)
-        for task in _numbers(match["tasks"]):
+        for task in numbers(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
             self._add(line, who, code)
 
@@ -279,13 +280,3 @@ def _code(what: str) -> int:
     if end := _EXIT_CODE.search(what):
         return int(end[1])
     return next((-number for word, number in _WHAT if word in what), 1)
-
-
-def _numbers(text: str) -> list[int]:
-    """Read "0-3,7"."""
-    numbers: list[int] = []
-    for part in text.replace(" ", "").split(","):
-        low, dash, high = part.partition("-")
-        if low.isdigit() and (high.isdigit() or not dash):
-            numbers += range(int(low), min(int(high or low), int(low) + 4096) + 1)
-    return numbers

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Address, Fact, InitArguments, Setting, Source, WorldSize
+from whyhang.analyzer.facts import (
+    NOBODY,
+    Address,
+    Fact,
+    InitArguments,
+    Setting,
+    SettingName,
+    Source,
+    WorldSize,
+)
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.c10d_names import numbers_in
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
@@ -18,6 +27,14 @@ LAUNCHERS = {
     r"\b(?:mpirun|mpiexec|prterun|orterun)\b": "mpirun",
     r"torch/multiprocessing/spawn\.py|mp\.spawn\(": "mp.spawn",
     r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
+}
+SETTINGS: dict[str, tuple[SettingName, str]] = {
+    r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b": (
+        "torch",
+        "",  # the version in the line
+    ),
+    r"gloo/transport/|ProcessGroupGloo\.cpp": ("backend", "gloo"),
+    r"ProcessGroupNCCL\.cpp": ("backend", "nccl"),
 }
 _NODE_RANK = "--node_rank"
 MAX_MEETINGS = 16
@@ -59,21 +76,12 @@ class JobReader(LineReader):
         if len(self._meetings) < MAX_MEETINGS:
             self._meetings.setdefault(match["host"], line.source)
 
-    @wants(r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b")
-    def on_version(self, line: FoundLine, match: Match) -> None:
-        """Note torch's version."""
-        version = match["version"]
-        self._note(Setting(name="torch", value=version, who=NOBODY, source=line.source))
-
-    @wants(r"gloo/transport/|ProcessGroupGloo\.cpp")
-    def on_gloo(self, line: FoundLine, match: Match) -> None:
-        """Note that gloo is in use."""
-        self._note(Setting(name="backend", value="gloo", who=NOBODY, source=line.source))
-
-    @wants(r"ProcessGroupNCCL\.cpp")
-    def on_nccl(self, line: FoundLine, match: Match) -> None:
-        """Note that NCCL is in use."""
-        self._note(Setting(name="backend", value="nccl", who=NOBODY, source=line.source))
+    @wants(*SETTINGS)
+    def on_setting(self, line: FoundLine, match: Match) -> None:
+        """Note a version or a backend."""
+        name, value = SETTINGS[match.re.pattern]
+        value = value or match["version"]
+        self._note(Setting(name=name, value=value, who=NOBODY, source=line.source))
 
     @wants(
         r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"

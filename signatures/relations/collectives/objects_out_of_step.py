@@ -8,7 +8,7 @@ the ranks have fallen out of step. Who says so only notices it.
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import EXCEPTION
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 PATTERNS = (

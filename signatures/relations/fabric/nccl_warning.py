@@ -5,7 +5,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import EXCEPTION, LogLine, SignOfLife, replace
+from whyhang.analyzer.facts import LogLine, SignOfLife, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
 
 LAST_ERROR = "nccl-last-error"

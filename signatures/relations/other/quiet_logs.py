@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import EXCEPTION, LastLine, Setting, SignOfLife, WorldSize
+from whyhang.analyzer.facts import LastLine, Setting, SignOfLife, WorldSize
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.facts.statements import TrainingOutput
 from whyhang.analyzer.queries import Case, Hit, Signature
 

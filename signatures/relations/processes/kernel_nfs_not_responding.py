@@ -10,7 +10,8 @@ Ranks that read data or write checkpoints there stop, and the others wait for th
 from collections.abc import Iterable
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import EXCEPTION, LogLine
+from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 

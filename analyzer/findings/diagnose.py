@@ -19,9 +19,11 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
+from whyhang.analyzer.findings.refuted import refuted
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
+from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.report import Evidence, Finding, Report, cite
 from whyhang.analyzer.reports.gpus import gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
@@ -37,14 +39,17 @@ MOST_PAUSES = 4
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
 
-UNDECIDED = (
-    (
-        "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the "
-        "ranks of other hosts, the job's logs, recorder dumps (start it with "
-        "TORCH_FR_BUFFER_SIZE=2000)."
-    ),
+LOOK_AGAIN = (
+    "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the ranks "
+    "of other hosts, the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
 )
-"""How to get on where ranks were seen and nothing was found."""
+"""How to get on where the processes of ranks were seen and nothing was found."""
+
+COLLECT = (
+    "What would tell: whyhang PID of any process while the job is there; else the output of every "
+    "rank and of the launcher up to its end, the scheduler's and the kernel's log, recorder dumps."
+)
+"""The same where only what the job left was read."""
 
 CAUSE_UNSEEN = (
     (
@@ -75,6 +80,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
+    against = [refuted(case, candidate) for candidate in candidates]
+    for candidate, why in zip(candidates, against, strict=True):
+        if why:
+            words = sentence(fill(candidate.signature.title, candidate.hit.fields))
+            notes.append(f"Left out: “{words}”: {why}.")
+    candidates = [c for c, why in zip(candidates, against, strict=True) if not why]
     candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
@@ -87,7 +98,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rank_rows(case),
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=(*gap_lines(case), *(() if findings or not case.job.members else UNDECIDED)),
+        gaps=(*gap_lines(case), *(() if findings else _undecided(case))),
         notes=(*notes, *_pauses(case), *fingerprints.notes(case, _text_of(findings))),
         tool_version=__version__,
     )
@@ -105,6 +116,13 @@ def _pauses(case: Case) -> Iterator[str]:
     more = f" and {len(each) - MOST_PAUSES} more for less" if len(each) > MOST_PAUSES else ""
     if each:
         yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
+
+
+def _undecided(case: Case) -> tuple[str, ...]:
+    """Say what is missing where nothing was found."""
+    if any(member.processes for member in case.job.members):
+        return (LOOK_AGAIN,)
+    return (COLLECT,) if case.job.members or in_the_middle(case.job) else ()
 
 
 def _text_of(findings: Iterable[Finding]) -> str:

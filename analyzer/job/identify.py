@@ -25,6 +25,7 @@ from whyhang.analyzer.facts import (
     Group,
     LastLine,
     LogLine,
+    LogTail,
     PartOfHost,
     Process,
     ProcessRank,
@@ -183,8 +184,8 @@ def identify(facts: Iterable[Fact]) -> Job:
     spoken = (*sorted_facts.of(Track), *sorted_facts.of(Exit), *sorted_facts.of(LogLine))
     for fact in spoken:
         registry.mention(fact.who)
-    for end in sorted_facts.of(LastLine):  # its log was read: something was collected of it
-        registry.mention(end.who)
+    for end in (*sorted_facts.of(LastLine), *sorted_facts.of(LogTail)):
+        registry.mention(end.who)  # its log was read: something was collected of it
     return _job(sorted_facts, registry)
 
 

@@ -44,7 +44,7 @@ Queries about ranks:
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``rank_of_pod``, ``ranks_of_pods``: what a scheduler shows of this job
-- ``VIRTUAL``: how the names of interfaces begin that other hosts cannot reach
+- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -71,6 +71,7 @@ from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
+    networks_of,
     own_jobs,
     own_pods,
     rank_of_pod,

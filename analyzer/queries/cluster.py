@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine, ProcessRank, Scheduled
+from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.evidence import members_of
@@ -37,6 +39,16 @@ def hosts_of_job(case: Case) -> set[str]:
     for row in (*own_jobs(case), *own_pods(case)):
         hosts |= set(row.hosts)
     return hosts
+
+
+def networks_of(port: NetworkPort) -> tuple[str, ...]:
+    """Return the networks that a port is in, of addresses that are printed with their prefix."""
+    networks: list[str] = []
+    for address in port.addresses:
+        with contextlib.suppress(ValueError):  # digits that are no address
+            network = ipaddress.ip_interface(address).network
+            networks += [str(network)] if network.num_addresses > 1 else []
+    return tuple(networks)
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:

@@ -662,3 +662,73 @@ def test_guesses_say_nothing_of_nothing() -> None:
     assert from_kernel("something_new") is None
     assert from_line("x = 1") is None
     assert from_line("x = 1  # then lock.acquire()") is None
+
+
+HOOK = ("readinto (socket.py:706)", "urlopen (urllib/request.py:216)", "report (train.py:9)")
+IN_BACKWARD = (
+    "_engine_run_backward (torch/autograd/graph.py:979)",
+    "backward (torch/autograd/__init__.py:395)",
+    "main (train.py:41)",
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "kind", "function"),
+    [
+        (HOOK, WaitKind.NETWORK, "report"),
+        (("acquire (filelock/_api.py:200)", "guard (hooks.py:4)"), WaitKind.LOCK, "guard"),
+        (("save (torch/serialization.py:900)", "dump (taps.py:7)"), WaitKind.FILE, "dump"),
+    ],
+)
+def test_a_hook_on_autograds_own_thread_is_where_the_backward_is(
+    frames: tuple[str, ...], kind: WaitKind, function: str
+) -> None:
+    """On a GPU hooks run on a thread that no Python started; main only waits for the backward."""
+    engine = thread(*frames, name="", tid=11)
+    place = place_of(dump(thread(*IN_BACKWARD), engine), process("S"), TABLE)
+
+    assert kind in {place.kind, place.context}
+    assert place.user is not None
+    assert place.user.function == function
+    assert "while the main thread is in backward" in (place.through or "")
+
+
+def test_a_thread_beside_a_backward_is_not_taken_for_autograds() -> None:
+    """An uploader that Python started, or a callback of another library, holds up no backward."""
+    started = ("run (threading.py:982)", "_bootstrap (threading.py:1002)")
+    uploads = thread(*HOOK, *started, name="uploader", tid=11)
+    callback = thread(*HOOK, name="", tid=12)
+    named = tuple(
+        ThreadState(tid=tid, name=name, state="S")
+        for tid, name in ((10, "python"), (12, "grpc_poll"), (13, "pt_autograd_0"))
+    )
+    beside = place_of(dump(thread(*IN_BACKWARD), uploads), process("S"), TABLE)
+    among = place_of(
+        dump(thread(*IN_BACKWARD), callback), replace(process("S"), threads=named), TABLE
+    )
+
+    assert (beside.kind, among.kind) == (WaitKind.BACKWARD, WaitKind.BACKWARD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["print(loss.item(), flush=True)", "out.write(weights.numpy())", "log.info(norm.tolist())"],
+)
+def test_who_sleeps_in_a_pipe_waits_for_no_gpu(text: str) -> None:
+    """The kernel's word goes before that of the line: nobody reads the pipe any more."""
+    stacks = dump(thread("main (train.py:3)"))
+    writes = place_of(stacks, process("S", "anon_pipe_write"), TABLE, says(text))
+
+    assert (writes.kind, writes.scope) == (WaitKind.FILE, Scope.LOCAL)
+    assert str(writes.says) == "writing to a full pipe"
+
+
+def test_without_a_gpu_nothing_waits_for_one() -> None:
+    """A process whose open files are known and have no GPU among them; near miss: with one."""
+    stacks = dump(thread("main (train.py:3)"))
+    line = says("loss.item()")
+    plain = process("S", "futex_do_wait", descriptors=("pipe x3", "/data/a.bin"))
+    with_gpu = process("S", "futex_do_wait", descriptors=("/dev/nvidia0 x4", "/dev/nvidiactl"))
+
+    assert place_of(stacks, plain, TABLE, line).kind is WaitKind.POLL
+    assert place_of(stacks, with_gpu, TABLE, line).kind is WaitKind.CUDA_SYNC

@@ -66,6 +66,8 @@ from whyhang.analyzer.facts.statements import (
     NoInterpreter,
     Outlook,
     OwnLine,
+    PartOfHost,
+    Paused,
     PrintedValue,
     ProcessRank,
     RasReport,

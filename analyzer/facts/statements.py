@@ -145,6 +145,20 @@ class LoopCounter(Statement):
     file: str
 
 
+class Paused(Statement):
+    """How many stack dumps of a process were taken, and how many seconds they took together.
+
+    It was paused for a part of them.
+    """
+
+    dumps: int
+    seconds: float
+
+
+class PartOfHost(Statement):
+    """The processes of a host were looked at from inside a container: others may run there."""
+
+
 class Variables(Statement):
     """A checksum of all variables in the user's frames of a main thread at one moment.
 

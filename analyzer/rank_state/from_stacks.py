@@ -98,6 +98,7 @@ def state_from_stacks(
         place=place,
         motion=moves,
         status=status,
+        stopped_by=_stopped_by(member),
         earlier=earlier,
         children=tuple(child_place(child, rules, line_text) for child in member.children),
     )
@@ -163,6 +164,16 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
+
+
+def _stopped_by(member: Member) -> str:
+    """Return what keeps a process from running."""
+    last = member.processes[-1] if member.processes else None
+    if last is not None and last.frozen is not None:
+        return f"frozen with its control group {last.frozen}"
+    if last is not None and last.tracer_pid is not None:
+        return f"stopped by a debugger ({last.tracer or 'process'}, pid {last.tracer_pid})"
+    return "stopped by a signal"
 
 
 def _burns(moves: Motion) -> bool:

@@ -52,10 +52,10 @@ def activity(state: RankState) -> str:
     if state.status is Status.UNSEEN and state.last_line:
         return f"last line: {_cut(state.last_line)}"
     if state.place is None:
-        return "stopped by a signal" if state.status is Status.STOPPED else "not seen"
+        return state.stopped_by if state.status is Status.STOPPED else "not seen"
     phrase = str(state.place)
     if state.status is Status.STOPPED:
-        return f"stopped by a signal, {phrase}"
+        return f"{state.stopped_by}, {phrase}"
     if state.status is Status.MOVING:
         return f"{phrase}, {state.motion.file or 'moving'}"
     if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
@@ -155,6 +155,16 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
         evidence.append(_counters(member.processes, member.rank))
+    main = member.processes[-1].threads[:1] if member.processes else ()
+    evidence += [
+        Evidence(
+            source=member.processes[-1].source.file,
+            rank=member.rank,
+            quote=f"pid {member.pid} in the kernel: {' ← '.join(thread.kernel)}",
+        )
+        for thread in main
+        if thread.kernel
+    ]
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
@@ -162,8 +172,10 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
 
 
 def _state(process: Process, rank: int | None) -> Evidence:
-    words = _STATE_WORDS.get(process.state or "", "unknown")
-    return cite(process.source, f"pid {process.who.pid} State: {process.state} ({words})", rank)
+    words = f"State: {process.state} ({_STATE_WORDS.get(process.state or '', 'unknown')})"
+    if process.frozen is not None:
+        words = f"its control group {process.frozen} is frozen"
+    return cite(process.source, f"pid {process.who.pid} {words}", rank)
 
 
 _STATE_WORDS = {
@@ -258,7 +270,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, states),
         "does": _does(case, states),
-        "io": _io(states),
+        "io": _io(case, states),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
@@ -271,11 +283,17 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     }
 
 
-def _io(states: list[RankState]) -> str:
-    """Return how the first member does file I/O, where more is known than that it does."""
+def _io(case: Case, states: list[RankState]) -> str:
+    """Return how the first member does file I/O, on which file and file system, as far as known."""
     place = states[0].place if states else None
-    known = place is not None and place.kind is WaitKind.FILE
-    return str(place.says) if place is not None and known else WaitKind.FILE.value
+    if place is None or place.kind is not WaitKind.FILE:
+        return WaitKind.FILE.value
+    processes = case.member(states[0].member).processes
+    thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
+    if thread is None or thread.file is None:
+        return str(place.says)
+    mount = f" ({thread.mount})" if thread.mount else ""
+    return f"{place.says} on {thread.file}{mount}"
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ _FRAME = re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
-_GLUED = re.compile(r"(?:\d+: |\[|\s).*")
+_GLUED = re.compile(r"(?:\d+:(?: |$)|\[|\s).*")
 """What stands behind a function where another rank's line is glued to it, with a label."""
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"

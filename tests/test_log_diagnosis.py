@@ -86,7 +86,8 @@ W1121 02:12:57.3 17467 run.py:874] Setting OMP_NUM_THREADS environment variable 
 DDP constructor, but did not find any unused parameters in the forward pass.
 huggingface/tokenizers: The current process just got forked, after parallelism has already been
 used. Disabling parallelism to avoid deadlocks...
-epoch 3 step 100 loss 2.41
+epoch 3 step 100/100 loss 2.41
+finished training
 Warning: WARNING: destroy_process_group() was not called before program exit, which can leak
 UserWarning: resource_tracker: There appear to be 12 leaked semaphore objects to clean up
 """
@@ -254,7 +255,7 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         {
             None: "[W1 socket.cpp:663] [c10d] The IPv6 network addresses of (node1, 29500) cannot "
             "be retrieved (gai error: -2 - Name or service not known).\n"
-            "epoch 3 step 100 loss 0.31\nepoch 3 done\n"
+            "epoch 3 step 100 loss 0.31\ntraining done\n"
         },
         "quiet-log",
         None,
@@ -512,7 +513,8 @@ def test_logs_that_end_before_the_first_step_are_not_called_healthy() -> None:
     report = diagnosed({None: text})
     assert report.verdict == "inconclusive"
     assert report.findings[0].next_steps
-    assert diagnosed({None: text + "[rank0] step 10 loss 0.3\n"}).verdict == "healthy"
+    both = "[rank0] step 10/10 loss 0.3\n[rank1] step 10/10 loss 0.3\n"
+    assert diagnosed({None: text + both}).verdict == "healthy"
 
 
 def test_communicators_alone_tell_nothing_of_work() -> None:
@@ -528,7 +530,7 @@ def test_communicators_alone_tell_nothing_of_work() -> None:
     command = "$ python main.py --lr 0.01 --epochs 20"
     assert diagnosed({None: f"{command}\n{start}"}).verdict == "inconclusive"
     assert diagnosed({None: f"{head}\n{start}{row}\n"}).verdict == "healthy"
-    assert diagnosed({None: f"{start}step 10 loss 0.3\n"}).verdict == "healthy"
+    assert diagnosed({None: f"{start}step 10 loss 0.3\nTraining completed.\n"}).verdict == "healthy"
 
 
 def test_a_host_without_nvswitch_needs_no_fabric_manager() -> None:
@@ -583,7 +585,8 @@ def test_a_log_that_ends_on_a_failure_is_not_called_healthy(end: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", ["3 passed, 0 failed in 0.1s", "epoch 2 val error: 1.23", "Finished without errors"]
+    "end",
+    ["3 passed, 0 failed in 0.1s", "final results: val error: 1.23", "Finished without errors"],
 )
 def test_a_number_of_errors_or_a_metric_is_no_failure(end: str) -> None:
     """A job that counts its errors, or measures one, ends well all the same."""
@@ -680,7 +683,7 @@ def test_an_exception_that_ended_a_thread_did_not_end_the_program() -> None:
 
 def test_a_log_whose_reader_says_that_the_job_hangs_is_not_healthy() -> None:
     """Nothing is known then, but that nothing is wrong is known least."""
-    log = "rank 0: epoch 1 step 3 loss 0.5\nrank 1: epoch 1 step 3 loss 0.5\n"
+    log = "rank 0: step 3/3 loss 0.5\nrank 1: step 3/3 loss 0.5\n"
 
     assert diagnosed({None: log}).verdict == "healthy"
     assert diagnosed({None: f"In my two-node test it gets stuck:\n{log}"}).findings == ()

@@ -145,6 +145,20 @@ class LoopCounter(Statement):
     file: str
 
 
+class Paused(Statement):
+    """How many stack dumps of a process were taken, and how many seconds they took together.
+
+    It was paused for a part of them.
+    """
+
+    dumps: int
+    seconds: float
+
+
+class PartOfHost(Statement):
+    """The processes of a host were looked at from inside a container: others may run there."""
+
+
 class Variables(Statement):
     """A checksum of all variables in the user's frames of a main thread at one moment.
 
@@ -181,12 +195,65 @@ class NcclSetup(Statement):
     address: str = ""
 
 
+class NetChannel(Statement):
+    """One end of a connection of NCCL over the network: the ``sender``'s, or the receiver's.
+
+    Ranks are those within the communicator, ``devices`` the GPUs of sender and receiver as printed
+    behind them, ``via`` is the way ("NET/IB/0/GDRDMA").
+    """
+
+    text: str
+    sender: int
+    receiver: int
+    devices: tuple[str, str]
+    sends: bool
+    via: str
+
+
 class LastLine(Statement):
     """The last line of a rank. ``ends_log``: also that of its file, which is read to its end."""
 
     text: str
     ends_log: bool
     time: float | None = None
+
+
+class Outlook(enum.Enum):
+    """What the last own lines of a log show of the work."""
+
+    UNKNOWN = "unknown"  # nothing of it
+    STEPS = "steps"  # in the middle of them
+    IDLE = "idle"  # a server that has nothing to do
+    ENDED = "ended"  # at the end that was planned
+
+
+class OwnLine(Record):
+    """A line that a program prints of itself.
+
+    ``template`` is what it has in common with others of the same statement, ``values`` are the
+    numbers, paths and hashes that differ.
+    """
+
+    number: int
+    text: str
+    template: str
+    values: tuple[str, ...] = ()
+    time: float | None = None
+
+
+class LogTail(Statement):
+    """The last own lines of a rank in a log, oldest first, before the first word of trouble.
+
+    ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
+    it printed. ``cut``: the file ends within a line. ``trouble``: words of trouble stand behind.
+    """
+
+    lines: tuple[OwnLine, ...]
+    outlook: Outlook
+    decisive: int = -1
+    whole: bool = False
+    cut: bool = False
+    trouble: bool = False
 
 
 class SignOfLife(Statement):

@@ -7,6 +7,7 @@ from whyhang.analyzer.facts import ErrorCounter, NetworkPort, RasReport, Schedul
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
+from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Verdict
 from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields
@@ -25,6 +26,9 @@ HANGS = {
     "store-key-never-set",
 }
 """Categories that are hangs by nature, also when a watchdog ended the job in the end."""
+
+MAX_QUOTE = 100
+"""Characters of a last line that a headline quotes."""
 
 PRINTED = (ErrorCounter, NetworkPort, Scheduled)
 """What tools of hosts and clusters tell, of which no job need be known."""
@@ -53,7 +57,9 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    if case.states and all(_seen_dead(case, state) for state in case.states):
+    if case.states and all(
+        s.status is Status.GONE and case.member(s.member).processes for s in case.states
+    ):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -72,11 +78,6 @@ def _seen_alive(case: Case) -> bool:
         or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
         for member in case.job.members
     )
-
-
-def _seen_dead(case: Case, state: RankState) -> bool:
-    """Return whether a process was looked at and was dead."""
-    return state.status is Status.GONE and bool(case.member(state.member).processes)
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:
@@ -123,18 +124,33 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
             "What the tools of the hosts and the cluster printed was read and shows no fault; "
             "nothing was found that tells of a job."
         )
-    if not findings and not case.job.members and not case.job.lines:
+    if not findings and not (case.job.members or case.job.lines or in_the_middle(case.job)):
         return (
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
         )
     if not findings:
-        return f"The evidence does not say what the job waits for{_state_words(case)}."
+        return _without_finding(case)
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
     unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
     if verdict in unsure and first.confidence < 0.5:
         return f"Possibly: {text}"
     return text
+
+
+def _without_finding(case: Case) -> str:
+    """Say where the evidence ends."""
+    looked_at = any(member.dumps or member.processes for member in case.job.members)
+    tail = None if looked_at or case.graph.waiting else in_the_middle(case.job)
+    if tail is None:
+        return f"The evidence does not say what the job waits for{_state_words(case)}."
+    last, step = tail.lines[-1].text, tail.lines[tail.decisive].text
+    whose = "The log" if tail.who.rank is None else f"The log of rank {tail.who.rank}"
+    where = "in the middle of its steps" if last == step else f"behind '{step[:MAX_QUOTE]}'"
+    return (
+        f"{whose} ends at '{last[:MAX_QUOTE]}', {where}; "
+        "whether the job went on, came to its end or hangs, it does not say."
+    )
 
 
 def _state_words(case: Case) -> str:

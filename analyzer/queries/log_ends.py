@@ -11,6 +11,7 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import speakers
 from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.log_ends import got_over, have_ended
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import ranks_in_words
 
@@ -29,7 +30,13 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
 
     ``finished``: whether their last words are of an orderly end.
     """
-    lines = [line for line in case.job.lines if LOST_PEER.search(line.text)]
+    if have_ended(case.job):
+        return
+    lines = [
+        line
+        for line in case.job.lines
+        if LOST_PEER.search(line.text) and not got_over(case.job, line)
+    ]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {end.who.rank: end for end in case.job.of(LastLine)}
     spoke = speakers(case)

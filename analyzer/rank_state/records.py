@@ -29,9 +29,14 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.gave_up import at_work_until_ended
+from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
+
+COMM_INIT = "comm_init"
+MAX_LINE = 60  # characters of a line that stand for where a rank is
 
 DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
@@ -49,14 +54,27 @@ def completed(
     at_work = at_work_until_ended(job, ends)
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
+    phases = last_phases(tails_of_ranks(job))
+    if any(position.inside for position in positions.values()):
+        # That it has made a communicator tells less of where a rank is than its own lines do.
+        positions = {
+            rank: position
+            for rank, position in positions.items()
+            if rank not in phases or position.inside or position.call.op != COMM_INIT
+        }
     return tuple(
         replace(
-            _completed(job, state, positions, ends, at_work),
+            _completed(job, state, positions, ends, at_work, phases),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
+            phase=_of(phases, job.members[state.member].rank),
         )
         for state in states
     )
+
+
+def _of(phases: Mapping[int, LastPhase], rank: int | None) -> LastPhase | None:
+    return phases.get(rank) if rank is not None else None
 
 
 def _completed(
@@ -65,6 +83,7 @@ def _completed(
     positions: Mapping[int, Position],
     ends: Mapping[int, End],
     at_work: frozenset[int],
+    phases: Mapping[int, LastPhase],
 ) -> RankState:
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
@@ -89,6 +108,12 @@ def _completed(
             kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False
         )
         return replace(state, status=Status.RUNNING, place=place, position=position)
+    phase = _of(phases, member.rank)
+    waits = any(position.inside for position in positions.values())
+    if phase is not None and (waits or not phase.unusual):
+        says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
+        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
+        return replace(state, status=Status.RUNNING, place=place)
     return state
 
 
@@ -98,7 +123,7 @@ def _place_of(position: Position) -> Place:
     kind = WaitKind.COLLECTIVE
     if call.p2p:
         kind = WaitKind.P2P
-    elif call.op == "comm_init":
+    elif call.op == COMM_INIT:
         kind = WaitKind.NCCL_INIT
     return Place(
         kind=kind,

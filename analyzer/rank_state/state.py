@@ -7,6 +7,7 @@ import enum
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.last_phase import LastPhase
 from whyhang.analyzer.rank_state.motion import Motion
 from whyhang.analyzer.stacks import Place
 
@@ -54,8 +55,9 @@ class RankState(Record):
     ``place`` is its place in the last snapshot, ``earlier`` its status in those before, oldest
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
     is known. ``position`` is where its records show it, where no stack does.
-    ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last.
-    ``step`` measures the work for which others wait.
+    ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
+    ``phase`` where its own lines in the log part from those of the others.
+    ``step`` measures the work for which others wait, ``stopped_by`` says what stopped it.
     """
 
     member: int
@@ -68,4 +70,6 @@ class RankState(Record):
     position: Position | None = None
     ras: str = ""
     last_line: str = ""
+    phase: LastPhase | None = None
     step: LongStep | None = None
+    stopped_by: str = "stopped by a signal"

@@ -35,12 +35,13 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
 from whyhang.collectors.logs.lines.signs_of_life import program, sign
+from whyhang.collectors.logs.tail import TAIL, tails
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.quotes import is_quoted
 from whyhang.collectors.logs.text.rejoin import rejoin
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
-TAIL = 1000  # bytes of the end of a file that its last line is taken from
+LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 
 
@@ -67,6 +68,7 @@ class FileScan:
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, Line]] = {}
         self.tail = b""
+        self.size = 0
         self.last_line: int | None = None
 
     def facts(self, on_bytes: Progress) -> Iterator[Fact]:
@@ -83,7 +85,9 @@ class FileScan:
                     block.line = line
                     self._block(block, hits)
                     line = block.line_at(block.stop)
-                    self.tail = bytes(block.data[max(block.start, block.stop - TAIL) : block.stop])
+                    piece = bytes(block.data[max(block.start, block.stop - TAIL) : block.stop])
+                    self.tail = piece if len(piece) == TAIL else (self.tail + piece)[-TAIL:]
+                    self.size = block.file_offset(block.stop)
                     block.release()
                 self.last_line = line
         except Exception as error:  # noqa: BLE001 - whatever a decompressor raises: a gap
@@ -127,7 +131,7 @@ class FileScan:
 
     def _end(self) -> Iterator[Statement]:
         """Say how a log ends: a process that was killed says nothing, and its log just stops."""
-        tail = clean(self.tail)
+        tail = clean(self.tail[-LAST:])
         lines = tail.strip().splitlines()
         if self.last_line is not None:  # without the empty ones behind it
             self.last_line -= tail[len(tail.rstrip()) :].count("\n")
@@ -139,12 +143,14 @@ class FileScan:
                 who=self.file.voice.who,
                 source=self.file.document.source(self.last_line),
             )
-        text = clean(self.tail) + "\n" + clean(bytes(self.file.document.head[:HEAD]))
+        text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
         who, source = self.file.voice.who, self.file.document.source()
         if lines and (output := sign(text)) is not None:
             yield SignOfLife(text=output, who=who, source=self._last_sign(lines) or source)
         if lines and (output := program(text)) is not None:
             yield TrainingOutput(text=output, who=who, source=source)
+        if self.last_line is not None and lines:
+            yield from tails(self.tail, self.file, self.last_line, self.size)
 
     def _last_sign(self, lines: Sequence[str]) -> Source | None:
         """Return where the last of these lines, which end the file, has a sign of life."""

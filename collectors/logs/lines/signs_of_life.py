@@ -9,6 +9,9 @@ thousands of digits in a row would take minutes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from whyhang.analyzer.facts import Outlook
 
 _SIGNS = re.compile(
     r"""(?imx)
@@ -25,6 +28,63 @@ _SIGNS = re.compile(
     """  # noqa: E501
 )
 
+
+_LAST_LINES = 30  # in which an end is looked for
+
+_ENDS = re.compile(
+    r"""(?imx)
+      \b(?:Abort|Destroy)\ COMPLETE
+    | ^[^a-z\n]*(?:(?:all|excluded|ranks?\s?\d*:?|everything|process(?:es)?|is|are)\W+){0,3}
+        (?:(?:done|finished|completed)(?:\ (?:in|after)\ [\d:.]+\ ?\w*)?|exiting|bye|goodbye)\W*$
+    | \b(?:training|trainer|job|run|benchmark|program|script|experiment|workload)
+        (?:\ (?:loop|run|job|is|was|has|now|been|successfully|all)){0,4}
+        \ (?:completed?|finished|done|ended|succeeded|passed)\b(?!\ (?:epoch|step|batch|iter))
+    | \ball\ (?:tests?|epochs|steps|iterations)(?:\ (?:are|were|have|been))*\ (?:completed?|finished|done|passed)\b
+    | \bfinished\ (?:training\b(?!\ (?:epoch|step|batch|iter))|successfully|without|mdrun)
+    | \b(?:complet|finish|exit|end)\w*\ (?:successfully|normally|cleanly)\b
+    | \bsuccessfully\ (?:finished|completed|exited)\W*$
+    | \bexit(?:ed|ing|s)?\b[^.]{0,20}\b(?:code|status)\W{0,3}0\b
+    | \bsaved\b.{0,20}\bfinal\b | \bfinal\ (?:checkpoint|model|weights)\b.{0,40}\b(?:saved|written)\b
+    | \b(?:total\ (?:training|wall|run|elapsed)[ -]?time|train_runtime|final\ (?:loss|accuracy|score|results?|metrics?))\b
+    | `?Trainer\.fit`?\ stopped: | \bexiting\ program\ at\ iteration\b | \bend\ of\ (?:training|tests|program)\b
+    | \b\d+\ passed\b(?:,\ (?:0|no)\ failed)? | \bPROGRAM\ ENDED\b
+    | \bwandb:\ (?:Synced|Run\ (?:summary|history)|.{0,4}View\ run)
+    | \bprocess\ group\ (?:was\ |is\ )?destroyed\b | \bdestroyed\ (?:the\ )?process\ group\b
+    | ^[ \t]*\d+[ \t]+\d+[ \t]+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
+    | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
+    | (?:shutdown|shutting\ down)\ complete | \bFinished\ server\ process\b
+    """  # noqa: E501
+)
+"""Words of an end that was planned: a result, a farewell, a last checkpoint."""
+
+_OF_ALL = re.compile(
+    r"(?i)\b(?P<unit>step|iter(?:ation)?|epoch|batch|round|update)s?\b\W{0,4}"
+    r"(?P<at>\d+)\s?(?:/|of)\s?(?P<all>\d+)\b"
+)
+_BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
+"""Counters with what they count to."""
+
+_BEGINS = re.compile(
+    r"(?i)^\W*(?:now )?(?:calling|entering|waiting|destroying|saving|uploading|writing|joining"
+    r"|start(?:ing)?|begin(?:ning)?|flushing|closing|shutting down|tearing down|synchroni[sz]ing)\b"
+)
+"""What is only begun: as the last line of all it is no end."""
+
+_EPOCH = re.compile(r"(?i)\bepoch\b")
+_THROUGH = re.compile(r"(?i)\b(?:done|finished|completed?|took|time)\b|100%")
+"""Behind the number of the last epoch: it is not only begun."""
+
+_IDLE = re.compile(
+    r"(?i)generation throughput: 0\.0\b.*running: 0\b.*(?:waiting|pending): 0\b"
+    r"|#running-req: 0\b.*#queue-req: 0\b"
+    r"|waiting for (?:new )?(?:requests?|connections?|clients?)\b|ready to roll"
+    r"|press ctrl\+c to quit|application startup complete"
+    r"|\"GET /(?:health\w*|ping|metrics|v1/models|get_model_info)\S*"
+    r" HTTP/[\d.]+\" 200"
+)
+"""A server that has nothing to do."""
+
+_BUSY = re.compile(r"(?i)running: [1-9]|#running-req: [1-9]|(?:waiting|#queue-req|pending): [1-9]")
 
 _NO_WORK = re.compile(r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous")
 
@@ -55,3 +115,39 @@ def sign(text: str) -> str | None:
         if _NO_WORK.search(text, begin, len(text) if end < 0 else end) is None:
             return match.group(0).strip()
     return None
+
+
+def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
+    """Return what the last lines of a rank show, and the place of the line that says so.
+
+    The last one that says anything decides: what follows an end without a step is its aftermath.
+    """
+    last = lines[-_LAST_LINES:]
+    first = len(lines) - len(last)
+    begun = _BEGINS.match(last[-1]) and not (_ENDS.search(last[-1]) or _IDLE.search(last[-1]))
+    for at in range(len(last) - 1, -1, -1):
+        shown = _shown(last[at], last)
+        if shown is not Outlook.UNKNOWN:
+            return Outlook.STEPS if begun and shown is Outlook.ENDED else shown, first + at
+    return Outlook.UNKNOWN, -1
+
+
+def _shown(line: str, lines: Sequence[str]) -> Outlook:
+    if counters := [*_OF_ALL.finditer(line), *_BAR.finditer(line)]:
+        return Outlook.ENDED if _at_their_end(line, counters, lines) else Outlook.STEPS
+    if _ENDS.search(line):
+        return Outlook.ENDED
+    if _IDLE.search(line):
+        return Outlook.IDLE
+    return Outlook.STEPS if sign(line) is not None or _BUSY.search(line) else Outlook.UNKNOWN
+
+
+def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[str]) -> bool:
+    """Return whether all counters of a line are where they count to.
+
+    Steps begin anew with each epoch, and the number of the last epoch is there from its start on.
+    """
+    units = [match.groupdict().get("unit", "step").lower() for match in counters]
+    steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
+    through = units != ["epoch"] or _THROUGH.search(line) is not None
+    return steps_end and through and all(match["at"] == match["all"] for match in counters)

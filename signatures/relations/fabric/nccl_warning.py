@@ -8,6 +8,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, SignOfLife, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
+from whyhang.analyzer.rank_state.log_ends import have_ended
 
 LAST_ERROR = "nccl-last-error"
 """The name under which the log reader gives "Last error:"."""
@@ -205,7 +206,9 @@ def _first(lines: list[LogLine]) -> Iterator[Hit]:
 
 
 def _strange(case: Case) -> list[LogLine]:
-    """List warnings that no signature looks for, and that were not followed by work."""
+    """List warnings that no signature looks for, and that the job did not go on or end after."""
+    if have_ended(case.job):
+        return []
     alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     return [
         line

@@ -7,8 +7,8 @@ the same, it does so between two of them: in the data, in storage, in the progra
 from collections.abc import Iterable
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import SignOfLife
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
+from whyhang.analyzer.rank_state.log_ends import have_ended
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -29,9 +29,9 @@ SIGNATURE = Signature(
 
 
 def _only_set_up(case: Case) -> bool:
-    """Return whether nothing is known of any work with the communicators that were set up.
+    """Return whether no more is known than that communicators were set up, and of no end.
 
-    A job that hangs in its first collective leaves such a log as well as one that goes on.
+    A job that hangs in its first collective, or at any step, leaves such a log as well.
     """
     kinds = {track.kind for track in case.job.tracks}
-    return kinds == {"nccl-init"} and not case.job.of(SignOfLife)
+    return kinds == {"nccl-init"} and not have_ended(case.job)

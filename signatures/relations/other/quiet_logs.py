@@ -1,13 +1,20 @@
-"""Logs were read to their ends, and nothing in them is left open."""
+"""Logs were read to their ends: a planned end, a job that is idle, or no step at all."""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LastLine, Setting, SignOfLife, WorldSize
+from whyhang.analyzer.facts import (
+    LastLine,
+    Outlook,
+    Setting,
+    SignOfLife,
+    TrainingOutput,
+    WorldSize,
+)
 from whyhang.analyzer.facts.exceptions import EXCEPTION
-from whyhang.analyzer.facts.statements import TrainingOutput
 from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
 
 MAX_QUOTES = 6
 
@@ -37,45 +44,64 @@ BAD_END = re.compile(
 )
 """How compilers, test runners and shells end on a failure; not "0 failed" or "error: 0.03"."""
 
-NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
-"""Text files beside logs whose silence about trouble says nothing."""
-
 
 def quiet_log(case: Case) -> Iterable[Hit]:
-    return () if case.job.lines_with(VETOES) else _quiet(case, started=True)
+    return _quiet(case) if have_ended(case.job) and not case.job.lines_with(VETOES) else ()
+
+
+def idle_engine(case: Case) -> Iterable[Hit]:
+    return _quiet(case) if are_idle(case.job) else ()
 
 
 def log_without_step(case: Case) -> Iterable[Hit]:
-    return _quiet(case, started=False)
+    return () if _has_begun(case) else _quiet(case)
 
 
 QUIET = Signature(
     id="quiet-log",
     story="""\
-The logs tell of nothing wrong.
+The job came to its planned end, and its logs tell of nothing wrong.
 
-They were read to their ends: no error, no timeout, no call that was begun and not ended; what
-looks bad in them is known to be harmless. A job that hangs without a word leaves such logs
-too, so this is said only where there is no other evidence, and not as a certainty, and not if
-whoever pasted the log writes beside it that the job hangs.
+They end with a result, a farewell, the last of so many steps or a last checkpoint on every rank
+that speaks; no error, no timeout, no call that was begun and not ended; what looks bad in them is
+known to be harmless. A log that merely stops, in the middle of its steps, is none of these: a job
+that hangs without a word leaves just such a log.
 """,
     category="healthy",
     level="fallback",
-    title="The logs tell of nothing wrong",
+    title="The job came to its planned end; its logs tell of nothing wrong",
     when=quiet_log,
     vetoes=VETOES,
     means=(
-        "No cause of a hang and none of its consequences was found in the logs. If the job does "
-        "not move all the same, its logs do not say why."
+        "The logs end as those of a job that is through, and neither a cause of a hang nor one "
+        "of its consequences was found in them."
     ),
     confidence="possible",
-    remedies=("If the job hangs, look at it while it does: whyhang PID.",),
-    next_steps=("whyhang PID  # any process of the job",),
+    remedies=("If its processes are still there, look at them: whyhang PID.",),
+    next_steps=("pgrep -af python  # is a process of the job left? then: whyhang PID",),
     misses=(
         "[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg)",
         "Traceback (most recent call last):",
         "And the model just hangs there forever; with two nodes it gets stuck, too.",
     ),
+)
+
+IDLE = Signature(
+    id="idle-engine",
+    story="""\
+A server says that it is up, and that no request runs or waits.
+
+Engines that serve models print their throughput and their queues every few seconds while they
+work, and 0 of everything or nothing at all between two requests. That is no hang.
+""",
+    category="healthy",
+    level="fallback",
+    title="The server is up and has nothing to do: no request runs or waits",
+    when=idle_engine,
+    means="Its last lines are those of a server without requests, and no error stands before them.",
+    confidence="possible",
+    remedies=("Send it a request. If that gets no answer, look at the processes: whyhang PID.",),
+    next_steps=("curl -m 10 http://HOST:PORT/health  # does it answer?",),
 )
 
 WITHOUT_STEP = Signature(
@@ -109,29 +135,24 @@ start. Which of them it is, only the processes tell, or logs with more in them.
     ),
 )
 
-SIGNATURES = (QUIET, WITHOUT_STEP)
+SIGNATURES = (QUIET, IDLE, WITHOUT_STEP)
 
 
-def _quiet(case: Case, *, started: bool) -> Iterator[Hit]:
-    """Yield one hit that blames nobody, if nothing is left open: no call, no exception, no bad end.
-
-    ``started``: the job is seen to have begun its work, or the logs are not those of ranks. The
-    opposite are ranks that printed something at their start and nothing of a step.
-    """
+def _quiet(case: Case) -> Iterator[Hit]:
+    """Yield one hit that blames nobody, if nothing is left open: no call, exception, bad end."""
+    job = case.job
     ends = [
-        end
-        for end in case.job.of(LastLine)
-        if end.ends_log and not end.source.file.endswith(NO_LOGS)
+        end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    raised_any = any(EXCEPTION in line.matched for line in case.job.lines)
-    looked_at = any(member.dumps or member.processes for member in case.job.members)
-    bad = any(BARE_ERROR.search(end.text) or BAD_END.search(end.text) for end in ends)
-    if not ends or inside or raised_any or bad or looked_at or case.job.exits:
+    raised_any = any(EXCEPTION in line.matched for line in job.lines)
+    looked_at = any(member.dumps or member.processes for member in job.members)
+    last = [end.text for end in ends if " WARN " not in end.text]
+    bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
+    failed = any(row.signal or row.exitcode for row in job.exits)
+    if not ends or inside or raised_any or bad or looked_at or failed:
         return
-    if any(track.kind == "nccl-coll" for track in case.job.tracks):
-        return
-    if _has_begun(case) is not started:
+    if any(track.kind == "nccl-coll" for track in job.tracks):
         return
     last_words = [queries.cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
     yield Hit(evidence=tuple(last_words), names_culprit=False)
@@ -140,7 +161,7 @@ def _quiet(case: Case, *, started: bool) -> Iterator[Hit]:
 def _has_begun(case: Case) -> bool:
     """Return whether the job is seen to work, or these are logs, with known lines, of no rank."""
     job = case.job
-    if job.of(SignOfLife):
+    if job.of(SignOfLife) or any(tail.outlook is not Outlook.UNKNOWN for tail in all_tails(job)):
         return True
     ranks = any(end.ends_log and end.who.rank is not None for end in job.of(LastLine))
     settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))

@@ -1,0 +1,94 @@
+"""Where the logs of ranks end: at the end of the work, in the middle of it, or idle.
+
+That nothing in a log looks bad makes no job healthy: one that hangs without a word leaves such
+logs as well.
+"""
+
+from __future__ import annotations
+
+from whyhang.analyzer.facts import LogLine, LogTail, Outlook
+from whyhang.analyzer.job.records import Job
+
+NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
+"""Text files beside logs: how they end says nothing."""
+
+_MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
+
+
+def tails_of_ranks(job: Job) -> dict[int, LogTail]:
+    """Return the tail of each rank's log: of several files the one that says most of the work."""
+    tails: dict[int, LogTail] = {}
+    for tail in job.of(LogTail):
+        rank = tail.who.rank
+        if rank is not None and (rank not in tails or _weight(tail) > _weight(tails[rank])):
+            tails[rank] = tail
+    return tails
+
+
+def all_tails(job: Job) -> tuple[LogTail, ...]:
+    """Return the tail of each rank's log, and those of which nobody knows whose they are."""
+    nobody = (
+        tail
+        for tail in job.of(LogTail)
+        if tail.who.rank is None and not tail.source.file.endswith(NO_LOGS)
+    )
+    return (*tails_of_ranks(job).values(), *nobody)
+
+
+def have_ended(job: Job) -> bool:
+    """Return whether the logs show an end that was planned, and none stops short of it.
+
+    Often one rank speaks for all: then the last words of the others are none that it went on from.
+    """
+    tails = all_tails(job)
+    ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
+    others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
+    if any(tail.trouble for tail in others):
+        return False
+    if not ended or (len(ended) > 1 and len(others) <= len(ended)):
+        return bool(ended) and not any(tail.who.rank is not None for tail in others)
+    return not any(_stops_short(tail, ended) for tail in others)
+
+
+def _stops_short(tail: LogTail, ended: list[LogTail]) -> bool:
+    """Return whether a rank does not come as far as one that came to the end."""
+    last = tail.lines[-1]
+    if tail.outlook is not Outlook.STEPS:
+        return any(line.template == last.template for other in ended for line in other.lines)
+    same = [[line for line in other.lines if line.template == last.template] for other in ended]
+    counts = last.values[:1]
+    return not counts or not any(lines and lines[-1].values[:1] == counts for lines in same)
+
+
+def are_idle(job: Job) -> bool:
+    """Return whether the logs are those of a server that waits for requests."""
+    outlooks = [tail.outlook for tail in all_tails(job)]
+    return Outlook.IDLE in outlooks and set(outlooks) <= {Outlook.IDLE, Outlook.UNKNOWN}
+
+
+def in_the_middle(job: Job) -> LogTail | None:
+    """Return the log that ends in the middle of its steps, and latest in them; None if none."""
+    return max(
+        (tail for tail in all_tails(job) if tail.outlook is Outlook.STEPS),
+        key=lambda tail: (tail.lines[-1].time or 0.0, len(tail.lines)),
+        default=None,
+    )
+
+
+def got_over(job: Job, line: LogLine) -> bool:
+    """Return whether the rank that printed a line of trouble is seen at work, or at its end, below.
+
+    Of an excerpt that names no ranks nothing is concluded.
+    """
+    return any(
+        tail.source.file == line.source.file
+        and tail.who.rank == line.who.rank
+        and tail.outlook in {Outlook.STEPS, Outlook.ENDED}
+        and tail.lines[tail.decisive].number > (line.source.line or 0)
+        for tail in job.of(LogTail)
+        if tail.who.rank is not None
+    )
+
+
+def _weight(tail: LogTail) -> tuple[int, int]:
+    return _MOST[tail.outlook], len(tail.lines)

@@ -1,0 +1,100 @@
+"""The last own lines of each rank: what a program says of its work, in words of its own.
+
+Nobody knows these lines beforehand; they are kept as templates, to be compared over ranks. Those
+of libraries are left out, and what stands behind the first word of trouble is no work any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who, replace
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.templates import behind, header, reduce
+
+TAIL = 64 << 10  # bytes of the end of a file
+LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
+MOST_LINES = 100  # of a rank that are kept
+LONGEST = 1000  # characters of a line
+BLOCK = 4096  # bytes in which a program that buffers its output writes
+
+_OF_LIBRARIES = re.compile(
+    r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |\.cpp:\d+\]|Warning: "
+    r"|^\s+(?:File \"|\^|at )|torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
+)
+_TROUBLE = re.compile(
+    r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
+    r"|\[?[EF]\d{4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog|\b[Tt]imed?[ -]?out\b"
+    r"|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed|\bERROR\b|CANCELLED"
+    r"|[Tt]erminat(?:ed|ing)\b|core dumped"
+)
+
+
+def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]:
+    """Yield the last own lines of each rank that speaks in ``data``, which ends a file.
+
+    ``last`` is the number of the file's last line, ``size`` its length.
+    """
+    whole = size <= len(data)
+    raw = data.rstrip(b"\n\r \t").split(b"\n")
+    if not whole:
+        del raw[:1]  # it may have begun before
+    most = LINES_OF_ONE if file.document.who.rank is not None else LINES_OF_ALL
+    whole = whole and len(raw) <= most
+    raw = raw[-most:]
+    lines: dict[Who, list[OwnLine]] = {}
+    over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
+    for number, line in _taken_apart(raw, last - len(raw) + 1, file):
+        who = _speaker(line)
+        own = lines.setdefault(who, [])
+        if _TROUBLE.search(line.text):
+            over.setdefault(who, len(own))
+            continue
+        if who in over and sign(line.text) is not None:
+            del over[who]  # it got over it
+        template, values = reduce(line.text)
+        if any(letter.isalpha() for letter in template):
+            text, time = line.text.strip(), line.time
+            own.append(
+                OwnLine(number=number, text=text, template=template, values=values, time=time)
+            )
+    words = header([line.text for own in lines.values() for line in own])
+    cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0)
+    for who, printed in lines.items():
+        own = printed[: over.get(who)]
+        kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
+        if not kept:
+            continue
+        shown, decisive = outlook([line.text for line in kept])
+        yield LogTail(
+            who=file.resolve(who),
+            source=file.document.source(kept[-1].number),
+            lines=kept,
+            outlook=shown,
+            decisive=decisive,
+            whole=whole and len(kept) == len(own),
+            cut=cut and kept[-1].number == last and who not in over,
+            trouble=who in over,
+        )
+
+
+def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
+    """Yield the lines that are not those of libraries, with their numbers."""
+    for number, piece in enumerate(raw, first):
+        if b"NCCL INFO" in piece:
+            continue
+        text = clean(piece.rstrip(b"\r").rpartition(b"\r")[2])
+        for line in take_apart(text[:LONGEST], file.voice) if text.strip() else ():
+            if not _OF_LIBRARIES.search(line.text):
+                yield number, line
+
+
+def _speaker(line: Line) -> Who:
+    """Return who speaks, without what differs from line to line of one process."""
+    who = line.who
+    if who.rank is not None:
+        return Who(rank=who.rank, trust=max(who.trust, Trust.PREFIX))
+    return Who(host=who.host, pid=who.pid, local_rank=who.local_rank, label=who.label)

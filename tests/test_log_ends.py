@@ -1,0 +1,80 @@
+"""Whether a job whose logs tell of no trouble is healthy: what came to its end is, or idles."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed
+
+STEPS = "".join(f"step {n} loss {3 / n:.2f}\n" for n in range(90, 100))
+OPENING = "opening shard 12\n"
+TEARDOWN = "step 100/100 loss 0.03\ncalling destroy_process_group\n"
+DOWN = TEARDOWN + "process group destroyed\n"
+BENCH = """\
+#       size         count    type   redop    time   algbw   busbw
+     1048576        262144   float     sum   431.2    2.43    4.56
+"""
+VLLM = (
+    "INFO 03-04 10:11:1{} metrics.py:455] Avg prompt throughput: 0.0 tokens/s, Avg generation "
+    "throughput: 0.0 tokens/s, Running: {} reqs, Swapped: 0 reqs, Pending: 0 reqs\n"
+)
+SGLANG = "[2025-03-04 10:11:12 TP0] Decode batch. #running-req: {}, #queue-req: 0\n"
+UP = "INFO:     Uvicorn running on http://0.0.0.0:8000 (Press CTRL+C to quit)\n"
+HEALTH = 'INFO:     10.0.0.7:41422 - "GET /health HTTP/1.1" 200 OK\n'
+WARNING = (
+    "n1:91:88 [0] proxy.cc:1521 NCCL WARN [Proxy Service 0] Failed to execute operation Close\n"
+)
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        {None: STEPS + "Training completed in 0.4 h\n"},
+        {None: STEPS + "step 100 of 100 loss 0.03\nsaved final checkpoint to /ckpt/last\n"},
+        {None: BENCH + "# Avg bus bandwidth    : 4.56\n" + WARNING},
+        dict.fromkeys(range(4), DOWN),
+        {0: STEPS + "training done\n", 1: STEPS, 2: STEPS},  # one rank speaks for all
+        {0: STEPS + "training done\n", 1: "using 4 workers\n"},
+        {0: "epoch 3/3: 100%|##########| 50/50 [00:10<00:00, 5.0it/s]\n"},
+        {None: "Process 4711 exits successfully.\nProcess 4712 exits successfully.\n"},
+        {None: UP + HEALTH},
+        {None: UP + VLLM.format(1, 0) + VLLM.format(2, 0)},
+        {None: "The server is fired up and ready to roll!\n" + SGLANG.format(0)},
+    ],
+)
+def test_a_job_that_came_to_its_end_or_idles_is_healthy(logs: dict[int | None, str]) -> None:
+    """A result, a farewell, the last of so many steps, a last checkpoint, an empty queue."""
+    assert diagnosed(logs).verdict == "healthy"
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        {None: STEPS},
+        dict.fromkeys(range(4), STEPS),
+        {0: STEPS + "step 100 loss 0.03\n", 1: STEPS + OPENING},
+        {0: DOWN, 1: TEARDOWN, 2: DOWN},
+        {0: DOWN, 1: TEARDOWN},
+        {0: STEPS + "training done\n", 1: STEPS.replace("step 99 ", "saw 99 ")},
+        {None: STEPS + "saving final checkpoint to /ckpt/last\n"},
+        {None: "epoch 3/3 loss 0.2\n"},  # the last epoch has begun
+        {None: "epoch 2 begins\n" + STEPS + "step 100/100 loss 0.1\n"},  # its last step, and then?
+        {None: "epoch 2: 50%|#####     | 25/50 [00:10<00:10, 2.5it/s]\n"},
+        {None: STEPS + "saved checkpoint at step 99\n"},
+        {None: BENCH.partition("    1048576")[0]},
+        {None: UP + VLLM.format(1, 3) + VLLM.format(2, 3)},
+        {None: SGLANG.format(7)},
+    ],
+)
+def test_a_log_that_merely_ends_is_not_healthy(logs: dict[int | None, str]) -> None:
+    """In the middle of steps, in a teardown that one rank does not finish, with open requests."""
+    assert diagnosed(logs).verdict != "healthy"
+
+
+def test_the_place_where_a_log_ends_is_said_with_what_is_missing() -> None:
+    """Nobody is blamed for it."""
+    report = diagnosed({None: STEPS})
+
+    assert (report.verdict, report.findings) == ("inconclusive", ())
+    assert "ends at 'step 99 loss 0.03', in the middle of its steps" in report.headline
+    assert "whyhang PID" in report.gaps[-1]
+    assert "--looks" not in report.gaps[-1]

@@ -8,6 +8,7 @@ loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -112,6 +113,8 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     year = year_of(text)
     if year is None and taken_at is not None:
         year = 1970 + int(taken_at / 31_556_952)
+    if who.trust is Trust.INFERRED and _others_speak(lines, who):
+        who = replace(who, rank=None, trust=Trust.NONE)
     return Voice(
         who=who,
         numbered=numbered,
@@ -119,6 +122,12 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year=year,
         margin=margin,
     )
+
+
+def _others_speak(lines: Iterable[str], who: Who) -> bool:
+    """Return whether ranks speak in a file of which none has the number in the file's name."""
+    ranks = {content.rank for line in lines if (content := _rank_in_content(line)).rank is not None}
+    return bool(ranks) and who.rank not in ranks
 
 
 def _is_journal(lines: list[str]) -> bool:

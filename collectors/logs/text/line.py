@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import time_of, year_of
@@ -61,10 +62,10 @@ _DEFAULT_GROUP_RANK = re.compile(
 _MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
 # A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
 # TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
-_RANK_IN_HEADER = re.compile(
+_RANK_IN_HEADER = limits.compile(
     r"(?!\[?[EWIF]\d{0,4} )"
-    r"(?:(?:\[[^\]\n]{1,60}\]|\|[^|\n]{1,30}|\(\d{1,10}\)|\d[\d:.,/TZ-]{0,40}"
-    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :|]{0,4}){1,6}"
+    r"(?:(?:\[[^\]\n]{1,60}+\]|\|[^|\n]{1,30}+\|?+|\(\d{1,10}+\)|\d[\d:.,/TZ-]{0,40}+"
+    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :]{0,4}+){1,6}"
     r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
 )
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
@@ -281,8 +282,8 @@ def _rank_in_content(text: str) -> Who:
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
     if match := _C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
-    if match := _RANK_IN_HEADER.match(text):
-        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
+    if header := _RANK_IN_HEADER.match(text):
+        return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
     return NOBODY
 
 

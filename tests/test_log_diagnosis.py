@@ -74,6 +74,14 @@ CHECKPOINT = (
     "torch.distributed.checkpoint.api.CheckpointException: CheckpointException "
     "ranks:dict_keys([1])\nOSError: [Errno 28] No space left on device"
 )
+CLOSED = """\
+Traceback (most recent call last):
+  File "/srv/app/relay.py", line 52, in hand_over
+    dist.{call}
+  File "/opt/torch/distributed/distributed_c10d.py", line 2100, in {op}
+    default_pg.{op}([tensor], peer, tag).wait()
+RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:35612
+"""
 MEMBER = "Initializing distributed: GLOBAL_RANK: {}, MEMBER: {}/5\n"
 SLURM_OOM = (
     "slurmstepd: error: Detected 1 oom_kill event in StepId=194.0. "
@@ -370,6 +378,19 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         },
         "slurm-task-failed",
         (0, 1),
+    ),
+    "the rank that a receive was from, when the connection is closed": (
+        {None: CLOSED.format(call="recv(buffer, src=2)", op="recv")},
+        "gloo-peer-gone",
+        (2,),
+    ),
+    "nobody, where calls with two ranks failed": (
+        {
+            None: CLOSED.format(call="recv(buffer, src=2)", op="recv")
+            + CLOSED.format(call="send(buffer, 0)", op="send")
+        },
+        "gloo-peer-gone",
+        None,
     ),
     "who is not among those that came, of as many as each of them tells": (
         {None: "".join(MEMBER.format(rank, rank + 1) for rank in (0, 1, 3))},

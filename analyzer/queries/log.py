@@ -37,6 +37,7 @@ class Blames(enum.Enum):
     HOST = "host"  # all ranks on the host that the line names (group node)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
+    PEER = "peer"  # whom the send or receive that failed was with, as its traceback's source tells
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
@@ -86,6 +87,8 @@ class Log(Record):
             blamed = _whose_end(case, lines)
         if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and _names_root(lines)):
             blamed = [Who(rank=0)]
+        if self.blames is Blames.PEER:
+            blamed = _peer(case, lines)
         if self.blames is Blames.OTHERS:
             blamed = [Who(rank=rank) for rank in _others(lines)]
         if self.ends_process and (ranks := raised_by(case, lines)):
@@ -182,6 +185,18 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
     known = len(ended) == 1 or signals <= CRASHES or some_killed
     return [exit_.who for exit_ in ended.values()] if known else []
+
+
+def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+    """Return the rank with which the calls were in which these lines were raised, if it is one."""
+    speakers = {(line.source.file, line.who.rank) for line in lines}
+    peers = {
+        call.peer
+        for track in case.job.tracks
+        if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
+        for call in track.calls
+    }
+    return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
 
 
 def _others(lines: Iterable[LogLine]) -> Iterable[int]:

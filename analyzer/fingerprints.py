@@ -99,8 +99,15 @@ def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
     """Compare all members that have the key; ``same`` maps values that count as equal to one."""
+    return compared(key, values(case, key), same)
+
+
+def compared(
+    key: str, values: Iterable[Value], same: Callable[[str], str] = lambda text: text
+) -> Difference | None:
+    """Compare what members have; None where all have the same."""
     by_value: dict[str, list[Value]] = defaultdict(list)
-    for value in values(case, key):
+    for value in values:
         by_value[same(value.build or value.text)].append(value)
     if len(by_value) < 2:
         return None

@@ -22,6 +22,7 @@ from whyhang.collectors.stacks import (
     pyspy_json,
     pyspy_text,
     pystack,
+    sentences,
     traceback,
 )
 
@@ -38,6 +39,7 @@ READERS: tuple[Reader, ...] = (
     pystack.READER,
     traceback.READER,
     handwritten.READER,
+    sentences.READER,
     TextReader(),
     ClusterReader(),
 )

@@ -296,7 +296,7 @@ def test_titles_of_serving_processes() -> None:
 
     (dump,) = dumps(pyspy_text.READER, text)
 
-    assert (dump.who.label, dump.who.rank) == ("DP1_TP1", None)
+    assert (dump.who.label, dump.who.rank) == ("DP1 TP1", None)
 
 
 def _thread(pid: int, tid: int, name: str, top: str) -> dict[str, object]:

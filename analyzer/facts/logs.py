@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.stacks import Frame
 
 RAS_LINE = "nccl-ras"
 """Finds the lines that tell what NCCL's health network (RAS) said of ranks.
@@ -21,7 +22,8 @@ class LogLine(Record):
 
     ``matched`` holds the names of the patterns that found it, ``fields`` what their named
     groups captured. ``text`` is the line without launcher prefix, cut to a sane length;
-    ``offset`` is its first byte in the file.
+    ``offset`` is its first byte in the file. ``frames`` are where an exception was raised for
+    others' sake, innermost first: there the rank stood.
     """
 
     who: Who
@@ -31,6 +33,7 @@ class LogLine(Record):
     fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
     time: float | None = None
     offset: int | None = None
+    frames: tuple[Frame, ...] = ()
     count: int = 1  # lines alike of this rank that the scanner folded into this one
 
 

@@ -20,6 +20,10 @@ SettingName: TypeAlias = Literal[
 """
 
 
+Topic: TypeAlias = Literal["world", "version", "communicator", "sizes", "inputs"]
+"""What ranks have to agree on that a line of a program may tell."""
+
+
 class Statement(Record):
     """The base of these facts: whom it is about, where it was read."""
 
@@ -42,6 +46,19 @@ class Variable(Statement):
 
     name: str
     value: str
+
+
+class PrintedValue(Statement):
+    """A value in a line that ranks print, where all should print the same.
+
+    ``name`` is what stands around it, with "…" in its place and "#" for other numbers; ``topic`` is
+    what the line is about, ``text`` the line.
+    """
+
+    name: str
+    value: str
+    topic: Topic
+    text: str
 
 
 class Library(Statement):

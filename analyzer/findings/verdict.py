@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ErrorCounter, NetworkPort, RasReport, Scheduled
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.rank_state.ends import EXCEPTION
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Verdict

@@ -42,6 +42,8 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.job.devices import join
+from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
+from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
 from whyhang.analyzer.job.records import Child, Job, Member
@@ -161,7 +163,8 @@ def _compatible(entity: _Entity, who: Who) -> bool:
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    sorted_facts = _Sorted(numbered(in_one_year(list(plausible(facts)))))
+    known = with_group_ranks(numbered(in_one_year(list(plausible(facts)))))
+    sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
         entity = registry.entity(process.who)

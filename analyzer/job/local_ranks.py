@@ -79,10 +79,10 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
         [fact for fact in facts if isinstance(fact, Process)],
         [fact for fact in facts if isinstance(fact, Group)],
     )
-    return (size is None or size == count) and _widest(facts) <= count
+    return (size is None or size == count) and widest(facts) <= count
 
 
-def _widest(facts: Sequence[Fact]) -> int:
+def widest(facts: Sequence[Fact]) -> int:
     """Return the size of the largest communicator in the facts."""
     return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 

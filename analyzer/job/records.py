@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import (
@@ -25,6 +26,9 @@ from whyhang.analyzer.facts import (
     Who,
 )
 from whyhang.analyzer.job.devices import Devices
+
+GROUP_RANK = re.compile(r"(DP|TP|PP|EP|CP|process |worker |task )(\d{1,4})")
+"""A label that counts within a group of ranks, or among processes."""
 
 
 class Child(Record):
@@ -60,11 +64,11 @@ class Member(Record):
 
     @property
     def name(self) -> str:
-        """Name it as a person would: "rank 3", else "pid 4711 on node48", else its label."""
+        """Name it as a person would: "rank 3", "TP3", else "pid 4711 on node48"."""
         if self.rank is not None:
             return f"rank {self.rank}"
         where = f" on {self.host}" if self.host else ""
-        if self.pid is not None:
+        if self.pid is not None and not GROUP_RANK.match(self.label or ""):
             return f"pid {self.pid}{where}"
         return f"{self.label or 'a process'}{where}"
 

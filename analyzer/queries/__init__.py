@@ -15,6 +15,7 @@ Queries that answer with hits:
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
+- ``printed_values_differ``: a line that all ranks print, with another value on one of them
 - ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
@@ -116,6 +117,7 @@ from whyhang.analyzer.queries.nccl_setup import (
     setups_all_in,
     stuck_in_setup,
 )
+from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit
 from whyhang.analyzer.queries.settings import settings_differ

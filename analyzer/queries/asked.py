@@ -31,6 +31,7 @@ from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
+from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded
 from whyhang.analyzer.queries.settings import settings_differ
@@ -41,7 +42,7 @@ QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     for query in (
         *(absent, all_in_one_call, cut_off, different_operations, faulty_gpus, groups_crossed),
         *(lagging, log_ends, raised, ras_reported, recorded, resolves_differently),
-        *(settings_differ, stragglers, stuck_in_setup),
+        *(printed_values_differ, settings_differ, stragglers, stuck_in_setup),
     )
 }
 

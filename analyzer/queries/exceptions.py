@@ -9,10 +9,10 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
-from whyhang.analyzer.rank_state.ends import EXCEPTION, is_own_exception
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
 from whyhang.analyzer.wording.describe import ranks_in_words

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Exit, LogLine, RootCause
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
@@ -67,9 +68,7 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     """Return the ranks of a launcher's table that failed as these did, and with them."""
     if not spoken <= ended.keys() or _brought_down(case.job.lines):
         return set()
-    raised = {
-        line.who.rank for line in case.job.lines if "python-exception" in line.matched
-    } - spoken
+    raised = {line.who.rank for line in case.job.lines if EXCEPTION in line.matched} - spoken
     codes = {ended[rank].exitcode for rank in spoken}
     times = [ended[rank].time for rank in spoken]
     return {

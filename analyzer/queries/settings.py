@@ -25,7 +25,7 @@ def settings_differ(
     ``numbers``: of versions, so many numbers count (0: all of the text). ``printed``: settings
     that no job goes on with; who printed its environment need not be seen to wait.
     """
-    if not (_stands(case) or (printed and not case.job.of(SignOfLife))):
+    if not (stands(case) or (printed and not case.job.of(SignOfLife))):
         return
     same = leading(numbers) if numbers else str
     if printed:
@@ -34,7 +34,7 @@ def settings_differ(
     for key in known_keys(case, keys):
         values = difference(case, key, same)
         if values is not None and not _talked(case, values):
-            yield _hit(case, values)
+            yield hit_of(case, values)
 
 
 def _talked(case: Case, values: Difference) -> bool:
@@ -51,7 +51,7 @@ def _talked(case: Case, values: Difference) -> bool:
     )
 
 
-def _stands(case: Case) -> bool:
+def stands(case: Case) -> bool:
     """Return whether some rank waits for others: a job that goes on does not mind."""
     if case.graph.progress:
         return False
@@ -64,7 +64,8 @@ def _stands(case: Case) -> bool:
     return bool(graph.waiting or graph.maybe or case.graph.calls.waits or started)
 
 
-def _hit(case: Case, values: Difference) -> Hit:
+def hit_of(case: Case, values: Difference) -> Hit:
+    """Return the hit that names the fewest, or nobody where no value has a majority."""
     odd = tuple(value.member for value in values.odd)
     shown = (*values.odd[:SHOWN], values.most[0])
     return Hit(

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol
 
-from whyhang.analyzer.facts import Exit, Frame, LogLine, Record, Source
-
-EXCEPTION = "python-exception"
-"""The name under which the log reader gives tracebacks."""
+from whyhang.analyzer.facts import Exit, LogLine, Record, Source
+from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by"
@@ -38,19 +36,6 @@ WAITED = re.compile(
 BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
 """Signals by which others end a rank, or a watchdog its own process: no cause by themselves."""
 
-OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
-NCCL_FAILED = ("NCCL error", "NCCL Error")
-"""How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
-
-ON_REQUEST = frozenset(
-    {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
-)
-"""Exceptions that end a process on somebody else's word."""
-
-_ABOUT_OTHERS = re.compile(
-    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
-    re.IGNORECASE,
-)
 _FATAL = re.compile(r"Fatal Python error: (?P<how>[^\n]+)")
 
 
@@ -58,8 +43,8 @@ class End(Record):
     """How one rank ended.
 
     ``how`` is a phrase ("SIGKILL", "exit code 1", "ValueError: bad row"). ``own``: nothing shows
-    that another rank, a launcher or a watchdog brought it down. ``op`` is the collective in which
-    an exception was raised, ``user`` the frame of the user's code that it came from.
+    that another rank, a launcher or a watchdog brought it down. ``stood``: it stood in a collective
+    until then.
     """
 
     how: str
@@ -68,8 +53,7 @@ class End(Record):
     quote: str
     signal: int | None = None
     time: float | None = None
-    op: str | None = None
-    user: Frame | None = None
+    stood: bool = False
 
 
 class EndSources(Protocol):
@@ -90,25 +74,9 @@ def ends_of(job: EndSources) -> dict[int, End]:
     for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
         for rank, end in account.items():
             known = ends.get(rank)
-            if known is None or (end.own and not known.own and known.op is None):
+            if known is None or (end.own and not known.own and not known.stood):
                 ends[rank] = end
     return ends
-
-
-def is_own_exception(fields: Mapping[str, str]) -> bool:
-    """Return whether a rank raised an exception of itself, not because of another rank."""
-    return (
-        fields.get("launcher") != "yes"
-        and not (fields.get("op") and is_about_others(fields))
-        and not fields.get("message", "").startswith(NCCL_FAILED)
-        and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
-    )
-
-
-def is_about_others(fields: Mapping[str, str]) -> bool:
-    """Return whether an exception of a collective is due to other ranks, and no misuse of it."""
-    kind = fields.get("type", "").rpartition(".")[2]
-    return kind in OF_OTHERS or _ABOUT_OTHERS.search(fields.get("message", "")) is not None
 
 
 def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
@@ -122,7 +90,6 @@ def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
             continue
         kind = fields.get("type", "an exception").rpartition(".")[2]
         message = fields.get("message", "").partition("\n")[0]
-        number = fields.get("line", "")
         ends.setdefault(
             line.who.rank,
             End(
@@ -131,14 +98,7 @@ def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
                 source=line.source,
                 quote=line.text,
                 time=line.time,
-                op=fields.get("op") or None,
-                user=Frame(
-                    function=fields.get("function", ""),
-                    file=fields["file"],
-                    line=int(number) if number.isdecimal() else None,
-                )
-                if fields.get("file")
-                else None,
+                stood="op" in fields,
             ),
         )
     return ends

@@ -34,7 +34,6 @@ from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.usercode import is_library
 
 COMM_INIT = "comm_init"
 MAX_LINE = 60  # characters of a line that stand for where a rank is
@@ -100,16 +99,6 @@ def _completed(
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    if end is not None and end.op is not None:
-        user = end.user if end.user is not None and not is_library(end.user) else None
-        place = Place(
-            kind=WaitKind.COLLECTIVE,
-            scope=Scope.RANKS,
-            says=phrase(f"in {end.op}"),
-            op=end.op,
-            user=user,
-        )
-        return replace(state, status=Status.WAITING, place=place)
     if end is not None and member.rank in at_work and position is None:
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)

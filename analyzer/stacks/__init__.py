@@ -23,6 +23,7 @@ from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
+    CRASH,
     EXIT,
     FILE_LOCK,
     PROCESS_POOL,

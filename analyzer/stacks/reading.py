@@ -16,6 +16,7 @@ from whyhang.analyzer.facts import Frame, Record, replace
 from whyhang.analyzer.stacks.guesses import Guess
 from whyhang.analyzer.stacks.index import FrameIndex, symbol
 from whyhang.analyzer.stacks.kinds import (
+    CRASH,
     Layer,
     Manner,
     Phrase,
@@ -62,6 +63,12 @@ _SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE
 _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 
+SIGNAL_HANDLER = "<signal handler called>"
+_CRASHES = frozenset(
+    {"free", "int_free", "malloc", "int_malloc", "malloc_consolidate", "malloc_printerr"}
+    | {"realloc", "calloc", "unlink_chunk", "abort", "raise", "gsignal", "pthread_kill"}
+    | {"pthread_kill_implementation", "memcpy", "memmove", "memset", "strlen"}
+)
 _INTERPRETER = re.compile(r"(?:lib)?python\d")
 _TIMED_CONDITIONS = frozenset({"pthread_cond_timedwait", "pthread_cond_clockwait"})
 _GIL = WaitRule(
@@ -96,7 +103,7 @@ class Reading(Record):
 @functools.lru_cache(maxsize=65536)
 def read(frames: tuple[Frame, ...], index: FrameIndex) -> Reading:
     """Find what the table says of a stack."""
-    own = _cut_at_fork(frames)
+    own = _cut_at_signal(_cut_at_fork(frames))
     purposes: list[Match] = _gil_wait(own)
     context: Match | None = None
     mechanism: Match | None = None
@@ -147,6 +154,18 @@ def _cut_at_fork(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     return frames
 
 
+def _cut_at_signal(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Leave out a signal's handler: the thread stands where the signal came.
+
+    One that came in the middle of an allocation or an abort is a crash; there the mark is kept.
+    """
+    for index, frame in enumerate(frames[:-1]):
+        if frame.native and frame.function == SIGNAL_HANDLER:
+            crashed = symbol(frames[index + 1].function) in _CRASHES
+            return frames[index if crashed else index + 1 :]
+    return frames
+
+
 def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
     """Find a wait for the GIL in py-spy's native stacks, which leave ``take_gil`` itself out.
 
@@ -166,9 +185,8 @@ def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
 
 def _decide(purposes: tuple[Match, ...]) -> Match | None:
     """Choose among the purposes of one stack, which are innermost first."""
-    gil = [m for m in purposes if m.rule.kind is WaitKind.GIL]
-    if gil:
-        return gil[0]
+    if first := [m for m in purposes if m.rule.kind is WaitKind.GIL or m.rule.op == CRASH]:
+        return first[0]
     strong = [m for m in purposes if m.rule.kind in _STRONG]
     for kind in (WaitKind.INIT, WaitKind.GROUP):
         # Both run collectives and store waits of their own.

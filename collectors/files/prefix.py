@@ -2,9 +2,10 @@
 
 The shapes are those of torchrun (``--tee``, ``[default3]:``, a local rank), torch 2.2 and newer
 (``[rank3]:``), ``srun -l`` (``3: ``), ``mpirun --tag-output`` (``[1,3]<stderr>:``), Ray and vLLM
-(``(RayTrainWorker pid=12, ip=10.0.0.1)``), pdsh as DeepSpeed starts it (``worker-3: ``) and
-``kubectl logs --prefix``. "[Rank 3]" behind the header of a c10d line is no prefix: that number
-counts within a group.
+(``(RayTrainWorker pid=12, ip=10.0.0.1)``), pdsh as DeepSpeed starts it (``worker-3: ``),
+horovodrun (``[3]<stderr>:``) and ``kubectl logs --prefix``. "TP3: " names a rank within a group
+of tensor parallel ranks and is kept as a label. "[Rank 3]" behind the header of a c10d line is no
+prefix: that number counts within a group.
 """
 
 from __future__ import annotations
@@ -24,24 +25,34 @@ _CLOCK = re.compile(
     r"(?:std(?:out|err) [FP] )?"  # container runtimes
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
+_RANKS = ("rank", "rank2", "mpi", "horovod", "gdb4hpc")
+_MESH = r"(?:(?:DP|TP|PP|EP|CP)\d{1,4}[ _,]{0,2}){1,5}(?<![ _,])"
+_MESH_PLACE = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|CP)(\d{1,4})(?!\d)")
 # Each alternative names its kind; the longest and surest come first.
 _PREFIX = re.compile(
     _ANSI + r"(?:"
     r"\[(?:rank|RANK|Rank)[ :=]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
-    r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6}): ?"
+    r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6})(?:: ?| ?\| ?)"
     r"|\[(?:[\w.-]+@)?\d+,(?P<mpi>\d{1,6})\](?:<std\w+>:? ?|: ?)"  # mpirun --tag-output
+    r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+    r"\[(?P<horovod>\d{1,6})\]<std\w+>:? ?"
+    r"|[A-Za-z]\w{0,30}\{(?P<gdb4hpc>\d{1,6})\}: ?"  # gdb4hpc
+    r"|(?P<mesh>\[" + _MESH + r"\]:? ?|" + _MESH + r"(?:: ?| \| ?))"  # programs that serve models
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:
     r"|\[(?:gpu|GPU)[ :]?(?P<gpu>\d{1,3})\]:? ?"
     r"|\[pod/(?P<pod>[\w.-]+)/[\w.-]+\] "  # kubectl logs --prefix
-    r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?)?"
+    r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?(?: [A-Z]{2}\d{1,4}){0,4})?"
     r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated)[= ][\w.:]+)+)\)" + _ANSI + r" ?"  # Ray, vLLM
     r"|(?P<host>(?:[a-z]{1,30}-){0,8}(?:worker|node|host|nid|master)"
     r"[\w.-]{0,60}?\d[\w.-]{0,60}): "  # pdsh, DeepSpeed
     r")"
 )
-_NUMBERED = re.compile(r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)")
+_NUMBERED = re.compile(
+    r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)"
+    r"|(?:(?:rank|Rank|RANK)[= ]|(?:[Pp]rocess|[Ww]orker) )(?P<rank3>\d{1,6})(?:: ?| +(?![\w]+=))"
+)
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
-_STARTS = frozenset("[(rRwnhm\x1bcigtpslab")
+_STARTS = frozenset("[(rRwnhm\x1bcigtpslabDTPECSFMW")
 _FACT = re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
 _ROLES_THAT_ARE_NOT = frozenset(("gpu", "cuda", "node", "host", "epoch", "step", "iter", "e", "w"))
 
@@ -84,7 +95,7 @@ def skip_clock(line: str) -> str:
 
 def _one_prefix(line: str, at: int, *, numbered: bool) -> tuple[Who, int]:
     if numbered and (number := _NUMBERED.match(line, at)):
-        return _of_rank(int(number["rank"] or number["rank2"])), number.end()
+        return _of_rank(int(number["rank"] or number["rank2"] or number["rank3"])), number.end()
     prefix = _PREFIX.match(line, at)
     if prefix is None:
         return NOBODY, at
@@ -102,8 +113,10 @@ def _of_prefix(text: str) -> Who:
     prefix = _PREFIX.match(text)
     if prefix is None:
         return NOBODY
-    if digits := prefix["rank"] or prefix["rank2"] or prefix["mpi"]:
+    if digits := next(filter(None, map(prefix.__getitem__, _RANKS)), None):
         return _of_rank(int(digits))
+    if prefix["mesh"]:
+        return Who(label=mesh_label(prefix["mesh"]))
     if prefix["local"]:
         is_other = prefix["role"].lower() in _ROLES_THAT_ARE_NOT
         return NOBODY if is_other else Who(local_rank=int(prefix["local"]))
@@ -125,8 +138,13 @@ def _of_actor(actor: str, facts: str) -> Who:
         trust=Trust.NONE if rank is None else Trust.PREFIX,
         pid=pid,
         host=values.get("ip"),
-        label=actor.partition("(")[0] or None,
+        label=mesh_label(actor) or actor.partition("(")[0] or None,
     )
+
+
+def mesh_label(text: str) -> str | None:
+    """Return the places in groups that a label names, as "DP0 TP1"; None where it names none."""
+    return " ".join("".join(place) for place in _MESH_PLACE.findall(text)) or None
 
 
 def _number(text: str) -> int | None:

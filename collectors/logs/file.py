@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.collectors.logs.compared import compared
 from whyhang.collectors.logs.engine.blocks import (
     LONGEST,
     Block,
@@ -104,6 +105,8 @@ class FileScan:
             yield replace(kept, who=self.file.resolve(kept.who))
         yield from self._end()
         yield from self._last_words()
+        for fact in compared(self.file.document.head, self.file):
+            yield replace(fact, who=self.file.resolve(fact.who))
         if self.fold.dropped:
             self._note(
                 "dropped",

@@ -28,7 +28,9 @@ _HEAD = limits.compile(
     r'(?: "(?P<name>[^"\n]*)")?[^\n]*'
     r"|(?:(?P<attached>Attaching to )|\[Inferior \d+ \()(?:program: [^\n]*, )?"
     r"process (?P<pid>\d{1,10})[^\n]*"
-    r"|(?P<bare>#0 [ ]?(?=[^\n]*(?: in |\())[^\n]*)"
+    # A stack whose innermost frames were left out begins below a heading.
+    r"|(?P<bare>(?:#0 |(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
+    r"(?=[^\n]*(?: in |\(|<sig))[^\n]*)"
     r"|(?P<python>Traceback \(most recent call first\):)[^\n]*"
     r")$",
     re.MULTILINE,
@@ -40,7 +42,9 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+ in ")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
 _PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
 _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
-_END = re.compile(r"\s*$|\(gdb\)|\[Inferior|Detaching|Quit|\+|---|A debugging session|Undefined")
+_END = re.compile(
+    r"\s*$|\(gdb\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$|A debugging session|Undefined"
+)
 
 # Frames of the interpreter itself, between one Python function and the next. Not those that
 # take or give back the GIL, which say what a thread waits for.
@@ -214,8 +218,9 @@ def _native(text: str) -> list[Frame]:
         text = text[address.end() :]
     if python := _IN_PYTHON.search(text):
         return [frame(python[3], python[1], int(python[2]))]
-    if text.startswith("<"):  # <signal handler called>
-        return []
+    if text.startswith("<"):
+        is_handler = text.startswith("<signal handler called>")
+        return [frame("<signal handler called>", "", native=True)] if is_handler else []
     file, line = "", None
     if source := _SOURCE.search(text):
         file, line, text = source[1], int(source[2]), text[: source.start()]

@@ -66,7 +66,7 @@ _TOOLS = (b'): "', b"most recent call", b"\nThread ", b"#0  ", b'File "')
 
 # Functions that say by themselves that a process waits for others: without one of them, a host
 # with indented words below it is a list of anything.
-_OPERATIONS = frozenset(
+OPERATIONS = frozenset(
     {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter"}
     | {"reduce_scatter_tensor", "all_to_all", "all_to_all_single", "reduce", "gather", "scatter"}
     | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
@@ -76,7 +76,7 @@ _WORD = re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
 
 
 _SOURCES = (b".py:", b".pyx:", b".cpp:", b".cc:", b".cu:")
-_MARKS = Marks(*_TOOLS, *_SOURCES, *(name.encode() for name in sorted(_OPERATIONS)))
+_MARKS = Marks(*_TOOLS, *_SOURCES, *(name.encode() for name in sorted(OPERATIONS)))
 """Most logs hold none of these: looking at each of their lines would take longer than all else."""
 
 
@@ -195,7 +195,7 @@ def _is_list_of_tops(lines: Sequence[str]) -> bool:
     if len(words) < 2 or not heads or lines[0][:1].isspace():
         return False
     is_plain = all(not head[:1].isspace() for head in heads)
-    return is_plain and 2 * sum(word in _OPERATIONS for word in words) >= len(words)
+    return is_plain and 2 * sum(word in OPERATIONS for word in words) >= len(words)
 
 
 def _tops(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:

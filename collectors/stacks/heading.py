@@ -20,6 +20,8 @@ _PID = re.compile(
     r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
 )
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
+# Nothing but a number among processes: it may be a rank.
+_NUMBERED = re.compile(r"\W*(process|worker|task) ?#?(\d{1,4})\W*$", re.IGNORECASE)
 _RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
 _MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
 _URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
@@ -121,7 +123,9 @@ def _who(line: str) -> Who:
     named = url or _PROMPT.match(line) or _REMOTE.search(line) or _HOST.search(line)
     host = named[1] if named else None
     label = None
-    if host is None and not numbered and (lone := _LONE_NAME.match(line)):
+    if numbered_line := _NUMBERED.match(line):
+        label = f"{numbered_line[1].lower()} {int(numbered_line[2])}"
+    elif host is None and not numbered and (lone := _LONE_NAME.match(line)):
         if _MESH.match(lone[1]):
             label = lone[1]
         else:  # "=== train-worker-3 ===": equal pids below other such lines are others

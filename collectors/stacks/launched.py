@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import NOBODY, Frame, Trust, Who, replace
 from whyhang.collectors.files.naming import join
+from whyhang.collectors.files.prefix import mesh_label
 from whyhang.collectors.stacks.sections import ProcessStacks
 
 _FLAG_RANK = re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")
-_MESH_TITLE = re.compile(r"(?<![A-Za-z])((?:(?:DP|TP|PP|EP|CP)\d{1,4}[_ ]?)+)")
 _LAUNCHER = re.compile(
     r"(?:^|[/ ])(?:torchrun|deepspeed|accelerate|mpirun|mpiexec|srun)(?: |$)"
     r"|torch\.distributed\.(?:run|launch)|deepspeed\.launcher"
@@ -74,14 +74,14 @@ def who_by_command(command: str) -> Who:
         return NOBODY
     ranks = {bool(flag["local"]): int(flag["rank"]) for flag in _FLAG_RANK.finditer(command)}
     rank, local_rank = ranks.get(False), ranks.get(True)
-    mesh = _MESH_TITLE.search(command[:80]) if "::" in command[:40] else None
+    mesh = mesh_label(command[:80]) if "::" in command[:40] else None
     if not ranks and mesh is None:
         return NOBODY
     return Who(
         rank=rank,
         trust=Trust.NONE if rank is None else Trust.CONTENT,
         local_rank=local_rank,
-        label=mesh[1].rstrip("_ ") if mesh else None,
+        label=mesh,
     )
 
 

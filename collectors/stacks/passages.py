@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import html
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,10 +18,11 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
+from whyhang.collectors.logs.text.line import unwrap
 
 PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
 FIRST = (b"(most recent call first)",)
-LAST = (b"(most recent call last)", b'  File "', b'File: "')
+LAST = (b"(most recent call last)", b'  File "', b'  File \\"', b'File: "')
 GDB = (b"#0  ", b"#1  ", b"Traceback (most recent call first)")
 PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
@@ -147,13 +149,19 @@ def _decoded(data: bytes) -> str:
 
 def _unwoven(text: str, first: int, marks: Sequence[bytes]) -> Iterator[Passage]:
     """Part lines by their prefix, where the lines with the marks have one."""
+    numbers: Sequence[int] = (first,)
+    if text.lstrip().startswith('{"'):  # each line is an object that some service made of it
+        rows = [(n, unwrap(line)) for n, line in enumerate(text.split("\n"), first)]
+        text = "\n".join(row for _, row in rows)
+        numbers = [number for number, row in rows for _ in row.split("\n")]
     kind = _prefix_kind(text, marks)
     if kind is None:
-        yield Passage(text, (first,))
+        yield Passage(text, numbers)
         return
     has_clock, is_bare = kind
     woven: dict[Who, tuple[list[str], list[int]]] = {}
-    for number, line in enumerate(text.split("\n"), first):
+    lines_of_file = numbers if len(numbers) > 1 else itertools.count(first)
+    for number, line in zip(lines_of_file, text.split("\n"), strict=False):
         who, rest = split_prefix(skip_clock(line) if has_clock else line, numbered=is_bare)
         lines, numbers = woven.setdefault(who, ([], []))
         lines.append(rest)

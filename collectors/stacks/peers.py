@@ -1,4 +1,4 @@
-"""Calls that name another rank, as the arguments in a py-spy dump with ``--locals`` show them.
+"""Calls that name another rank, as arguments in a dump or in a traceback's source line show them.
 
 gloo's recorder holds no sends and receives, and a stack alone names no peer. The arguments of
 torch's own ``send`` and ``recv`` do: ``dst`` and ``src`` are global ranks. So are those of a
@@ -7,6 +7,7 @@ broadcast, on which all ranks of a group must agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
@@ -27,6 +28,12 @@ _UNKNOWN_GROUP = Group(name="")
 _FILE = "torch/distributed/distributed_c10d.py"
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
+# The place of that argument in calls that users write.
+_PLACES = {
+    **dict.fromkeys((*_PEERS, "broadcast", "reduce", "broadcast_object_list"), 1),
+    **dict.fromkeys(("gather", "scatter", "gather_object", "scatter_object_list"), 2),
+}
+_TEXT_OF_CALL = re.compile(r"\b(" + "|".join(_PLACES) + r")\(")
 ROOTED = frozenset(_ROOTS)
 """Collectives with one rank that gives or takes."""
 
@@ -62,6 +69,43 @@ def calls_on(
                 (PeerCall(frames=tuple(frames[place:]), arguments=arguments),) if arguments else ()
             )
     return ()
+
+
+def call_in(frames: Sequence[Frame], sources: Sequence[str], line: int | None) -> PeerCall | None:
+    """Return the innermost such call on the stack of a traceback, by the text of who called it.
+
+    ``sources`` are the lines of source below the frames. Only numbers that stand there count.
+    """
+    place = next((n for n, f in enumerate(frames) if argument_of(f.function, f.file)), None)
+    outside = next((n for n, f in enumerate(frames) if "torch/distributed/" not in f.file), None)
+    written = _TEXT_OF_CALL.search(sources[outside]) if outside is not None else None
+    if place is None or outside is None or written is None:
+        return None
+    name = argument_of(frames[place].function, frames[place].file) or ""
+    given = _arguments(sources[outside][written.end() :])
+    named = dict(part.split("=", 1) for part in given if re.match(r"\w+=[^=]", part))
+    positional = [part for part in given if not re.match(r"\w+=[^=]", part)]
+    if name not in named and len(positional) > _PLACES[written[1]]:
+        named[name] = positional[_PLACES[written[1]]]
+    named.setdefault("group", "None")
+    return PeerCall(frames=tuple(frames[place:]), arguments=named, line=line)
+
+
+def _arguments(text: str) -> list[str]:
+    """Split what stands in a call's parentheses at the commas that are its own."""
+    parts, depth = [""], 0
+    for char in text:
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth < 0:
+                break
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return ["".join(part.split()) for part in parts]
 
 
 def facts_of(

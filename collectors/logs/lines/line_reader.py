@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from whyhang.analyzer.facts import NOBODY, Fact, Group, Source, Trust, Who, replace
@@ -33,7 +33,9 @@ Method = TypeVar("Method", bound=Callable[..., None])
 class FoundLine:
     """A line in which a pattern was found."""
 
-    def __init__(self, block: Block, start: int, line: Line, file: LogFile) -> None:
+    def __init__(
+        self, block: Block, start: int, line: Line, file: LogFile, beside: Sequence[Line] = ()
+    ) -> None:
         self.line = line
         self.offset = block.file_offset(start)
         self.file = file
@@ -41,14 +43,13 @@ class FoundLine:
         self._start = start
         self._end = block.bounds(start)[1]
         self._number: int | None = None
+        self._beside = beside  # those behind it in the line as it stands in the file
 
     @classmethod
     def all_in(cls, block: Block, start: int, end: int, file: LogFile) -> list[FoundLine]:
         """Take apart what seems one line: several, where ranks wrote into each other's lines."""
-        lines = [
-            cls(block, start, line, file)
-            for line in take_apart(clean(bytes(block.data[start:end])), file.voice)
-        ]
+        parts = take_apart(clean(bytes(block.data[start:end])), file.voice)
+        lines = [cls(block, start, line, file, parts[n:]) for n, line in enumerate(parts, 1)]
         if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
             lines[0].inherit_speaker()
         return lines
@@ -104,6 +105,10 @@ class FoundLine:
         takes lines without any prefix, as the later ones of a C++ message have none.
         """
         block, at, number = self._block, self._end + 1, self.number
+        for line in self._beside:
+            if line.prefix == self.line.prefix:
+                limit -= 1
+                yield number, line
         while limit > 0 and at < block.end:
             start, end = block.bounds(at)
             number += 1

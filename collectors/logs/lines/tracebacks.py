@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
-EXCEPTION = "python-exception"
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
@@ -50,6 +51,9 @@ _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 _INNER = "Original Traceback (most recent call last):"
+# Ray's words above a traceback of a task: whose it is stands in it.
+_TASK = r"\bray::[\w.<>:]{1,200}\(\) \(pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\w.:]{1,60}))?"
+_TASK_HEAD = re.compile(_TASK)
 _OF_LAUNCHERS = frozenset(
     {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
 )
@@ -66,6 +70,7 @@ class _Traceback:
     """One traceback as far as it has been read."""
 
     frames: list[Frame] = field(default_factory=list)  # innermost first
+    sources: list[str] = field(default_factory=list)  # the line of source of each frame
     end: tuple[int, Line] | None = None  # the line of the exception
     type: str = ""
     message: str = ""
@@ -88,6 +93,18 @@ class _Traceback:
         return None
 
     @property
+    def fields(self) -> dict[str, str]:
+        """Return what it says, as fields of a line."""
+        fields = {"type": self.type, "message": self.message[:MAX_MESSAGE]}
+        if frame := self.user_frame:
+            fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
+        if self.op:
+            fields["op"] = self.op
+        if self.of_launcher:
+            fields["launcher"] = "yes"
+        return fields
+
+    @property
     def of_launcher(self) -> bool:
         """Return whether a launcher raised it, which speaks of the ranks it started."""
         innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
@@ -101,9 +118,10 @@ class TracebackReader(LineReader):
         super().__init__(file)
         self._lines: list[LogLine] = []
         self._read_to: dict[Who, int] = {}
+        self._calls: list[tuple[Who, PeerCall]] = []
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
 
-    @wants(r"Traceback \(most recent call last\):")
+    @wants(r"Traceback \(most recent call last\):", _TASK)
     def on_traceback(self, line: FoundLine, match: Match) -> None:
         """Read a traceback and those it is chained with."""
         if line.number <= self._read_to.get(line.prefix, 0):
@@ -115,26 +133,32 @@ class TracebackReader(LineReader):
             return
         self._read_to[line.prefix] = chain[-1].end[0]
         who = _speaker(line)
+        if task := _TASK_HEAD.search(line.text):
+            who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)
-        raised = self._exception(who, chain, chain[-1].end)
+        raised = self._exception(who, chain)
         if thread := _THREAD.match(next(line.preceding(1), "")):
-            raised = replace(raised, fields={**raised.fields, "thread": thread["thread"]})
+            fields = {**raised.fields, "thread": thread["thread"]}
+            raised = replace(raised, fields=fields, frames=())
         time = line.time if raised.time is None else raised.time
         self._lines.append(replace(raised, time=time, offset=line.offset))
 
-    def _exception(self, who: Who, chain: list[_Traceback], end: tuple[int, Line]) -> LogLine:
-        last, first = chain[-1], chain[0]
-        number, line = end
-        fields = {"type": last.type, "message": last.message[:MAX_MESSAGE]}
-        if frame := last.user_frame:
-            fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
-        if last.op:
-            fields["op"] = last.op
-        if first is not last:
+    def _exception(self, who: Who, chain: list[_Traceback]) -> LogLine:
+        """Return the line of the last exception; the first one's, where others brought it about.
+
+        What a rank raises while it handles the loss of a peer follows from that.
+        """
+        first = chain[0]
+        telling = chain[-1] if is_own_exception(first.fields) else first
+        number, line = telling.end or (0, Line(who=who, text=""))
+        fields = telling.fields
+        if first is not telling:
             fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]
-        if last.of_launcher:
-            fields["launcher"] = "yes"
+        if not is_own_exception(fields) and (
+            call := call_in(telling.frames, telling.sources, number)
+        ):
+            self._calls.append((who, call))
         for part in chain:
             if worker := _WORKER.search(part.message):
                 fields["worker"] = worker["worker"]
@@ -144,6 +168,7 @@ class TracebackReader(LineReader):
             source=self._file.document.source(number),
             matched=(EXCEPTION,),
             fields=fields,
+            frames=() if is_own_exception(fields) else tuple(telling.frames),
             time=line.time,
         )
 
@@ -165,7 +190,7 @@ class TracebackReader(LineReader):
                     return
                 if current.end is not None:
                     if _BARE_TYPE.search(current.type):
-                        yield self._exception(line.who, [current], current.end)
+                        yield self._exception(line.who, [current])
                     return
 
     def facts(self) -> Iterator[Fact]:
@@ -176,6 +201,8 @@ class TracebackReader(LineReader):
             if child and self._file.one_host is not False:
                 who = replace(who, rank=who.local_rank, trust=Trust.INFERRED)
             yield replace(line, who=who)
+        for speaker, call in self._calls:
+            yield from facts_of((call,), self._file.resolve(speaker), self._file.document)
 
 
 def _speaker(line: FoundLine) -> Who:
@@ -206,7 +233,9 @@ def _read_chain(line: FoundLine) -> list[_Traceback]:
         if current.end is None:
             if not _read_frame(current, number, after):
                 break
-        elif after.text.endswith(_INNER) or (chained and "Traceback (most" in after.text):
+        elif after.text.endswith(_INNER) or (
+            chained and ("Traceback (most" in after.text or _TASK_HEAD.search(after.text))
+        ):
             chain.append(_Traceback())
             chained = False
         elif _CHAIN.search(after.text):
@@ -236,6 +265,9 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     if frame := _FRAME.match(text):
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
         current.frames.insert(0, Frame(function=function, file=file, line=at))
+        current.sources.insert(0, "")
+    elif text[:1] in (" ", "\t") and current.sources and not current.sources[0]:
+        current.sources[0] = text.strip()
     elif text[:1] not in ("", " ", "\t"):
         if raised := _EXCEPTION.match(text):
             current.end = (number, line)

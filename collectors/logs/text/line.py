@@ -19,6 +19,8 @@ from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
+_STACKS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
+_RANKS = ("rank", "global_rank")
 _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
 _OUTER = re.compile(
@@ -163,20 +165,37 @@ def unwrap(text: str) -> str:
 
 
 def _message(text: str) -> str:
-    """Return what an object of one line says, if it is one and says something."""
+    """Return what an object of one line says, if it is one and says something.
+
+    A rank that it names stands in front of each line of the message, a stack behind it.
+    """
     try:
         content = msgspec.json.decode(text.rstrip().encode())
     except (msgspec.DecodeError, UnicodeEncodeError):
         return text
-    for key in _MESSAGES if isinstance(content, dict) else ():
-        if isinstance(message := content.get(key), str):
-            return clean(message.encode("utf-8", "replace")).rstrip("\n")
-    return text
+    if not isinstance(content, dict):
+        return text
+    said = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
+    stack = next((content[key] for key in _STACKS if isinstance(content.get(key), str)), None)
+    if said is None and stack is None:
+        return text
+    message = "\n".join(part.rstrip("\n") for part in (said, stack) if part)
+    rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
+    if rank is not None:
+        message = f"[rank{rank}]: " + message.replace("\n", f"\n[rank{rank}]: ")
+    return clean(message.encode("utf-8", "replace"))
 
 
 def take_apart(text: str, voice: Voice) -> list[Line]:
-    """Take a cleaned line apart: one ``Line``, or several where lines were glued together."""
-    wrapped, text = text, unwrap(text)
+    """Take a cleaned line apart: one ``Line``, or several where lines were glued together.
+
+    A service that keeps a message of several lines in one object had several lines as well.
+    """
+    inner = unwrap(text)
+    return [part for line in inner.split("\n") for part in _lines_of(line, text, voice)]
+
+
+def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
     time = time_of(text, voice.year)
     if time is None and wrapped is not text:
         time = time_of(wrapped, voice.year)
@@ -232,7 +251,7 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     elif match := _PYTHON_HEADER.match(text):
         own = Who(pid=int(match["pid"]))
     elif match := _MESH_LABEL.match(text):
-        own = Who(label=match["label"])
+        own = Who(label=match["label"].strip())
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, _rank_in_content(text))

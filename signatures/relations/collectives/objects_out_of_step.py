@@ -8,8 +8,8 @@ the ranks have fallen out of step. Who says so only notices it.
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import EXCEPTION
 
 PATTERNS = (
     r"Unable to unpickle data from other workers\. all_gather_list requires all workers",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, SignOfLife, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
-from whyhang.analyzer.rank_state.ends import EXCEPTION
 from whyhang.analyzer.rank_state.log_ends import have_ended
 
 LAST_ERROR = "nccl-last-error"

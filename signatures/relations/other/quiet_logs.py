@@ -12,8 +12,8 @@ from whyhang.analyzer.facts import (
     TrainingOutput,
     WorldSize,
 )
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import EXCEPTION
 from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
 
 MAX_QUOTES = 6

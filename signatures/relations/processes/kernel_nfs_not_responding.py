@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import EXCEPTION, LOST_PEER
+from whyhang.analyzer.rank_state.ends import LOST_PEER
 
 NOT_RESPONDING = r"nfs: server (?P<server>\S+) not responding"
 ANSWERS = r"nfs: server (?P<server>\S+) OK"

@@ -1,0 +1,43 @@
+"""Exceptions that ranks raised for others' sake, taken for stacks: there they stood until then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whyhang.analyzer.facts import Fact, LogLine, SignOfLife, StackDump, Thread, Who
+
+
+def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Add a stack of each process that a log shows to have raised because of others.
+
+    Where it has one of a tool, that tells; of several exceptions, the first. Who prints steps after
+    it has gone on.
+    """
+    lines = [fact for fact in facts if isinstance(fact, LogLine) and fact.frames]
+    if not lines:
+        return facts
+    seen = {(_named(f.who), f.source.file) for f in facts if isinstance(f, StackDump)}
+    went_on = {f.source.file: f.source.line or 0 for f in facts if isinstance(f, SignOfLife)}
+    stacks = []
+    for line in lines:
+        key = (_named(line.who), line.source.file)
+        outlived = (line.source.line or 0) < went_on.get(line.source.file, 0)
+        if any(key[0]) and key not in seen and not outlived:
+            seen.add(key)
+            thread = Thread(frames=line.frames, name="MainThread", line=line.source.line)
+            stacks.append(
+                StackDump(
+                    who=line.who,
+                    tool="traceback",
+                    threads=(thread,),
+                    source=line.source,
+                    taken_at=line.time,
+                    main_only=True,
+                )
+            )
+    return [*facts, *stacks]
+
+
+def _named(who: Who) -> tuple[object, ...]:
+    """Return what tells a process from others; that of nobody is all empty."""
+    return (who.label, who.pid, None if who.rank is None else (who.rank,))

@@ -1,0 +1,103 @@
+"""Values that the ranks of a job print in the same line, and that should be equal on all of them.
+
+Nobody knows the lines of a program beforehand; a line is known by what is left of it without its
+values. Kept are whole numbers and versions in lines about what ranks have to agree on (``TOPICS``),
+not those that are each rank's own by nature (ranks, ports, sizes of memory, times), and not those
+that count on from line to line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import PrintedValue, Topic, Who
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.text.line import clean, take_apart
+
+READ = 32 << 10  # bytes of the beginning of a file
+MOST_HITS = 200  # of each word
+LONGEST = 300  # characters of a line
+MOST_VALUES = 8  # of a line
+AROUND = 40  # characters on either side that say what a value is
+
+TOPICS: tuple[tuple[Topic, tuple[bytes, ...]], ...] = (
+    ("world", (b"world size", b"world_size", b"worldsize", b"nranks", b"num_processes")),
+    ("version", (b"version", b"torch==", b"nccl==")),
+    ("communicator", (b"channels", b"commid")),
+    ("sizes", (b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket")),
+    ("inputs", (b"batches", b"samples", b"iterations", b"steps per", b"examples", b"shards")),
+)
+_WORDS = tuple((topic, word) for topic, words in TOPICS for word in words)
+
+_VALUE = re.compile(r"(?<![\w.+/:-])\d{1,15}(?:\.\d+){0,3}(?![\w/:-])")
+_OWN_BEFORE = re.compile(
+    r"(?<![a-z])(?:rank|node|pid|port|gpu|cuda|device|seed|epoch|step|iter|iteration|worker|process|tid|line"
+    r"|attempt|took|after|elapsed|time|stage|host|shard|index|id|of|at)s?[ \]\"'=:#(]{0,3}$",
+    re.IGNORECASE,
+)
+_OWN_BEHIND = re.compile(
+    r" ?(?:[smu]s\b|s\b|sec|min|hour|[kmgt]i?b\b|bytes|%|it/s|tokens/s|samples/s|/s\b)",
+    re.IGNORECASE,
+)
+# Lines about parts of a model or of memory, which differ from rank to rank by design.
+_BY_DESIGN = re.compile(
+    r"parallel|pipeline|stage|expert|memory|allocated|cache|[KMG]i?B\b|loss|/s\b|throughput"
+    r"|NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL"
+    r"|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
+)
+
+
+def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
+    """Yield the values in the lines of the beginning of a file, by speaker, last told last."""
+    head = data[:READ]
+    values: dict[tuple[Who, str], PrintedValue | None] = {}
+    for at, topic in sorted(_places(head.lower()).items()):
+        end = head.find(b"\n", at)
+        raw = head[at : end if end >= 0 else len(head)]
+        if len(raw) > LONGEST or _BY_DESIGN.search(text := clean(raw)):
+            continue
+        number = head.count(b"\n", 0, at) + 1
+        for line in take_apart(text, file.voice):
+            for name, value in _values(line.text, topic):
+                key = (line.who, name)
+                known = values.get(key, ...)
+                if known is None or (known is not ... and known.value != value):
+                    values[key] = None  # it counts
+                    continue
+                values[key] = PrintedValue(
+                    who=line.who,
+                    source=file.document.source(number),
+                    name=name,
+                    value=value,
+                    topic=topic,
+                    text=line.text.strip(),
+                )
+    yield from filter(None, values.values())
+
+
+def _places(low: bytes) -> dict[int, Topic]:
+    """Return where lines begin in which a word stands, with their topic."""
+    places: dict[int, Topic] = {}
+    for topic, word in _WORDS:
+        at = low.find(word)
+        for _ in range(MOST_HITS):
+            if at < 0:
+                break
+            start = low.rfind(b"\n", 0, at) + 1
+            places.setdefault(start, topic)
+            at = low.find(word, at + len(word))
+    return places
+
+
+def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
+    """Yield each value that ranks should share, named by the line around it."""
+    for place, match in enumerate(_VALUE.finditer(text)):
+        before, behind = text[: match.start()], text[match.end() :]
+        is_fraction = match[0].count(".") == 1 and topic != "version"
+        if place >= MOST_VALUES or is_fraction:
+            continue
+        if _OWN_BEFORE.search(before[-AROUND:]) or _OWN_BEHIND.match(behind):
+            continue
+        # Other values on the line go; this one's place is what they leave.
+        yield f"{_VALUE.sub('#', before)[-AROUND:]}…{_VALUE.sub('#', behind)[:AROUND]}", match[0]

@@ -1,0 +1,206 @@
+r"""Sentences and tables in which people tell where ranks stand, when they have looked at them.
+
+``Ranks 0-4, 6 and 7 are stuck in all_reduce (train.py:210).  Rank 5 is in torch.save.``
+``7 of 8 ranks are waiting in barrier, rank 3 is not.``  ``- rank2 → torch._inductor / compile_fx``
+and rows below a head with the word "rank" in it. Only what is said of now counts ("is in", not
+"waits in", as a description of a program has it), and only where it places several ranks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import Fact, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.stacks import handwritten, heading
+from whyhang.collectors.stacks.frames import MAIN, frame
+
+LARGEST_BYTES = 64 << 10
+LARGEST_WORLD = 1 << 14
+NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
+
+_LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
+_WHO = (
+    r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5})"
+    r" (?:ranks|processes|gpus)"
+    r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + _LIST + r")"
+    r"|(?:(?:all|the|other|global) )*ranks?[ #]?(?P<ranks>" + _LIST + r"))"
+)
+_IS = (
+    r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are) (?P<not>not\b)?(?:(?:all|still|stuck|waiting|"
+    r"blocked|hanging|sitting|standing|currently|now|sleeping|spinning) ?){0,3}(?:in|inside|at)?"
+    r"|(?:→|->|=>|:|=)(?: in| stuck in| waiting in)?)) *"
+)
+_SAYS = limits.compile(
+    r"(?<![\w-])"
+    + _WHO
+    + _IS
+    + r"(?P<place>[^;\n]{0,120}?)(?=$|[;\n]|,? (?:while|but|and) |, rank|\. )",
+    re.IGNORECASE,
+)
+_SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
+_PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
+_NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
+_CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
+_C10D = "torch/distributed/distributed_c10d.py"
+# What a name of which no file is told stands in.
+_FILES = (
+    (re.compile(r"dataloader", re.IGNORECASE), "_next_data", "torch/utils/data/dataloader.py"),
+    (re.compile(r"torch\.save\b|serialization"), "save", "torch/serialization.py"),
+    (
+        re.compile(r"_inductor|_dynamo|compile_fx|torch\.compile"),
+        "compile_fx",
+        "torch/_inductor/compile_fx.py",
+    ),
+)
+
+
+class _Said(Record):
+    """Where some ranks stand, in one sentence or row. ``frames`` is empty: "is not"."""
+
+    ranks: tuple[int, ...]
+    frames: tuple[Frame, ...]
+    line: int
+    copies: int = 1
+    label: str = ""
+    world: int | None = None
+
+
+class _Sentences:
+    """Reads what a person wrote down."""
+
+    name = "sentences about ranks"
+
+    def sniff(self, document: Document) -> bool:
+        if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
+            return False
+        low = document.head.lower()
+        return b"rank" in low and not handwritten.READER.sniff(document) and bool(_told(document))
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        for said in _told(document):
+            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in said.ranks]
+            for who in whom or [Who(label=said.label)]:
+                yield StackDump(
+                    who=who,
+                    tool="summary",
+                    threads=(Thread(frames=said.frames, name=MAIN, line=said.line),),
+                    source=document.source(said.line),
+                    look=document.look or 0,
+                    taken_at=document.taken_at,
+                    main_only=True,
+                    copies=said.copies,
+                )
+
+
+READER = _Sentences()
+
+
+def _told(document: Document) -> list[_Said]:
+    """Return what is said, if it places several ranks at two places or more."""
+    lines = document.head.decode("utf-8", "replace").split("\n")
+    if any(len(line) > limits.MAX_LINE for line in lines):
+        return []
+    said = _completed([*_rows(lines), *_sentences(lines)])
+    places = {each.frames for each in said}
+    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in said):
+        return []
+    operations: dict[int, set[str]] = {}
+    for each in said:
+        for rank in each.ranks if _is_operation(each.frames) else ():
+            operations.setdefault(rank, set()).add(each.frames[0].function)
+    if any(len(own) > 1 for own in operations.values()):
+        return []  # a course of events
+    firsts: dict[int, _Said] = {}
+    for each in said:
+        for rank in each.ranks:
+            firsts.setdefault(rank, each)
+    return [one for one in said if not one.ranks or any(firsts[n] is one for n in one.ranks)]
+
+
+def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
+    for number, line in enumerate(lines, 1):
+        if _SUPPOSED.search(line):
+            continue
+        for match in _SAYS.finditer(line):
+            frames = _frames(match["place"])
+            if not frames and not match["not"]:
+                continue
+            named = heading.numbers(match["ranks"] or "")
+            world = int(match["world"]) if match["world"] else None
+            label, copies = "", 1
+            if match["most"]:
+                label, copies = f"{match['most']} ranks", int(match["most"])
+            elif match["except"]:
+                label, copies = f"all ranks but {match['except']}", 2
+            yield _Said(
+                ranks=named,
+                frames=frames if not match["not"] else (),
+                line=number,
+                copies=copies,
+                label=label,
+                world=world,
+            )
+
+
+def _rows(lines: Sequence[str]) -> Iterator[_Said]:
+    """Read the rows of a table whose head names ranks and what they do."""
+    column: int | None = None
+    for number, line in enumerate(lines, 1):
+        cells = [cell.strip(" `*") for cell in _CELLS.split(line.strip().strip("|").strip())]
+        heads = [cell.lower() for cell in cells]
+        if len(cells) > 1 and "rank" in heads:
+            column = heads.index("rank")
+        elif column is not None and len(cells) > column and cells[column].isdecimal():
+            rest = [cell for n, cell in enumerate(cells) if n != column]
+            frames = next((found for cell in reversed(rest) if (found := _frames(cell))), ())
+            if frames and len(cells[column]) <= len(str(LARGEST_WORLD)):
+                yield _Said(ranks=(int(cells[column]),), frames=frames, line=number)
+        elif column is not None and line.strip(" |-:+"):
+            column = None
+
+
+def _frames(text: str) -> tuple[Frame, ...]:
+    """Read a place: "all_reduce (train.py:210)", "dist.barrier() at eval.py:91", "torch.save"."""
+    text = text.strip(" .`*")
+    placed = _PLACED.search(text)
+    words = text[: placed.start()] if placed else text
+    names = _NAME.findall(words.replace("`", ""))
+    operation = next((n for n in map(_last, names) if n in handwritten.OPERATIONS), None)
+    inner: tuple[Frame, ...] = (frame(operation, _C10D),) if operation else ()
+    if not inner:
+        known = next((entry for entry in _FILES if entry[0].search(words)), None)
+        inner = (frame(known[1], known[2]),) if known else ()
+    is_name = len(names) == 1 and re.search(r"[_.(]", words) is not None
+    if placed:
+        function = _last(names[-1]) if is_name and not inner else "<module>"
+        return (*inner, frame(function, placed[1], int(placed[2])))
+    if inner:
+        rest = [n for n in names if _last(n) != operation]
+        return inner if len(rest) <= len(names) // 2 + 2 else ()
+    return (frame(_last(names[0]), ""),) if is_name else ()
+
+
+def _last(name: str) -> str:
+    return name.removesuffix("()").rpartition(".")[2]
+
+
+def _is_operation(frames: Sequence[Frame]) -> bool:
+    return any(each.function in handwritten.OPERATIONS for each in frames)
+
+
+def _completed(said: Sequence[_Said]) -> list[_Said]:
+    """Give numbers to ranks that are only counted, where the named ones leave just so many."""
+    named = set(itertools.chain.from_iterable(each.ranks for each in said))
+    done = []
+    for each in said:
+        rest: tuple[int, ...] = ()
+        if each.world is not None and each.world <= LARGEST_WORLD:
+            rest = tuple(sorted(set(range(each.world)) - named))
+        if rest and len(rest) == each.copies:
+            each = _Said(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
+        done.append(each)
+    return done

@@ -1,0 +1,80 @@
+"""Ranks wait in a call whose arguments name a rank, and that rank did not come to it.
+
+Receivers of a broadcast or a scatter wait for its root, who sends to a gather waits for the rank
+that gathers, a send and a receive wait for each other. The number stands in the line of source of a
+traceback or among the arguments in a dump. Nothing is seen of that rank itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whyhang.analyzer import queries
+from whyhang.analyzer.facts import RootArgument, Source
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED
+from whyhang.analyzer.queries import Case, Hit, Signature, Status
+
+MAX_QUOTES = 6
+ROOTED = frozenset({"broadcast", "scatter", "gather", "reduce"})
+
+_Wait = tuple[int, str, Source]  # who waits, in which call, as told where
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for each rank of which nothing is seen and that the calls of others name.
+
+    Who waits for a rank itself, or stands in the same call, is not the one; of ranks that are seen
+    elsewhere other signatures know more.
+    """
+    waits: dict[int, list[_Wait]] = defaultdict(list)
+    for root in case.job.of(RootArgument):
+        if root.who.rank is not None:
+            waits[root.root].append((root.who.rank, root.op, root.source))
+    for track in case.job.tracks:
+        for call in track.calls if track.kind == "stack" and track.who.rank is not None else ():
+            if call.p2p and call.peer is not None:
+                waits[call.peer].append((track.who.rank or 0, call.op, track.source))
+    waiting = {rank for own in waits.values() for rank, _, _ in own}
+    states = {case.member(state.member).rank: state for state in case.states}
+    for named, own in waits.items():
+        seen = named in states and states[named].status is not Status.UNSEEN
+        if named in waiting or seen or any(rank == named for rank, _, _ in own):
+            continue
+        yield _hit(case, named, own)
+
+
+def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
+    waiters, _ = queries.members_of(case, {rank for rank, _, _ in own})
+    members, unseen = queries.members_of(case, {named})
+    ops = sorted({op for _, op, _ in own})
+    others = {state.member for state in case.states if state.status is Status.UNSEEN} - {*members}
+    is_rooted = any(op in ROOTED for op in ops)
+    return Hit(
+        members=members,
+        # Where others of the group are not seen either, it may be they that hold it up.
+        strength=GUESSED if is_rooted and (others or {*case.job.absent} - {named}) else CLEAR,
+        ranks=unseen,
+        affected=waiters,
+        evidence=tuple(
+            queries.cite(source, f"{op} with rank {named}", rank)
+            for rank, op, source in own[:MAX_QUOTES]
+        ),
+        fields={
+            "who": queries.ranks_in_words((named,)),
+            "others": queries.ranks_in_words(sorted({rank for rank, _, _ in own})),
+            "wait": "waits" if len({rank for rank, _, _ in own}) == 1 else "wait",
+            "call": " and ".join(ops),
+        },
+    )
+
+
+SIGNATURE = Signature(
+    id="waits-for-named-rank",
+    category="missing-rank-in-collective",
+    level="wait",
+    title="{others} {wait} in {call} for {who}, which did not come to it",
+    when=when,
+    means="The call of {others} names {who}: it comes to its end only if that rank makes it, too.",
+    confidence="likely",
+    remedies=("Look at {who} first: its stack if it lives, the end of its log if not.",),
+    next_steps=("whyhang PID  # on the host of {who}",),
+)

@@ -54,7 +54,7 @@ def open_setups(case: Case) -> dict[int, NcclSetup]:
 
 
 def _absent(case: Case, stages: Mapping[int, NcclSetup]) -> dict[int, NcclSetup]:
-    """Return the few ranks whose logs end before NCCL's first line, while all others wait to meet."""
+    """Return the few ranks whose logs end before NCCL's first line; all others wait to meet."""
     absent = {
         end.who.rank: NcclSetup(
             who=end.who, source=end.source, phase=NcclPhase.ABSENT, text=end.text

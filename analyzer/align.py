@@ -24,7 +24,7 @@ from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, source_lines
+from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
 from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
 
 
@@ -44,7 +44,8 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     waits = waits_of_stacks(job, states, tracks)
     calls = recorded_calls(tracks, job.groups, job.world_size, waits=waits)
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
-    in_rendezvous = [_in_rendezvous(child_place(one, rules, line_text)) for one in job.launchers]
+    places = [child_place(one, rules, line_text) for one in job.launchers]
+    in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]
     return Case(
         job=job,
         states=states,
@@ -65,8 +66,3 @@ def _states_from_stacks(
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
     return job, with_store_waits(without_bystanders(job, states))
-
-
-def _in_rendezvous(place: Place | None) -> bool | None:
-    """Return whether a launcher still waits for the launchers of other hosts; None if not seen."""
-    return None if place is None else place.kind is WaitKind.INIT

@@ -29,6 +29,11 @@ class PendingOperation(Record):
     members: tuple[int, ...]
     sites: tuple[str, ...]
 
+    @property
+    def at(self) -> str:
+        """The first of its places in brackets, or nothing."""
+        return f" ({self.sites[0]})" if self.sites and self.sites[0] else ""
+
 
 class WaitGraph(Record):
     """The waits of all ranks.

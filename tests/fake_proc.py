@@ -42,6 +42,7 @@ class FakeProc:
         maps: str = "",
         threads: Mapping[int, str] | None = None,
         kernel: bool = False,
+        status: int = 0,
     ) -> int:
         """Add one process; ``environ`` as bytes is taken as it is, None cannot be read."""
         arguments = command.split() if isinstance(command, str) else list(command)
@@ -52,7 +53,7 @@ class FakeProc:
         begun = pid if started is None else started
         for tid, thread in {pid: name, **(threads or {})}.items():
             line = f"{tid} ({thread}) {state} {ppid} 1 {session} 0 -1 {flags} "
-            line += f"0 0 0 0 7 3 0 0 20 0 2 0 {begun} 0\n"
+            line += f"0 0 0 0 7 3 0 0 20 0 2 0 {begun}{' 0' * 29} {status}\n"
             inner = place / "task" / str(tid)
             inner.mkdir(parents=True)
             for where in (inner, place) if tid == pid else (inner,):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_waits import STARTED, dump, process, thread
 
-from whyhang.analyzer.stacks import BLOCKED_POOL, EXIT, Scope, WaitKind, place_of
+from whyhang.analyzer.stacks import BLOCKED_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
 FUTURE = (
@@ -78,4 +78,4 @@ def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:
 
     assert found.user is not None
     assert found.user.function == "consume"
-    assert found.main_op == EXIT
+    assert found.main_op == "exit"

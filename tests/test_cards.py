@@ -139,6 +139,33 @@ def test_a_question_that_cannot_be_asked_is_told(question: str, words: str) -> N
     assert words in said(text)[line_of(text, "\nasks") + 1]
 
 
+ASKS = """\
+id = "somebody-is-debugging"
+category = "rank-stopped"
+role = "cause"
+title = "{who} {is} {does}, ask the owner of the job"
+explanation = "Breakpoints of this team are left in on purpose."
+asks = [{ query = "lagging", kinds = ["debugger"], alone = true }]
+"""
+
+
+@pytest.mark.parametrize(("sample", "count"), [("breakpoint-left-in", 1), ("healthy-job", 0)])
+def test_a_card_may_ask_what_ranks_do(
+    sample: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a pattern: a query finds the ranks, and its fields fill the words."""
+    card = written(tmp_path / "cards", ASKS)
+    assert said(ASKS) == {}
+
+    out = report(
+        capsys, str(ROOT / "samples" / sample / "bundle.tar.zst"), "--cards", str(card.parent)
+    )
+
+    own = [f for f in out["findings"] if f["signature"] == "somebody-is-debugging"]
+    assert len(own) == count
+    assert all(f["title"].startswith("Rank 1 is at a breakpoint") for f in own)
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     """A card with three mistakes is not mended in three rounds."""
     text = changed('"cause" ', '"reason" ')

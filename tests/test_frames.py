@@ -188,7 +188,7 @@ EXPECTED: dict[str, tuple[WaitKind, str | None, str]] = {
     "image_open": (K.FILE, None, "reading an image"),
     "copy_file": (K.FILE, None, "copying"),
     "log_to_full_pipe": (K.FILE, None, "writing a log message"),
-    "print_to_full_pipe": (K.POLL, None, "writing to a full pipe"),
+    "print_to_full_pipe": (K.FILE, None, "writing to a full pipe"),
     # modules
     "import_module": (K.SLEEP, None, "importing a module"),
     "import_lock": (K.LOCK, None, "import lock of a module"),

@@ -12,6 +12,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Role, Trust
 from whyhang.collectors.live.frame_variables import Numbers, read_numbers
 from whyhang.collectors.live.job.by_stacks import number, settle
+from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
@@ -423,10 +424,28 @@ def test_target_that_nobody_may_look_into(fake: FakeProc) -> None:
 
 
 def test_target_without_python(fake: FakeProc) -> None:
-    """A program that is not Python, with none below it, is refused."""
-    fake.add(30, 10, "/usr/bin/sleep 100", {})
-    with pytest.raises(TargetError, match="no Python program"):
-        find_job(fake.host(), 30)
+    """Where no Python program runs any more, what is left of the job is looked at."""
+    fake.add(30, 10, "/usr/bin/sh entry.sh", {})
+    fake.add(31, 30, "/usr/bin/sleep 100", {})
+    fake.add(32, 30, f"{PY} t.py", None, state="Z", comm="python")
+    job = find_job(fake.host(), 30)
+
+    assert [(member.pid, member.role) for member in job.members] == [
+        (30, Role.LAUNCHER),
+        (31, Role.LAUNCHER),
+    ]
+    assert "no Python program runs there" in job.left_out[0].why
+
+
+def test_exits_that_nobody_collected(fake: FakeProc) -> None:
+    """What the kernel keeps of a child that ended: its exit code, or the signal."""
+    fake.add(30, 10, "/usr/bin/tail -f /dev/null", {})
+    for pid, status in ((31, 1 << 8), (32, 9)):
+        fake.add(pid, 30, f"{PY} t.py", {}, state="Z", comm="python", status=status)
+    host = fake.host()
+    codes = [(e.exitcode, e.signal) for e in ended(host, find_job(host, 30), "n")]
+
+    assert codes == [(1, None), (None, 9)]
 
 
 WRAP = """[{"pid": 7, "frames": [

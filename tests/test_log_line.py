@@ -171,3 +171,38 @@ def test_years() -> None:
     assert year_of("x\n2023-01-02 03:04:05 y") == 2023
     assert voice_of(b"no date", NOBODY, 1717761600.0).year == 2024
     assert voice_of(b"2021-01-02 03:04:05", NOBODY, 1717761600.0).year == 2021
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2024-03-01 10:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 3] step=10",
+        "[11/20/2024-06:30:10] [TRT-LLM] [RANK 3] [I] loading weights",
+        "2024-03-01 10:00:00 | INFO | rank=3 | loaded",
+        "2024:03:01-10:00:00:(123) |CCL_ERROR| rank 3: timeout",
+        "INFO 03-04 10:00:00 [rank 3] hello",
+    ],
+)
+def test_a_rank_in_the_header_of_a_logger(line: str) -> None:
+    """Frameworks name the speaker among times, levels and places."""
+    (found,) = take_apart(line, PLAIN)
+
+    assert (found.who.rank, found.who.trust) == (3, Trust.PREFIX)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[INFO] waiting for rank 3: timeout",
+        "[WARNING] rank: 3 did not come",
+        "[INFO] [Rank 3 of 8] is what others are",
+        "[ERROR] HCCL(1234,python):2024-03-01-10:00:00 [x.cc:12][1234]remote rank:[3] timeout",
+        "[PG ID 2 PG GUID 7(tp) Rank 3] ProcessGroupNCCL preparing",
+        "[NeMo I 2024-03-01 10:00:00 x:12] Rank 3 has data parallel group [0, 1]",
+    ],
+)
+def test_a_rank_that_is_spoken_of_does_not_speak(line: str) -> None:
+    """Words about a rank, a peer, or a place within a group are no label."""
+    (found,) = take_apart(line, PLAIN)
+
+    assert found.who.rank is None

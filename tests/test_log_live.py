@@ -11,7 +11,7 @@ import pytest
 from log_docs import of, read_log
 
 from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
-from whyhang.collectors.logs.lines.tracebacks import EXCEPTION
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.live

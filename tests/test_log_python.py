@@ -7,7 +7,7 @@ import json
 from log_docs import of, read_log
 
 from whyhang.analyzer.facts import LogLine
-from whyhang.collectors.logs.lines.tracebacks import EXCEPTION
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
 STACK = f"""\

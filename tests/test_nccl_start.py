@@ -15,16 +15,18 @@ USING = "Bootstrap: Using eth0:10.0.0.{rank}<0>"
 MET = "Bootstrap timings total 0.01 (create 0.0, send 0.0, recv 0.0, ring 0.0, delay 0.0)"
 P2P = "Channel 00/0 : {rank}[0] -> 1[1] via P2P/IPC"
 SHM = "Channel 00/0 : {rank}[0] -> 1[1] via SHM/direct/direct"
-IB = "Channel 00/0 : {rank}[0] -> 1[1] [send] via NET/IB/0/GDRDMA"
-PLUGIN = "Channel 00/0 : {rank}[0] -> 1[1] [send] via NET/IBext_v8/0/GDRDMA"
-SOCKET = "Channel 00/0 : {rank}[0] -> 1[1] [receive] via NET/Socket/0"
+IB = "Channel 00/0 : 0[0] -> 1[1] [{way}] via NET/IB/0/GDRDMA"
+PLUGIN = "Channel 00/0 : 0[0] -> 1[1] [{way}] via NET/IBext_v8/0/GDRDMA"
+SOCKET = "Channel 00/0 : 0[0] -> 1[1] [{way}] via NET/Socket/0"
+WAYS = ("send", "receive")
 NVLS = "NVLS Bind mem 0x7f UC handle 0x1 MC handle 0x2 size 1048576"
 
 
 def log(*steps: str, size: int = 2) -> str:
     """Write what each rank says, step by step, in one log."""
     return "".join(
-        f"node{rank}:10{rank}:10{rank} [{rank}] NCCL INFO {step.format(rank=rank, size=size)}\n"
+        f"node{rank}:10{rank}:10{rank} [{rank}] NCCL INFO "
+        f"{step.format(rank=rank, size=size, way=WAYS[rank % 2])}\n"
         for step in steps
         for rank in range(size)
     )

@@ -79,6 +79,7 @@ def headed(texts: Sequence[str], label: Label) -> str:
         lambda n: f"(EngineCore_DP{n} pid={100 + n}) ",
         lambda n: f"TP{n}: ",
         lambda n: f"prog{{{n}}}: ",
+        lambda n: f"  prog{{{n}}}: ",
     ],
 )
 def test_labels_before_the_lines_of_a_stack(label: Label) -> None:

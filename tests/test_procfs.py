@@ -13,6 +13,7 @@ import pytest
 from fake_proc import FakeProc
 
 from whyhang.analyzer.facts import Process, Role, Source, Who
+from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
@@ -255,3 +256,41 @@ def _who(pid: int) -> Who:
 
 def _source() -> Source:
     return Source(file="/proc")
+
+
+@pytest.mark.parametrize(
+    ("line", "mount", "file", "frozen", "running"),
+    [
+        (
+            "0::/job",
+            "30 1 0:26 / {folder} rw - cgroup2 cgroup2 rw",
+            "cgroup.events",
+            "populated 1\nfrozen 1\n",
+            "populated 1\nfrozen 0\n",
+        ),
+        (
+            "6:freezer:/job",
+            "30 1 0:26 / {folder} rw - cgroup cgroup rw,freezer",
+            "freezer.state",
+            "FROZEN\n",
+            "THAWED\n",
+        ),
+    ],
+)
+def test_a_frozen_control_group_is_seen(
+    tmp_path: Path, line: str, mount: str, file: str, frozen: str, running: str
+) -> None:
+    """Both versions of control groups say in a file whether their processes may run."""
+    group = tmp_path / "freezer" / "job"
+    group.mkdir(parents=True)
+    for pid in ("7", "self"):
+        (tmp_path / "proc" / pid).mkdir(parents=True)
+    (tmp_path / "proc" / "7" / "cgroup").write_text(f"9:name=systemd:/\n{line}\n")
+    table = mount.format(folder=group.parent)
+    (tmp_path / "proc" / "self" / "mountinfo").write_text(f"{table}\n")
+    proc = Proc(str(tmp_path / "proc"))
+
+    (group / file).write_text(running)
+    assert cgroups.frozen(proc, 7) is None
+    (group / file).write_text(frozen)
+    assert cgroups.frozen(proc, 7) == "/job"

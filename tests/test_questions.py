@@ -103,10 +103,13 @@ def test_each_question_is_asked_of_the_newest_case() -> None:
     assert asked(goes_on) == ["peers"]
 
 
-def test_a_question_that_comes_up_late_is_asked() -> None:
-    """Native stacks are taken of ranks that have come to what only these can tell."""
-    job = StandIn((RECEIVES, RECEIVES), (RECEIVES, PASSES_BACK), (RECEIVES, PASSES_BACK))
-    assert "native stacks" in asked(job)
+def test_native_stacks_are_taken_of_a_job_that_stands() -> None:
+    """A backward is told only by its native stack, which pauses the rank for about a second."""
+    stands = StandIn(*[(RECEIVES, PASSES_BACK)] * 5)
+    assert "native stacks" in asked(stands)
+
+    goes_on = StandIn((RECEIVES, RECEIVES), (RECEIVES, PASSES_BACK), (RECEIVES, PASSES_BACK))
+    assert "native stacks" not in asked(goes_on)
 
 
 def test_nothing_is_asked_twice() -> None:

@@ -133,7 +133,7 @@ def test_a_store_that_stops_answering_half_way_costs_no_more_than_the_limit() ->
 
 
 def test_keys_tell_who_joined_which_group() -> None:
-    """The default group is told from groups made of it, and NCCL's ids from addresses."""
+    """The default group is told from groups made of it, and addresses from other keys."""
     view = StoreView(
         who=Who(), source=Source(file="x"), host="h", port=1, outcome="answered",
         keys=tuple(key.removeprefix("/") for key in KEYS),
@@ -143,9 +143,7 @@ def test_keys_tell_who_joined_which_group() -> None:
     default, other = store_keys.joined(view)
     assert (default.group, default.default, default.ranks) == ("0", True, (0, 1))
     assert (other.group, other.default, other.ranks) == ("1", False, (0,))
-    assert store_keys.nccl_ids(view) == ("0",)
     assert store_keys.clients(view) == 3
-    assert store_keys.barriers(view) == {2: 5}
 
 
 def test_a_view_is_read_back_from_a_bundle_as_it_was() -> None:

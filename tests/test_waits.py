@@ -23,7 +23,6 @@ from whyhang.analyzer.stacks import (
     Place,
     Scope,
     WaitKind,
-    classify,
     place_of,
     places_of,
     undecided,
@@ -74,6 +73,11 @@ def process(state: str | None = "S", wchan: str | None = None, **facts: object) 
 
 def place(*lines: str, state: str | None = None, wchan: str | None = None) -> Place:
     return place_of(dump(thread(*lines)), process(state, wchan), TABLE)
+
+
+def of_frames(frames: tuple[Frame, ...]) -> Place:
+    """Place a thread of which nothing but its stack is known."""
+    return place_of(dump(Thread(frames=frames, name="MainThread", tid=10)), None, TABLE)
 
 
 def says(text: str) -> Callable[[Frame], str | None]:
@@ -333,9 +337,9 @@ def test_program_without_python() -> None:
     assert (found.op, found.user) == ("barrier", None)
     caller = Frame(function="init", file="init.f90", line=62, native=True)
     frames = (*stack("PMPI_Barrier (libmpi.so)", "pmpi_barrier__ (solver)"), caller)
-    assert classify(frames, TABLE).user == caller
+    assert of_frames(frames).user == caller
     interpreter = Frame(function="_PyEval_Vector", file="Python/ceval.c", line=6, native=True)
-    assert classify((*frames[:2], interpreter, caller), TABLE).user is None
+    assert of_frames((*frames[:2], interpreter, caller)).user is None
 
 
 @pytest.mark.parametrize(
@@ -595,7 +599,7 @@ def test_nothing_to_see() -> None:
     for stacks in (dump(), dump(thread())):
         found = place_of(stacks, None, TABLE)
         assert (found.scope, found.certain, found.user) == (Scope.MAYBE, False, None)
-    assert classify((), TABLE).certain is False
+    assert of_frames(()).certain is False
 
 
 KNOWN = st.sampled_from([(f, r.file, r.native) for r in TABLE for f in r.functions])
@@ -626,9 +630,9 @@ def test_undecided_asks_for_native_stacks_where_they_help() -> None:
     """Backward, GPU waits and guesses are worth a native stack; a named collective is not."""
     backward = stack("_engine_run_backward (torch/autograd/graph.py:979)", "f (train.py:5)")
     named = stack(f"all_reduce ({C10D}:9)", "f (train.py:5)")
-    assert undecided(classify(backward, TABLE))
-    assert undecided(classify(stack("f (train.py:5)"), TABLE))
-    assert not undecided(classify(named, TABLE))
+    assert undecided(of_frames(backward))
+    assert undecided(of_frames(stack("f (train.py:5)")))
+    assert not undecided(of_frames(named))
 
 
 def test_ten_thousand_processes_are_placed_in_seconds() -> None:
@@ -658,3 +662,73 @@ def test_guesses_say_nothing_of_nothing() -> None:
     assert from_kernel("something_new") is None
     assert from_line("x = 1") is None
     assert from_line("x = 1  # then lock.acquire()") is None
+
+
+HOOK = ("readinto (socket.py:706)", "urlopen (urllib/request.py:216)", "report (train.py:9)")
+IN_BACKWARD = (
+    "_engine_run_backward (torch/autograd/graph.py:979)",
+    "backward (torch/autograd/__init__.py:395)",
+    "main (train.py:41)",
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "kind", "function"),
+    [
+        (HOOK, WaitKind.NETWORK, "report"),
+        (("acquire (filelock/_api.py:200)", "guard (hooks.py:4)"), WaitKind.LOCK, "guard"),
+        (("save (torch/serialization.py:900)", "dump (taps.py:7)"), WaitKind.FILE, "dump"),
+    ],
+)
+def test_a_hook_on_autograds_own_thread_is_where_the_backward_is(
+    frames: tuple[str, ...], kind: WaitKind, function: str
+) -> None:
+    """On a GPU hooks run on a thread that no Python started; main only waits for the backward."""
+    engine = thread(*frames, name="", tid=11)
+    place = place_of(dump(thread(*IN_BACKWARD), engine), process("S"), TABLE)
+
+    assert kind in {place.kind, place.context}
+    assert place.user is not None
+    assert place.user.function == function
+    assert "while the main thread is in backward" in (place.through or "")
+
+
+def test_a_thread_beside_a_backward_is_not_taken_for_autograds() -> None:
+    """An uploader that Python started, or a callback of another library, holds up no backward."""
+    started = ("run (threading.py:982)", "_bootstrap (threading.py:1002)")
+    uploads = thread(*HOOK, *started, name="uploader", tid=11)
+    callback = thread(*HOOK, name="", tid=12)
+    named = tuple(
+        ThreadState(tid=tid, name=name, state="S")
+        for tid, name in ((10, "python"), (12, "grpc_poll"), (13, "pt_autograd_0"))
+    )
+    beside = place_of(dump(thread(*IN_BACKWARD), uploads), process("S"), TABLE)
+    among = place_of(
+        dump(thread(*IN_BACKWARD), callback), replace(process("S"), threads=named), TABLE
+    )
+
+    assert (beside.kind, among.kind) == (WaitKind.BACKWARD, WaitKind.BACKWARD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["print(loss.item(), flush=True)", "out.write(weights.numpy())", "log.info(norm.tolist())"],
+)
+def test_who_sleeps_in_a_pipe_waits_for_no_gpu(text: str) -> None:
+    """The kernel's word goes before that of the line: nobody reads the pipe any more."""
+    stacks = dump(thread("main (train.py:3)"))
+    writes = place_of(stacks, process("S", "anon_pipe_write"), TABLE, says(text))
+
+    assert (writes.kind, writes.scope) == (WaitKind.FILE, Scope.LOCAL)
+    assert str(writes.says) == "writing to a full pipe"
+
+
+def test_without_a_gpu_nothing_waits_for_one() -> None:
+    """A process whose open files are known and have no GPU among them; near miss: with one."""
+    stacks = dump(thread("main (train.py:3)"))
+    line = says("loss.item()")
+    plain = process("S", "futex_do_wait", descriptors=("pipe x3", "/data/a.bin"))
+    with_gpu = process("S", "futex_do_wait", descriptors=("/dev/nvidia0 x4", "/dev/nvidiactl"))
+
+    assert place_of(stacks, plain, TABLE, line).kind is WaitKind.POLL
+    assert place_of(stacks, with_gpu, TABLE, line).kind is WaitKind.CUDA_SYNC

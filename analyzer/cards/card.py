@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from whyhang.analyzer.cards.toml_lines import Path, line_numbers
-from whyhang.analyzer.cards.trial import Trial
+from whyhang.analyzer.cards.trial import Problem, Trial
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.findings.signature_toml import (
@@ -25,6 +25,7 @@ from whyhang.analyzer.findings.signature_toml import (
     TEXT,
     TEXTS,
     WORDS,
+    WORTH_OF,
     signature_of,
 )
 from whyhang.analyzer.queries.asked import question_of
@@ -104,7 +105,6 @@ def _below(lines: Mapping[Path, int], start: Path) -> dict[Path, int]:
 def _read_card(
     file: str, table: Mapping[str, Any], lines: dict[Path, int], *, thorough: bool
 ) -> Card:
-    mistakes = [*_wrong_fields(table, lines)]
     values = _valid(table)
     asks = ("asks",) in values
     trial = Trial(
@@ -116,16 +116,18 @@ def _read_card(
         adds=values.get(("adds",), {}),
         blames_named=values.get(("blames",)) == Blames.NAMED.value,
     )
-    mistakes += [
+    problems = [*_wrong_fields(table)]
+    if trial.patterns or not asks:
+        problems += trial.findings(thorough=thorough)
+    mistakes = [
         Mistake(text=problem.text, line=_line(lines, problem.path), spoils=problem.spoils)
-        for problem in (trial.findings(thorough=thorough) if trial.patterns or not asks else ())
+        for problem in problems
     ]
-    mistakes.sort(key=lambda mistake: mistake.line or 0)
     usable = not any(mistake.spoils for mistake in mistakes)
     return Card(
         file=file,
         signature=signature_of(table, file) if usable else None,
-        mistakes=tuple(mistakes),
+        mistakes=tuple(sorted(mistakes, key=lambda mistake: mistake.line or 0)),
         override=bool(values.get(("override",), False)),
         lines=lines,
     )
@@ -173,44 +175,42 @@ def _toml_hint(text: str, line: int) -> str:
     return ""
 
 
-def _wrong_fields(table: Mapping[str, Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
+def _wrong_fields(table: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what is missing, unknown, of the wrong type, or none of the known words."""
     for name in (*REQUIRED, *(() if "asks" in table else ("patterns",))):
         if name not in table:
-            yield Mistake(text=f'the field "{name}" is missing', line=_line(lines, ()))
+            yield Problem(path=(), text=f'the field "{name}" is missing')
     for path, value in _flat(table):
         expected = FIELDS.get(path)
         name = ".".join(map(str, path))
         if expected is None:
             known = [".".join(map(str, p)) for p in FIELDS]
-            text = f'unknown field "{name}"{meant(name, known)}'
-            yield Mistake(text=text, line=_line(lines, path))
-        elif not _fits(value, expected):
-            yield Mistake(text=f"{name} must be {expected}", line=_line(lines, path))
+            yield Problem(path=path, text=f'unknown field "{name}"{meant(name, known)}')
+        elif not _FITS[expected](value):
+            yield Problem(path=path, text=f"{name} must be {expected}")
         elif expected is TEXTS:
-            yield from _wrong_texts(path, value, lines)
+            yield from _wrong_texts(path, value)
         elif expected is QUESTIONS:
             for question in value:
-                yield from _wrong_question(question, _line(lines, path))
+                yield from _wrong_question(path, question)
         elif (wrong := _wrong_word(path, value)) is not None:
-            yield Mistake(text=wrong, line=_line(lines, path))
+            yield Problem(path=path, text=wrong)
 
 
-def _wrong_texts(path: Path, value: list[Any], lines: Mapping[Path, int]) -> Iterator[Mistake]:
+def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Problem]:
     name = ".".join(map(str, path))
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            text = f"{name} must be {TEXTS}, none of them empty"
-            yield Mistake(text=text, line=_line(lines, (*path, number)))
+            yield Problem(path=(*path, number), text=f"{name} must be {TEXTS}, none of them empty")
     if path == ("patterns",) and not value:
-        yield Mistake(text="there is no pattern in patterns", line=_line(lines, path))
+        yield Problem(path=path, text="there is no pattern in patterns")
 
 
-def _wrong_question(question: dict[str, Any], line: int | None) -> Iterator[Mistake]:
+def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Problem]:
     try:
         question_of(question)
     except ValueError as error:
-        yield Mistake(text=f"asks: {error}", line=line)
+        yield Problem(path=path, text=f"{path[0]}: {error}")
 
 
 def _wrong_word(path: Path, value: Any) -> str | None:
@@ -230,31 +230,28 @@ def _flat(table: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
                 yield (name, key), inner
 
 
-def _fits(value: Any, expected: str) -> bool:
-    if expected is TEXT:
-        return isinstance(value, str) and bool(value.strip())
-    if expected is TEXTS:
-        return isinstance(value, list)
-    if expected is FLAG:
-        return isinstance(value, bool)
-    if expected is TABLE:
-        return isinstance(value, dict)
-    if expected is COUNT:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if expected is QUESTIONS:
-        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    if expected is WORDS:
-        return _are_words(value, depth=3)
-    if isinstance(value, str):
-        return value in WORTH
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
 def _are_words(value: Any, depth: int) -> bool:
     """Return whether texts stand in tables that are so many deep: group, value, field."""
     if depth == 0:
         return isinstance(value, str)
     return isinstance(value, dict) and all(_are_words(v, depth - 1) for v in value.values())
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    TEXT: lambda value: isinstance(value, str) and bool(value.strip()),
+    TEXTS: lambda value: isinstance(value, list),
+    FLAG: lambda value: isinstance(value, bool),
+    TABLE: lambda value: isinstance(value, dict),
+    COUNT: lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+    QUESTIONS: lambda value: isinstance(value, list) and all(isinstance(v, dict) for v in value),
+    WORDS: lambda value: _are_words(value, depth=3),
+    WORTH_OF: lambda value: (
+        value in WORTH
+        if isinstance(value, str)
+        else isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    ),
+}
+"""Whether a value is what a field must hold."""
 
 
 def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
@@ -283,7 +280,7 @@ def _valid(table: Mapping[str, Any]) -> dict[Path, Any]:
     return {
         path: value
         for path, value in _flat(table)
-        if (expected := FIELDS.get(path)) is not None and _fits(value, expected)
+        if (expected := FIELDS.get(path)) is not None and _FITS[expected](value)
     }
 
 

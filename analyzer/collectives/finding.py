@@ -86,7 +86,6 @@ class CallFinding(Record):
     missed: CallRef | None = None
     shift_says: str = ""
     site: Frame | None = None
-    waiting_site: Frame | None = None
     cycle: Cycle | None = None
     parts: tuple[CallFinding, ...] = ()
     quotes: tuple[Quote, ...] = ()

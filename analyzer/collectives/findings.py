@@ -198,7 +198,6 @@ def _lagging_part(
         absent=tuple(sorted(collective.unknown)),
         missed=position.call if position is not None else None,
         site=position.site if position is not None else None,
-        waiting_site=collective.site,
         quotes=graph.quotes((*culprits[:3], *waiting[:2])),
         inferred=collective.group.inferred,
     )

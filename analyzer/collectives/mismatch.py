@@ -59,9 +59,9 @@ def find_mismatch(
     is no minority, unless it is a small one.
     """
     for field, key, says in (
-        ("op", _op, lambda call: call.op),
+        ("op", lambda call: family(call.op) or None, lambda call: call.op),
         ("size", _size, _shapes),
-        ("dtype", _dtype, lambda call: ", ".join(dict.fromkeys(call.dtypes))),
+        ("dtype", lambda call: tuple(dict.fromkeys(call.dtypes)) or None, _dtypes),
     ):
         variants = _variants(calls, key, says)
         if len(variants) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
@@ -95,10 +95,6 @@ def _variants(
     return tuple(Variant(says=says(calls[r[0]]), ranks=tuple(sorted(r))) for r in ordered)
 
 
-def _op(call: Call) -> str | None:
-    return family(call.op) if call.op else None
-
-
 def _compared_sizes(call: Call) -> tuple[tuple[int, ...], ...]:
     return (call.output_sizes if call.op == "scatter" else call.input_sizes) or ()
 
@@ -112,8 +108,8 @@ def _size(call: Call) -> object:
     return sum(counts) if family(call.op).startswith("reduce_scatter") else counts
 
 
-def _dtype(call: Call) -> object:
-    return tuple(dict.fromkeys(call.dtypes)) or None
+def _dtypes(call: Call) -> str:
+    return ", ".join(dict.fromkeys(call.dtypes))
 
 
 def _shapes(call: Call) -> str:

@@ -64,7 +64,6 @@ def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatc
         tie=mismatch.tie and not by_history,
         by_history=by_history,
         site=odd.site,
-        waiting_site=sides[0].site,
         quotes=tuple(_quotes(collective, sides)),
         inferred=collective.group.inferred,
     )

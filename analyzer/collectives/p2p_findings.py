@@ -51,7 +51,6 @@ def unpaired(
         waiting=tuple(sorted(ranks.difference(culprits))),
         affected=graph.reaching(ranks, culprits),
         site=next((p.site for p in shown if p.rank in culprits), None),
-        waiting_site=next((p.site for p in shown if p.rank not in culprits), None),
         sides=tuple(
             Side(
                 says=f"in {p.ref}",
@@ -108,7 +107,6 @@ def not_answered(
         affected=affected,
         missed=position.call if position is not None else None,
         site=position.site if position is not None else None,
-        waiting_site=wanted[0].site,
         quotes=graph.quotes((*culprits[:3], *waiting[:2])),
     )
 

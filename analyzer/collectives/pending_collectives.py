@@ -121,7 +121,7 @@ def _collective(
             calls[rank] = call
         if rank in ranks_inside:
             continue
-        if call is None and not _joined(progress, seq):
+        if call is None and (progress.enqueued is None or progress.enqueued < seq):
             # Whoever has no open call has not joined one that holds others up.
             if progress.idle or (progress.enqueued is not None and progress.exact):
                 missing.add(rank)
@@ -143,10 +143,6 @@ def _collective(
         unknown=unknown,
         mismatch=mismatch,
     )
-
-
-def _joined(progress: GroupProgress, seq: int) -> bool:
-    return progress.enqueued is not None and progress.enqueued >= seq
 
 
 def _completed(progress: GroupProgress, call: Call | None, seq: int) -> bool:

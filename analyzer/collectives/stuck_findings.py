@@ -43,7 +43,6 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
         affected=merged((joined, *(root.blocks for root in roots))),
         absent=absent,
         site=collective.site,
-        waiting_site=collective.site,
         quotes=graph.quotes(joined[:3]),
         inferred=collective.group.inferred,
     )
@@ -64,7 +63,6 @@ def _came_late(
         affected=graph.reaching(collective.ranks, culprits),
         absent=tuple(sorted(collective.unknown)),
         site=next((each.site for each in collective.inside if each.rank in late), None),
-        waiting_site=collective.site,
         quotes=graph.quotes((*waiting[:2], *culprits[:3])),
         inferred=collective.group.inferred,
     )
@@ -80,7 +78,6 @@ def _reordered(
     """
     culprits = tuple(each.rank for each in diverged)
     waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
-    sites = [pending.site for pending in collective.inside if pending.rank in waiting]
     says = words.all_arrived(collective.ranks, collective.call)
     return CallFinding(
         verdict=Verdict.REORDERED,
@@ -92,7 +89,6 @@ def _reordered(
         by_history=True,
         missed=diverged[0].usual.ref,
         site=diverged[0].own.site,
-        waiting_site=next((site for site in sites if site is not None), None),
         quotes=graph.quotes((*culprits[:2], *waiting[:2])),
         inferred=collective.group.inferred,
     )
@@ -118,7 +114,6 @@ def _partly_completed(
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
         site=collective.site,
-        waiting_site=collective.site,
         quotes=graph.quotes((*joined[:2], *completed[:2])),
         inferred=collective.group.inferred,
     )
@@ -133,7 +128,6 @@ def _partly_completed(
         waiting=everyone,
         affected=everyone,
         sides=sides,
-        waiting_site=None,
     )
 
 

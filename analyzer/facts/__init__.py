@@ -35,7 +35,14 @@ from whyhang.analyzer.facts.base import (
     replace,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
-from whyhang.analyzer.facts.cluster import ErrorCounter, LaunchPlan, NetworkPort, Scheduled
+from whyhang.analyzer.facts.cluster import (
+    Capacity,
+    ErrorCounter,
+    LaunchPlan,
+    NetworkPort,
+    OpenPort,
+    Scheduled,
+)
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
@@ -55,9 +62,12 @@ from whyhang.analyzer.facts.statements import (
     NcclPhase,
     NcclSetup,
     NearLimit,
+    NetChannel,
     NoInterpreter,
     Outlook,
     OwnLine,
+    PartOfHost,
+    Paused,
     PrintedValue,
     ProcessRank,
     RasReport,

@@ -61,3 +61,20 @@ class LaunchPlan(Statement):
     slots: int | None = None
     nodes: int = 1
     master: str | None = None
+
+
+class Capacity(Statement):
+    """How large a file system is, in bytes, and which share of it is free."""
+
+    quote: str
+    mount: str
+    size: float
+    free: float
+
+
+class OpenPort(Statement):
+    """A TCP port on which something listens, at one address or at all ("*", "0.0.0.0", "::")."""
+
+    quote: str
+    address: str
+    port: int

@@ -51,7 +51,8 @@ class Process(Record):
     are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
     is in the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before
     this look its main thread last ran, ``silent_for`` how many before that something was written to
-    its standard output or error.
+    its standard output or error. ``tracer`` is the command line of a debugger, ``frozen`` the
+    control group that keeps it from running.
     """
 
     who: Who
@@ -71,6 +72,8 @@ class Process(Record):
     before: Counters | None = None
     after: Counters | None = None
     tracer_pid: int | None = None  # a debugger is attached
+    tracer: str | None = None
+    frozen: str | None = None
     threads: tuple[ThreadState, ...] = ()
     owner_pid: int | None = None  # of a helper: the rank process it works for
     lock: LockWait | None = None
@@ -79,13 +82,25 @@ class Process(Record):
     asleep_for: float | None = None
     silent_for: float | None = None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal, a debugger or a frozen control group has stopped it."""
+        return self.state in {"T", "t"} or self.frozen is not None
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has ended, collected or not."""
+        return self.state in {"Z", "X", "x"}
+
 
 class ThreadState(Record):
     """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
 
     ``syscall`` is the system call it is in, with what its first argument points at where that
     is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only. ``cpu_ticks`` is
-    what it has used since it began, in clock ticks.
+    what it has used since it began, in clock ticks. ``file`` is the file that the call works on,
+    ``mount`` what it lies on ("nfs4 from server:/data"), ``kernel`` the kernel functions that it is
+    in, innermost first, where it sleeps past any signal and this user may know.
     """
 
     tid: int
@@ -94,3 +109,6 @@ class ThreadState(Record):
     wchan: str | None = None
     syscall: str | None = None
     cpu_ticks: int | None = None
+    file: str | None = None
+    mount: str | None = None
+    kernel: tuple[str, ...] = ()

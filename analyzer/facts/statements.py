@@ -145,6 +145,20 @@ class LoopCounter(Statement):
     file: str
 
 
+class Paused(Statement):
+    """How many stack dumps of a process were taken, and how many seconds they took together.
+
+    It was paused for a part of them.
+    """
+
+    dumps: int
+    seconds: float
+
+
+class PartOfHost(Statement):
+    """The processes of a host were looked at from inside a container: others may run there."""
+
+
 class Variables(Statement):
     """A checksum of all variables in the user's frames of a main thread at one moment.
 
@@ -180,6 +194,21 @@ class NcclSetup(Statement):
     transport: str = ""
     interface: str = ""
     address: str = ""
+
+
+class NetChannel(Statement):
+    """One end of a connection of NCCL over the network: the ``sender``'s, or the receiver's.
+
+    Ranks are those within the communicator, ``devices`` the GPUs of sender and receiver as printed
+    behind them, ``via`` is the way ("NET/IB/0/GDRDMA").
+    """
+
+    text: str
+    sender: int
+    receiver: int
+    devices: tuple[str, str]
+    sends: bool
+    via: str
 
 
 class LastLine(Statement):

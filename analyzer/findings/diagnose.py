@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, replace
+from whyhang.analyzer.facts import NearLimit, Paused, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -19,6 +19,7 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
+from whyhang.analyzer.findings.refuted import refuted
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
@@ -33,6 +34,7 @@ from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
+MOST_PAUSES = 4
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -78,6 +80,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
+    against = [refuted(case, candidate) for candidate in candidates]
+    for candidate, why in zip(candidates, against, strict=True):
+        if why:
+            words = sentence(fill(candidate.signature.title, candidate.hit.fields))
+            notes.append(f"Left out: “{words}”: {why}.")
+    candidates = [c for c, why in zip(candidates, against, strict=True) if not why]
     candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
@@ -91,9 +99,23 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=(*gap_lines(case), *(() if findings else _undecided(case))),
-        notes=(*notes, *fingerprints.notes(case, _text_of(findings))),
+        notes=(*notes, *_pauses(case), *fingerprints.notes(case, _text_of(findings))),
         tool_version=__version__,
     )
+
+
+def _pauses(case: Case) -> Iterator[str]:
+    """Say for how long whyhang may have paused each rank, the longest first."""
+    longest = sorted(case.job.of(Paused), key=lambda fact: -fact.seconds)
+    known = [(fact, case.job.member_of(fact.who)) for fact in longest]
+    each = [
+        f"{member.name} for at most {fact.seconds:.2f} s in {fact.dumps} stack dumps"
+        for fact, member in known
+        if member is not None
+    ]
+    more = f" and {len(each) - MOST_PAUSES} more for less" if len(each) > MOST_PAUSES else ""
+    if each:
+        yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
 
 
 def _undecided(case: Case) -> tuple[str, ...]:

@@ -57,7 +57,9 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         )
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    if case.states and all(_seen_dead(case, state) for state in case.states):
+    if case.states and all(
+        s.status is Status.GONE and case.member(s.member).processes for s in case.states
+    ):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -76,11 +78,6 @@ def _seen_alive(case: Case) -> bool:
         or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
         for member in case.job.members
     )
-
-
-def _seen_dead(case: Case, state: RankState) -> bool:
-    """Return whether a process was looked at and was dead."""
-    return state.status is Status.GONE and bool(case.member(state.member).processes)
 
 
 def _errors(case: Case, candidates: list[Candidate]) -> bool:

@@ -26,6 +26,7 @@ from whyhang.analyzer.facts import (
     LastLine,
     LogLine,
     LogTail,
+    PartOfHost,
     Process,
     ProcessRank,
     Record,
@@ -48,7 +49,12 @@ from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
 from whyhang.analyzer.job.records import Child, Job, Member
 from whyhang.analyzer.job.roles import role_of_dump
-from whyhang.analyzer.job.world import absent_ranks, missing_ranks, world_size
+from whyhang.analyzer.job.world import (
+    absent_ranks,
+    missing_ranks,
+    without_caught,
+    world_size,
+)
 from whyhang.analyzer.job.years import in_one_year
 
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
@@ -265,6 +271,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         for number, entity in enumerate(ranks)
     )
     size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
+    lines = tuple(without_caught(facts.of(LogLine), members, size))
     here = {member.rank for member in members if member.rank is not None}
     gpus = join(facts.of(Gpu), members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
     return Job(
@@ -273,10 +280,12 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         world_size=size,
         world_size_how=how,
         absent=absent_ranks(size, here),
-        missing=missing_ranks(size, members, facts.of(Process)),
+        missing=missing_ranks(
+            size, members, facts.of(Process), all_on_host=not facts.of(PartOfHost)
+        ),
         tracks=tuple(facts.of(Track)),
         groups=tuple(facts.of(Group)),
-        lines=tuple(facts.of(LogLine)),
+        lines=lines,
         exits=tuple(facts.of(Exit)),
         statements=tuple(facts.of(Statement)),
         stores=tuple(facts.of(StoreView)),
@@ -287,7 +296,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
-        by_pattern=_by_pattern(facts.of(LogLine)),
+        by_pattern=_by_pattern(lines),
     )
 
 
@@ -299,7 +308,7 @@ def _uses_gpus(facts: _Sorted) -> bool:
     return any("/dev/nvidia" in text for text in opened)
 
 
-def _by_pattern(lines: list[LogLine]) -> dict[str, tuple[int, ...]]:
+def _by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
     line_numbers: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
         for pattern in line.matched:
@@ -342,6 +351,12 @@ def _child(entity: _Entity) -> Child:
     )
 
 
+def _dumps(entity: _Entity) -> list[StackDump]:
+    """Return the stacks of a process; of one that was looked at, without what its log printed."""
+    seen = [dump for dump in entity.dumps if dump.tool != "traceback"]
+    return seen if seen and entity.processes else entity.dumps
+
+
 def _member(
     number: int, entity: _Entity, children: list[_Entity], helpers: list[_Entity]
 ) -> Member:
@@ -354,7 +369,7 @@ def _member(
         label=entity.label,
         local_rank=entity.local_rank,
         processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        dumps=tuple(sorted(_dumps(entity), key=lambda dump: dump.look)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
         copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),

@@ -17,8 +17,6 @@ import msgspec
 from whyhang.analyzer.facts import Record, StoreView
 
 _ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
-_NCCL_ID = re.compile(r"(?P<path>.*?)//cuda//(?P<number>\d+(?::\d+)?)$")
-_BARRIER = re.compile(r"(?:^|/)store_based_barrier_key:(?P<number>\d+)$")
 
 
 class Joined(Record):
@@ -50,26 +48,9 @@ def _is_default(path: str) -> bool:
     return "//" not in path.rsplit("default_pg/", maxsplit=1)[-1]
 
 
-def nccl_ids(view: StoreView) -> tuple[str, ...]:
-    """List the groups whose first rank has published an id for an NCCL communicator."""
-    matches = (_NCCL_ID.match(key) for key in view.keys or ())
-    return tuple(dict.fromkeys(match["path"].split("/")[-1] for match in matches if match))
-
-
 def clients(view: StoreView) -> int | None:
     """Return how many clients the store's owner has counted; under torchrun the agents as well."""
     return _count(view, "init/")
-
-
-def barriers(view: StoreView) -> dict[int, int]:
-    """Return how many ranks have come to each store-based barrier, by its number."""
-    counts = {}
-    for key in view.values:
-        match = _BARRIER.search(key)
-        count = _count(view, key)
-        if match is not None and count is not None:
-            counts[int(match["number"])] = count
-    return counts
 
 
 class Round(Record):

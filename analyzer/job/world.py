@@ -8,9 +8,18 @@ own processes say how many ranks they were started as, and one is not among them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import MAX_RANKS, Group, Process, Role, WorldSize
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    Group,
+    LogLine,
+    Process,
+    Role,
+    WorldSize,
+    replace,
+)
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.job.records import Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
@@ -63,16 +72,23 @@ def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:
 
 
 def missing_ranks(
-    size: int | None, members: tuple[Member, ...], processes: Iterable[Process]
+    size: int | None,
+    members: tuple[Member, ...],
+    processes: Iterable[Process],
+    *,
+    all_on_host: bool,
 ) -> tuple[MissingRank, ...]:
-    """List ranks that should run on a host whose processes were read, and do not."""
-    alive = {member.rank for member in members if _alive(member)}
+    """List ranks that should run on a host whose processes were read, and do not.
+
+    ``all_on_host``: every process of the host could be seen, and not those of a container only.
+    """
+    alive = {member.rank for member in members if is_alive(member)}
     missing: dict[int, MissingRank] = {}
     for process in processes:
-        if process.role is not Role.RANK or not _living(process):
+        if process.role is not Role.RANK or process.dead:
             continue
         source = process.source
-        for rank, quote in _siblings(process, size):
+        for rank, quote in _siblings(process, size, all_on_host=all_on_host):
             if rank not in alive and rank not in missing:
                 host = process.environ.get("SLURMD_NODENAME") or process.who.host
                 missing[rank] = MissingRank(rank=rank, host=host, source=source, quote=quote)
@@ -82,15 +98,31 @@ def missing_ranks(
     return tuple(missing[rank] for rank in sorted(missing))
 
 
-def _alive(member: Member) -> bool:
-    return any(_living(process) for process in member.processes[-1:])
+def is_alive(member: Member) -> bool:
+    """Return whether a process was looked at and lived."""
+    return any(not process.dead for process in member.processes[-1:])
 
 
-def _living(process: Process) -> bool:
-    return process.state not in {"Z", "X", "x"}
+def without_caught(
+    lines: Iterable[LogLine], members: Sequence[Member], size: int | None
+) -> Iterator[LogLine]:
+    """Leave out exceptions of ranks that live on: somebody caught them, or an earlier job's log.
+
+    A traceback that names no rank may be of any; where all ranks live, it ended none of them.
+    """
+    alive = {member.rank for member in members if is_alive(member)}
+    everyone = bool(alive) and len(alive) >= (size or 0) and all(map(is_alive, members))
+    for line in lines:
+        caught = (everyone if line.who.rank is None else line.who.rank in alive) and (
+            "thread" not in line.fields
+        )
+        if EXCEPTION not in line.matched or not caught:
+            yield line
+        elif rest := tuple(name for name in line.matched if name != EXCEPTION):
+            yield replace(line, matched=rest)
 
 
-def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
+def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:
     """List the ranks that were started on the same host as this one, and what says so."""
     environ = process.environ
     for key in LOCAL_SIZE_KEYS:
@@ -102,10 +134,12 @@ def _siblings(process: Process, size: int | None) -> list[tuple[int, str]]:
             quote = f"{key}={local_size} on rank {rank} (local rank {local_rank})"
             return [(other, quote) for other in range(first, first + size_here)]
     if _numbered_by_slurm(process) and environ.get("SLURM_GTIDS"):
-        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {_node(process)}"
+        node = environ.get("SLURMD_NODENAME") or process.who.host or "this node"
+        quote = f"SLURM_GTIDS={environ['SLURM_GTIDS']} on {node}"
         tasks = environ["SLURM_GTIDS"].split(",")
         return [(int(task), quote) for task in tasks if task.isdecimal()]
-    if environ.get("MASTER_ADDR") in LOOPBACK and size and "SLURM_PROCID" not in environ:
+    met_here = environ.get("MASTER_ADDR") in LOOPBACK and "SLURM_PROCID" not in environ
+    if met_here and size and all_on_host:
         quote = f"WORLD_SIZE={size} MASTER_ADDR={environ['MASTER_ADDR']}"
         return [(other, quote) for other in range(size)]
     return []
@@ -127,7 +161,3 @@ def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
         return []
     step = f"WORLD_SIZE={size_set}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
     return [(rank, step) for rank in range(int(tasks), int(size_set))]
-
-
-def _node(process: Process) -> str:
-    return process.environ.get("SLURMD_NODENAME") or process.who.host or "this node"

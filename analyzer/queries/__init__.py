@@ -13,6 +13,7 @@ Queries that answer with hits:
 - ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
 - ``log_ends``: the log of a rank just ends, while others lost a peer
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
+- ``ports_down``: network ports that are down; ``scheduled``: what the scheduler shows of the job
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
@@ -42,8 +43,8 @@ Queries about ranks:
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
-- ``own_jobs``, ``own_pods``, ``rank_of_pod``: what a scheduler shows of this job
-- ``VIRTUAL``: how the names of interfaces begin that other hosts cannot reach
+- ``own_jobs``, ``own_pods``, ``rank_of_pod``, ``ranks_of_pods``: what a scheduler shows of this job
+- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -54,6 +55,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
+- ``scheduled_hit``: a hit about rows of the scheduler
 - ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
@@ -69,10 +71,14 @@ from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
+    networks_of,
     own_jobs,
     own_pods,
     rank_of_pod,
+    ranks_of_pods,
     ranks_on,
+    scheduled,
+    scheduled_hit,
 )
 from whyhang.analyzer.queries.different_operations import different_operations
 from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
@@ -117,6 +123,7 @@ from whyhang.analyzer.queries.nccl_setup import (
     setups_all_in,
     stuck_in_setup,
 )
+from whyhang.analyzer.queries.ports import ports_down
 from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded, recorded_hit

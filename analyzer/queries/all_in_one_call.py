@@ -9,7 +9,13 @@ from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, IN
 from whyhang.analyzer.queries.states import all_recorded, all_seen
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    evidence_of,
+    location_of,
+    ranks_in_words,
+    subject_fields,
+)
 
 
 def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
@@ -20,7 +26,7 @@ def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     if all_recorded(case):
         return
     meeting = graph.operations[0]
-    if kinds and meeting.kind not in kinds:
+    if kinds and (meeting.kind not in kinds or case.job.absent):
         return
     others = [s for s in case.states if s.member not in set(meeting.members)]
     ranked = any(case.member(s.member).rank is not None for s in others)
@@ -37,9 +43,26 @@ def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
         fields={
             **subject_fields(case, states, ()),
             "call": meeting.op,
-            "says": f"All ranks stand in {meeting.op}{_sites(meeting)} and none comes back",
+            **_words(case, meeting),
         },
     )
+
+
+def _words(case: Case, meeting: PendingOperation) -> dict[str, str]:
+    """Say who stands in the call: all ranks, or all that were looked at."""
+    where = f"{meeting.op}{_sites(meeting)} and none comes back"
+    if not case.job.absent:
+        seen = f"Everyone that was seen is inside {meeting.op}; no rank is missing."
+        return {"says": f"All ranks stand in {where}", "seen": seen}
+    who, others = case.names(meeting.members), ranks_in_words(case.job.absent)
+    verb = "was" if len(case.job.absent) == 1 else "were"
+    return {
+        "says": f"Of the {case.job.world_size} ranks {who.removeprefix('ranks ')} stand in "
+        f"{where}; {others} {verb} not looked at",
+        "seen": f"{who[:1].upper()}{who[1:]} are inside {meeting.op}. Nothing is known of "
+        f"{others}: who has not come may be among them, on a host that was not looked at. If all "
+        "have come:",
+    }
 
 
 def _trust(case: Case, meeting: PendingOperation) -> float:
@@ -52,14 +75,10 @@ def _trust(case: Case, meeting: PendingOperation) -> float:
     strength = GUESSED if case.job.absent else CLEAR
     if case.graph.snapshots < 2:
         strength *= INCOMPLETE
-    if any(_in_kernel_io(case, number) for number in meeting.members):
+    processes = (process for n in meeting.members for process in case.member(n).processes[-1:])
+    if any(process.state == "D" for process in processes):
         strength *= CONTRADICTED
     return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
-
-
-def _in_kernel_io(case: Case, number: int) -> bool:
-    processes = case.member(number).processes
-    return bool(processes) and processes[-1].state == "D"
 
 
 def _sites(meeting: PendingOperation) -> str:

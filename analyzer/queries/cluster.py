@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine, ProcessRank, Scheduled
+from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.queries.evidence import members_of
+from whyhang.analyzer.report import cite
+
+MAX_QUOTES = 4
 
 VIRTUAL = ("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman")
 """How the names of interfaces begin that other hosts cannot reach."""
@@ -32,6 +39,16 @@ def hosts_of_job(case: Case) -> set[str]:
     for row in (*own_jobs(case), *own_pods(case)):
         hosts |= set(row.hosts)
     return hosts
+
+
+def networks_of(port: NetworkPort) -> tuple[str, ...]:
+    """Return the networks that a port is in, of addresses that are printed with their prefix."""
+    networks: list[str] = []
+    for address in port.addresses:
+        with contextlib.suppress(ValueError):  # digits that are no address
+            network = ipaddress.ip_interface(address).network
+            networks += [str(network)] if network.num_addresses > 1 else []
+    return tuple(networks)
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:
@@ -79,3 +96,39 @@ def rank_of_pod(case: Case, name: str) -> int | None:
     if found is None:
         return None
     return int(found["index"]) + (has_master and found["role"] != "master")
+
+
+def scheduled(case: Case, *states: str) -> Iterator[Hit]:
+    """Yield one hit for what the scheduler shows of this job in one of these states: jobs, pods."""
+    rows = [row for row in own_jobs(case) if row.state in states]
+    pods = [row for row in own_pods(case) if row.state in states]
+    if rows or pods:
+        yield scheduled_hit(case, [*pods, *rows], ranks_of_pods(case, pods), row=(pods or rows)[0])
+
+
+def ranks_of_pods(case: Case, pods: Iterable[Scheduled]) -> tuple[int, ...]:
+    """Return the ranks that run in these pods, as far as is known."""
+    ranks = (rank_of_pod(case, row.name) for row in pods)
+    return tuple(sorted({rank for rank in ranks if rank is not None}))
+
+
+def scheduled_hit(
+    case: Case, rows: list[Scheduled], ranks: tuple[int, ...], *, row: Scheduled, node: str = ""
+) -> Hit:
+    """Return a hit about rows of the scheduler; ``row`` is the one whose state is named."""
+    members, unseen = members_of(case, ranks)
+    names = ", ".join(dict.fromkeys(f"{one.kind} {one.name}" for one in rows[:MAX_QUOTES]))
+    reason = next((one.reason for one in rows if one.reason), "")
+    return Hit(
+        members=members,
+        ranks=unseen,
+        affected=tuple(m.id for m in case.job.members if m.id not in members and ranks),
+        names_culprit=bool(ranks) and len(ranks) < (case.job.world_size or len(ranks) + 1),
+        evidence=tuple(cite(one.source, one.quote) for one in rows[:MAX_QUOTES]),
+        fields={
+            "node": node,
+            "names": names,
+            "state": row.state,
+            "reason": f" ({reason})" if reason else "",
+        },
+    )

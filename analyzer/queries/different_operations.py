@@ -48,7 +48,7 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(
-        f"{case.names(m.members)} in {m.says.call if same else m.op}" + _at_sites(m)
+        f"{case.names(m.members)} in {m.says.call if same else m.op}" + m.at
         for m in (fewest, *others)
     )
     # More than two operations, or point-to-point among them, is what pipelines and
@@ -68,7 +68,3 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
             **subject_fields(case, [shown[0]], waiting),
         },
     )
-
-
-def _at_sites(meeting: PendingOperation) -> str:
-    return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""

@@ -64,12 +64,12 @@ def _subjects(case: Case) -> list[Device]:
     devices = case.job.gpus.devices
     if case.job.members:
         return [device for device in devices if device.members]
-    return [device for device in devices if device.pids or _holds_memory(device)]
-
-
-def _holds_memory(device: Device) -> bool:
-    listed = device.now("processes")
-    return not listed and listed is None and (device.now("memory_used") or 0) > HELD
+    return [
+        device
+        for device in devices
+        if device.pids
+        or (device.now("processes") is None and (device.now("memory_used") or 0) > HELD)
+    ]
 
 
 def _sort(device: Device) -> str:

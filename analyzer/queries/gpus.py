@@ -89,7 +89,7 @@ def hit_on(
         gpus=tuple(device.number for device in (*devices, *beside)),
         fields={
             "gpus": gpu_names(devices),
-            "used": _used(case, members),
+            "used": f", used by {case.names(members)}" if members else "",
             "hosts": _hosts(devices),
             "index": str(devices[0].now("index")) if devices[0].now("index") is not None else "N",
             **(fields or {}),
@@ -120,10 +120,6 @@ def gpu_names(devices: Sequence[Device]) -> str:
 def _hosts(devices: Sequence[Device]) -> str:
     hosts = list(dict.fromkeys(device.host or "the host" for device in devices))
     return ", ".join(hosts[:4]) + (", …" if len(hosts) > 4 else "")
-
-
-def _used(case: Case, members: Sequence[int]) -> str:
-    return f", used by {case.names(members)}" if members else ""
 
 
 def cite_gpu(case: Case, device: Device, state: Gpu, words: str = "") -> Evidence:

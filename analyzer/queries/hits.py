@@ -28,13 +28,9 @@ def merge(a: Hit, b: Hit) -> Hit:
         collective=a.collective or b.collective,
         location=a.location or b.location,
         fields={**b.fields, **a.fields},
-        at=_earliest(a.at, b.at),
+        at=min((time for time in (a.at, b.at) if time is not None), default=None),
         gpus=tuple(dict.fromkeys((*a.gpus, *b.gpus))),
     )
-
-
-def _earliest(*times: float | None) -> float | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def about_same(a: Hit, b: Hit) -> bool:

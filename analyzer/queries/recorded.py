@@ -6,12 +6,11 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import COUNTERS
-from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence, cite
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import pid_in_words, ranks_in_words, site_location
 
 MAX_SOURCES = 6
@@ -39,6 +38,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         "is": "are" if len(finding.culprits) > 1 else "is",
         "has": "have" if len(finding.culprits or finding.waiting) > 1 else "has",
         "call": call,
+        "seen": f"Everyone that was seen is inside {call}; no rank is missing.",
         "others": ranks_in_words(finding.waiting)
         if finding.waiting and (finding.culprits or finding.verdict is not Verdict.STALLED)
         else "the others",
@@ -48,8 +48,8 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         if finding.waiting
         else "",
         "does": _last(finding),
-        "at": f" at {_site(finding.site)}" if finding.site else "",
-        "where": _site(finding.site)
+        "at": f" at {in_words(finding.site)}" if finding.site else "",
+        "where": in_words(finding.site)
         if finding.site
         else ("their last calls" if len(finding.culprits) > 1 else "its last call"),
         "sides": _sides(finding),
@@ -105,24 +105,17 @@ def _last(finding: CallFinding) -> str:
 def _sides(finding: CallFinding) -> str:
     if not finding.sides:
         return finding.says
-    sites = {_site(side.site) for side in finding.sides if side.site}
+    sites = {in_words(side.site) for side in finding.sides if side.site}
     one = len(sites) == 1 and all(side.site for side in finding.sides)
     sides = " and ".join(
         f"{ranks_in_words(side.ranks)} {side.says}"
-        + (f" ({_site(side.site)})" if side.site and not one else "")
+        + (f" ({in_words(side.site)})" if side.site and not one else "")
         for side in finding.sides
     )
     if one:
         sides += f", at {sites.pop()}"
     shift = finding.shift_says
     return f"{shift[:1].lower()}{shift[1:]}; {sides}" if shift else sides
-
-
-def _site(frame: Frame | None) -> str:
-    if frame is None:
-        return "an unknown place"
-    line = f":{frame.line}" if frame.line is not None else ""
-    return f"{frame.function} ({short(frame.file)}{line})"
 
 
 def _collective(finding: CallFinding) -> Collective | None:

@@ -9,12 +9,9 @@ from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
 from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.usercode import is_library, short
-
-STOPPED_STATES = {"T", "t"}
-DEAD_STATES = {"Z", "X", "x"}
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -43,14 +40,7 @@ def with_store_waits(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     waits for nobody, or has ended, may be the one that should set it.
     """
     keys = {s.member for s in states if s.place is not None and s.place.kind is WaitKind.STORE}
-    free = {
-        Status.BLOCKED,
-        Status.RUNNING,
-        Status.STOPPED,
-        Status.MOVING,
-        Status.GONE,
-    }
-    if not any(s.status in free and s.member not in keys for s in states):
+    if not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
     return tuple(
         replace(
@@ -108,6 +98,7 @@ def state_from_stacks(
         place=place,
         motion=moves,
         status=status,
+        stopped_by=_stopped_by(member),
         earlier=earlier,
         children=tuple(child_place(child, rules, line_text) for child in member.children),
     )
@@ -158,11 +149,10 @@ def child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) 
 
 
 def _status(member: Member, place: Place | None, moves: Motion) -> Status:
-    state = member.processes[-1].state if member.processes else None
-    if state in DEAD_STATES:
-        return Status.GONE
-    if state in STOPPED_STATES:
-        return Status.STOPPED
+    last = member.processes[-1] if member.processes else None
+    if last is not None and (last.dead or last.stopped):
+        return Status.GONE if last.dead else Status.STOPPED
+    state = last.state if last is not None else None
     if place is None:
         return Status.BLOCKED if state == "D" else Status.UNSEEN
     if (moves.moved is Moved.ON or moves.file) and status_by_place(place) not in IN_STEP:
@@ -174,6 +164,16 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
+
+
+def _stopped_by(member: Member) -> str:
+    """Return what keeps a process from running."""
+    last = member.processes[-1] if member.processes else None
+    if last is not None and last.frozen is not None:
+        return f"frozen with its control group {last.frozen}"
+    if last is not None and last.tracer_pid is not None:
+        return f"stopped by a debugger ({last.tracer or 'process'}, pid {last.tracer_pid})"
+    return "stopped by a signal"
 
 
 def _burns(moves: Motion) -> bool:

@@ -11,7 +11,7 @@ import posixpath
 
 from whyhang.analyzer.facts import LockWait, replace
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.stacks import FILE_LOCK, LineText, Place, WaitKind, WaitRule, place_of
+from whyhang.analyzer.stacks import FILE_LOCK, LineText, WaitKind, WaitRule, place_of
 
 
 def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> Job:
@@ -22,7 +22,7 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
     polling = {
         m.id
         for m in job.members
-        if m.processes and m.processes[-1].lock is None and _polls(_last_place(m, rules, line_text))
+        if m.processes and m.processes[-1].lock is None and _polls(m, rules, line_text)
     }
     members = []
     for member in job.members:
@@ -40,14 +40,11 @@ def _lock_files(member: Member) -> list[str]:
     return [path for path in held if "lock" in posixpath.basename(path).lower()]
 
 
-def _last_place(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> Place | None:
+def _polls(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> bool:
     if not member.dumps:
-        return None
-    return place_of(member.dumps[-1], member.processes[-1], rules, line_text)
-
-
-def _polls(place: Place | None) -> bool:
-    return place is not None and place.kind is WaitKind.LOCK and place.op == FILE_LOCK
+        return False
+    place = place_of(member.dumps[-1], member.processes[-1], rules, line_text)
+    return place.kind is WaitKind.LOCK and place.op == FILE_LOCK
 
 
 def _tied(member: Member, holder: Member) -> Member:

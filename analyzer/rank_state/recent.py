@@ -11,8 +11,6 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.motion import python_frames
 
-DEAD = {"Z", "X", "x"}
-
 AT_REST = 3
 """Snapshots without any movement of any rank from which what was before them counts no more."""
 
@@ -59,7 +57,7 @@ def _ran_before(member: Member) -> int | None:
 
 def _died_at(member: Member) -> int | None:
     """Return the snapshot in which a rank was first seen to be dead, if it lived before."""
-    dead = [process.look for process in member.processes if process.state in DEAD]
+    dead = [process.look for process in member.processes if process.dead]
     return dead[0] if dead and dead[0] > member.processes[0].look else None
 
 

@@ -57,7 +57,7 @@ class RankState(Record):
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
     ``phase`` where its own lines in the log part from those of the others.
-    ``step`` measures the work for which others wait.
+    ``step`` measures the work for which others wait, ``stopped_by`` says what stopped it.
     """
 
     member: int
@@ -72,3 +72,4 @@ class RankState(Record):
     last_line: str = ""
     phase: LastPhase | None = None
     step: LongStep | None = None
+    stopped_by: str = "stopped by a signal"

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts import Frame, Thread
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
-from whyhang.analyzer.stacks.usercode import normal, short
+from whyhang.analyzer.stacks.usercode import in_words, normal, short
 from whyhang.analyzer.wording.describe import activity
 
 
@@ -45,7 +45,7 @@ def _group(case: Case, members: list[Member], frames: tuple[Frame, ...]) -> Stac
     return StackGroup(
         ranks=tuple(sorted(m.rank for m in members if m.rank is not None)),
         names=tuple(m.name for m in members if m.rank is None),
-        frames=tuple(_line(frame) for frame in frames),
+        frames=tuple(in_words(frame) for frame in frames),
         waits_for=activity(case.states[members[0].id]),
     )
 
@@ -68,7 +68,7 @@ def _workers(case: Case) -> tuple[StackGroup, ...]:
         StackGroup(
             ranks=tuple(sorted({m.rank for m, _ in workers if m.rank is not None})),
             names=tuple(f"worker pid {pid}" for _, pid in workers if pid is not None),
-            frames=tuple(_line(frame) for frame in shown[key][0]),
+            frames=tuple(in_words(frame) for frame in shown[key][0]),
             waits_for=shown[key][1],
             thread="DataLoader worker",
         )
@@ -88,11 +88,6 @@ def _above(thread: Thread | None, user: Frame) -> tuple[Frame, ...]:
         if frame.function.endswith("_worker_loop"):
             break
     return tuple(kept)
-
-
-def _line(frame: Frame) -> str:
-    line = "" if frame.line is None else f":{frame.line}"
-    return f"{frame.function} ({short(frame.file)}{line})"
 
 
 def divergence(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
@@ -115,4 +110,4 @@ def divergence(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -
             here = f"{case.names(culprits)} at line {mine.line}"
             there = f"{case.names(others)} at line {its.line}"
             return f"{mine.function} ({short(mine.file)}): {here}, {there}"
-    return _line(shared) if shared is not None else None
+    return in_words(shared) if shared is not None else None

@@ -24,7 +24,6 @@ from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     CRASH,
-    EXIT,
     FILE_LOCK,
     PROCESS_POOL,
     REQUESTS,
@@ -43,11 +42,6 @@ from whyhang.analyzer.stacks.reading import place_from, read
 from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
 
 
-def classify(frames: Sequence[Frame], rules: tuple[WaitRule, ...]) -> Place:
-    """Return the place of a thread of which nothing but its stack is known."""
-    return place_from(read(tuple(frames), index_of(rules)), None, "")
-
-
 def place_of(
     dump: StackDump,
     process: Process | None,
@@ -63,7 +57,7 @@ def place_of(
     at = Snapshot(dump, process, index_of(rules), line_text)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
     place = follow_wait(thread_place(main, at), main, at)
-    if process is not None and process.state in {"T", "t"}:
+    if process is not None and process.stopped:
         place = replace(place, stopped=True)
     return place
 

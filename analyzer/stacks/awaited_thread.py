@@ -19,6 +19,12 @@ from whyhang.analyzer.stacks.threads import Snapshot, thread_place
 
 # Kinds of wait that another thread of the process may have to end.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
+_SERVED_BY_THREADS = frozenset(
+    {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK, WaitKind.BACKWARD}
+)
+_ENGINE = "pt_autograd"
+"""How torch names autograd's own threads, one for each GPU; hooks run on them."""
+
 # A thread in one of these waits itself: it is not what holds the main thread up.
 _AIMLESS = frozenset({WaitKind.QUEUE, WaitKind.IDLE})
 WAITS_FOR_RANKS = 4
@@ -75,7 +81,7 @@ def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
 
 def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
-    threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t)]
+    threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t, at)]
     if place.kind is WaitKind.FUTURE:
         threads = [t for t in threads if _runs_in_pool(t)] or threads
     places = [thread_place(t, at) for t in threads]
@@ -111,10 +117,12 @@ def _through(place: Place, chosen: Place) -> str:
     return f'on thread "{name}" while the main thread {does}'
 
 
-def _may_be_awaited(place: Place, thread: Thread) -> bool:
+def _may_be_awaited(place: Place, thread: Thread, at: Snapshot) -> bool:
     """Rule out threads that cannot be what the main thread waits for."""
     if place.kind is WaitKind.BACKWARD:
-        return not _started_by_python(thread)  # the engine's own threads
+        named = at.process.threads if at.process is not None else ()
+        engine = {each.tid for each in named if each.name.startswith(_ENGINE)}
+        return thread.tid in engine if engine else not _started_by_python(thread)
     if place.kind is WaitKind.IDLE:
         return place.frame is not None and "asyncio" in place.frame.file
     if place.kind is WaitKind.LOCK:
@@ -178,7 +186,7 @@ def _score(place: Place, other: Place) -> int:
         or not (other.certain or other.kind is WaitKind.SLEEP)
     ):
         return 0  # two locks of one process are a story of their own
-    if place.kind not in {WaitKind.JOIN, WaitKind.FUTURE, WaitKind.QUEUE, WaitKind.LOCK}:
+    if place.kind not in _SERVED_BY_THREADS:
         return 0
     if place.kind is WaitKind.JOIN and other.kind is WaitKind.QUEUE and other.user is not None:
         return 1  # who is joined and waits for more work was not told that there is none

@@ -70,12 +70,16 @@ def from_kernel(wchan: str | None) -> Guess | None:
 
 
 @functools.lru_cache(maxsize=8192)
-def from_line(text: str, *, running: bool = False) -> Guess | None:
-    """Read a line of source; a ``running`` thread can only be in a wait that burns CPU."""
+def from_line(text: str, *, running: bool = False, gpu: bool = True) -> Guess | None:
+    """Read a line of source; a ``running`` thread can only be in a wait that burns CPU.
+
+    ``gpu``: there may be a GPU to wait for.
+    """
     code = text.partition("  #")[0].strip()
     for line in _tables()[1]:
         match = line.pattern.search(code)
-        if match is None or (running and not line.spins):
+        no_gpu = line.guess.kind is WaitKind.CUDA_SYNC and not gpu
+        if match is None or no_gpu or (running and not line.spins):
             continue
         guess = line.guess
         if guess.kind is WaitKind.MPI:

@@ -77,7 +77,6 @@ FILE_LOCK = "file-lock"
 PROCESS_POOL = "process-pool"
 BLOCKED_POOL = "blocked-pool"  # all of its threads wait for a task of their own pool
 REQUESTS = "requests"
-EXIT = "exit"
 CRASH = "crash"
 PIPE = "pipe"
 """What a rule or a guess has as its ``op`` where a wait is for such a thing."""

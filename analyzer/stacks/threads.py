@@ -11,6 +11,8 @@ from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.reading import Reading, place_from, read
 
+_GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
+
 LineText = Callable[[Frame], str | None]
 
 
@@ -54,7 +56,9 @@ def _kernel_state(
         is_main = thread.tid in {None, process.who.pid, dump.who.pid} or len(dump.threads) == 1
         known = next((s for s in process.threads if s.tid == thread.tid), None)
         if known is not None:
-            letter, wchan = _letter(known.state), known.wchan
+            names = (known.wchan, *known.kernel)
+            wchan = next((name for name in names if from_kernel(name) is not None), known.wchan)
+            letter = _letter(known.state)
         elif is_main and process.state is not None:
             letter, wchan = _letter(process.state), process.wchan
     if letter == "R" and guess == "S":
@@ -73,7 +77,9 @@ def _guess(reading: Reading, running: str, wchan: str | None, at: Snapshot) -> G
     if kernel is not None and kernel.firm:
         return kernel
     text = at.line_text(reading.top) if at.line_text and reading.top and reading.in_user else None
-    line = from_line(text, running=running == "R") if text else None
+    gpu = not (kernel is not None and (kernel.op == PIPE or kernel.kind is WaitKind.NETWORK))
+    gpu = gpu and _may_use_gpus(at.process)
+    line = from_line(text, running=running == "R", gpu=gpu) if text else None
     if line is not None and line.kind is WaitKind.FILE and kernel is not None and kernel.op == PIPE:
         return replace(line, says=kernel.says, op=kernel.op)
     if line is not None:
@@ -84,6 +90,12 @@ def _guess(reading: Reading, running: str, wchan: str | None, at: Snapshot) -> G
         says = "in uninterruptible I/O"
         return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL, mechanism=says)
     return kernel
+
+
+def _may_use_gpus(process: Process | None) -> bool:
+    """Return whether a process has a GPU open, or its open files are not known."""
+    opened = process.descriptors if process is not None else ()
+    return not opened or any(target.startswith(_GPU_DEVICES) for target in opened)
 
 
 def _reads_terminal(reading: Reading, process: Process | None) -> bool:

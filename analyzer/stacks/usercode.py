@@ -118,6 +118,12 @@ def short(path: str) -> str:
     return "/".join(path.split("/")[-2:]).lstrip("/")
 
 
+def in_words(frame: Frame) -> str:
+    """Name a place for people: "step (train.py:40)"."""
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({short(frame.file)}{line})"
+
+
 @functools.lru_cache(maxsize=262144)
 def normal(frame: Frame) -> str:
     """Return a key that is equal for the same place on all ranks, whatever tool printed it.
@@ -126,17 +132,14 @@ def normal(frame: Frame) -> str:
     full path where another prints ``train.py``. The line stays: it is part of the place.
     """
     if frame.native:
-        return f"{_symbol(frame.function)} [{posixpath.basename(frame.file)}]"
+        # An address without a symbol differs on every rank.
+        name = "?" if frame.function.startswith("0x") else frame.function
+        return f"{name} [{posixpath.basename(frame.file)}]"
     name = frame.function.rpartition(".")[2]
     file = short(frame.file)
     if origin_of_file(frame.file) is Origin.USER:
         file = posixpath.basename(file)
     return f"{name} ({file}:{frame.line})"
-
-
-def _symbol(function: str) -> str:
-    """Name a native frame; an address without a symbol differs on every rank."""
-    return "?" if function.startswith("0x") else function
 
 
 def _top(path: str) -> str:

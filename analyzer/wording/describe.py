@@ -14,7 +14,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import is_library, short, user_frame
+from whyhang.analyzer.stacks.usercode import in_words, is_library, short, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -52,10 +52,10 @@ def activity(state: RankState) -> str:
     if state.status is Status.UNSEEN and state.last_line:
         return f"last line: {_cut(state.last_line)}"
     if state.place is None:
-        return "stopped by a signal" if state.status is Status.STOPPED else "not seen"
+        return state.stopped_by if state.status is Status.STOPPED else "not seen"
     phrase = str(state.place)
     if state.status is Status.STOPPED:
-        return f"stopped by a signal, {phrase}"
+        return f"{state.stopped_by}, {phrase}"
     if state.status is Status.MOVING:
         return f"{phrase}, {state.motion.file or 'moving'}"
     if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
@@ -84,7 +84,8 @@ def status_word(state: RankState) -> RankStateName:
 
 def location_of(case: Case, state: RankState) -> Location | None:
     """Return the place in the user's code: of the worker that a rank waits for, if it is that."""
-    frame = _worker_frame(state) or (state.place.user if state.place else None)
+    worker = busy_worker(state)
+    frame = (worker[1].user if worker else None) or (state.place.user if state.place else None)
     if frame is None:
         return None
     return Location(
@@ -100,12 +101,6 @@ def site_location(frame: Frame | None) -> Location | None:
     if frame is None:
         return None
     return Location(file=short(frame.file), line=frame.line, function=frame.function)
-
-
-def _worker_frame(state: RankState) -> Frame | None:
-    """Find the user's frame in the DataLoader worker that is busy while its rank waits for it."""
-    worker = busy_worker(state)
-    return worker[1].user if worker is not None else None
 
 
 def busy_worker(state: RankState) -> tuple[int, Place] | None:
@@ -160,6 +155,16 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
         evidence.append(_counters(member.processes, member.rank))
+    main = member.processes[-1].threads[:1] if member.processes else ()
+    evidence += [
+        Evidence(
+            source=member.processes[-1].source.file,
+            rank=member.rank,
+            quote=f"pid {member.pid} in the kernel: {' ← '.join(thread.kernel)}",
+        )
+        for thread in main
+        if thread.kernel
+    ]
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
@@ -167,8 +172,10 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
 
 
 def _state(process: Process, rank: int | None) -> Evidence:
-    words = _STATE_WORDS.get(process.state or "", "unknown")
-    return cite(process.source, f"pid {process.who.pid} State: {process.state} ({words})", rank)
+    words = f"State: {process.state} ({_STATE_WORDS.get(process.state or '', 'unknown')})"
+    if process.frozen is not None:
+        words = f"its control group {process.frozen} is frozen"
+    return cite(process.source, f"pid {process.who.pid} {words}", rank)
 
 
 _STATE_WORDS = {
@@ -199,18 +206,13 @@ def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
     frames: list[Frame] = [f for f in (place.frame, place.user) if f is not None]
     if not frames and thread is not None and thread.frames:
         frames = [thread.frames[0]]
-    words = " ← ".join(dict.fromkeys(_frame(frame) for frame in frames))
+    words = " ← ".join(dict.fromkeys(in_words(frame) for frame in frames))
     return Evidence(
         source=dump.source.file,
         line=thread.line if thread is not None else dump.source.line,
         rank=rank,
         quote=words,
     )
-
-
-def _frame(frame: Frame) -> str:
-    line = "" if frame.line is None else f":{frame.line}"
-    return f"{frame.function} ({short(frame.file)}{line})"
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
@@ -250,6 +252,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     others = case.names(affected) if affected else ""
     calls = _calls(case, affected)
     many = _plural(case, [state.member for state in states])
+    waits = " and ".join(call.wait for call in calls) or "in their next step"
     return {
         "who": who,
         "pid": pid_in_words(case, [state.member for state in states]),
@@ -267,24 +270,30 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, states),
         "does": _does(case, states),
-        "io": _io(states),
+        "io": _io(case, states),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
         "lasting": _lasting(states),
         "others": others,
         "call": " and ".join(call.call for call in calls) or "their next step",
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {_waits(calls)}"
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {waits}"
         if affected
         else "",
     }
 
 
-def _io(states: list[RankState]) -> str:
-    """Return how the first member does file I/O, where more is known than that it does."""
+def _io(case: Case, states: list[RankState]) -> str:
+    """Return how the first member does file I/O, on which file and file system, as far as known."""
     place = states[0].place if states else None
-    known = place is not None and place.kind is WaitKind.FILE
-    return str(place.says) if place is not None and known else WaitKind.FILE.value
+    if place is None or place.kind is not WaitKind.FILE:
+        return WaitKind.FILE.value
+    processes = case.member(states[0].member).processes
+    thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
+    if thread is None or thread.file is None:
+        return str(place.says)
+    mount = f" ({thread.mount})" if thread.mount else ""
+    return f"{place.says} on {thread.file}{mount}"
 
 
 def pid_in_words(case: Case, members: Sequence[int]) -> str:
@@ -356,7 +365,7 @@ def _other_lock(case: Case, states: list[RankState]) -> str:
     for thread in dump.threads:
         user = user_frame(thread.frames)
         if thread.tid != states[0].place.tid and user is not None and not is_library(user):
-            names.append(f"{thread.name or thread.tid} at {_frame(user)}")
+            names.append(f"{thread.name or thread.tid} at {in_words(user)}")
     return f", and {names[0]} of the same process does not go on either" if names else ""
 
 
@@ -391,8 +400,3 @@ def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
     calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
     return list(dict.fromkeys(calls[:3]))
-
-
-def _waits(calls: Sequence[Phrase]) -> str:
-    """Return in what, or for what, ranks wait."""
-    return " and ".join(call.wait for call in calls) or "in their next step"

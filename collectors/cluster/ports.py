@@ -35,6 +35,10 @@ _BRIEF = limits.compile(
 _NIC = limits.compile(
     rf"\S+\s*: *(?P<name>[\w.-]+) *-> *(?P<netdev>[\w.-]+)\s+(?P<addresses>{_ADDRESS}/\d{{1,2}})\b"
 )
+_WRITTEN = limits.compile(
+    r"(?P<name>[\w .-]{2,40}) \((?:IP|ip|inet) "
+    r"(?P<net>\d{1,3}(?:\.\d{1,3}){2})\.[\dXx*]{1,3}(?P<len>/\d{1,2})\)"
+)
 _ASKED = limits.compile(r"(?:^|[$#] |&& )hostname -[iI](?:\s|$)")
 _PLAIN = limits.compile(rf"(?:{_ADDRESS}(?:\s+|$))+$")
 
@@ -146,6 +150,10 @@ def addresses(document: Document, lines: Lines) -> list[Statement]:
         found = (match["addresses"],)
         netdev = match["netdev"]
         return [_made(document, lines.take(), match["name"], "", netdev=netdev, addresses=found)]
+    if match := _WRITTEN.search(line.words):  # as people write of their networks
+        network = ".".join(part.lstrip("0") or "0" for part in match["net"].split("."))
+        found = (f"{network}.0{match['len']}",)
+        return [_made(document, lines.take(), match["name"].strip(), "", addresses=found)]
     if _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
         lines.take()
         below = lines.take()

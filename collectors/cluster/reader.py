@@ -12,14 +12,16 @@ from typing import TypeAlias
 from whyhang.analyzer.facts import Fact, Statement, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.cluster import counters, pods, ports, scripts, settings, slurm
+from whyhang.collectors.cluster import counters, pods, ports, room, scripts, settings, slurm
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu.lines import Line, Lines, by_host
 
 MAX_BYTES = 1 << 20
 MAX_OWNED = 128 << 10
 _BESIDE = (b"Namespace:", b"kind: ", b"#SBATCH", b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE")
-_PROMPT = limits.compile(r"[^$#]{0,200}[$#] |[=#*>-]{2}|.{1,80}:\s*$")
+_PROMPT = limits.compile(
+    r"[^$#]{0,200}[$#] |Filesystem |State |Proto |Active |COMMAND |[=#*>-]{2}|.{1,80}:\s*$"
+)
 Parser: TypeAlias = Callable[[Document, Lines], "list[Statement]"]
 """Reads the print that begins with the next line; nothing is read if it returns nothing."""
 
@@ -31,6 +33,8 @@ _PARSERS: dict[bytes, Parser] = {
     **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), slurm.table),
     **dict.fromkeys((b"JobId=", b"NodeName="), slurm.record),
     **dict.fromkeys((b"READY ", b"ROLES "), pods.table),
+    b"% /": room.room,
+    b"LISTEN": room.listener,
     b"Namespace:": pods.described,
     b"kind: ": pods.spec,
     b"#SBATCH": scripts.script,

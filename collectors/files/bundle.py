@@ -20,6 +20,7 @@ import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import zstandard
@@ -27,6 +28,7 @@ import zstandard
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import (
     Excerpt,
+    Exit,
     Fact,
     FileView,
     Gap,
@@ -53,7 +55,7 @@ class Entry(Record):
     """One file of a bundle. ``rank`` is that of the process itself, ``owner_rank`` of its rank."""
 
     path: str
-    kind: str  # "py-spy", "py-spy-native", "processes", "stores", "excerpts", "claims", "gaps"
+    kind: str  # "py-spy", "py-spy-native", "processes", "stores", "excerpts", "claims", "gaps", ...
     host: str | None = None
     pid: int | None = None
     rank: int | None = None
@@ -163,11 +165,14 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-_TYPES: dict[str, type[Process | StoreView | FileView | Excerpt | claims.Row | Gap]] = {
+_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.Row | Gap
+
+_TYPES: dict[str, type[_Own]] = {
     "processes": Process,
     "stores": StoreView,
     "file_stores": FileView,
     "excerpts": Excerpt,
+    "exits": Exit,
     "claims": claims.Row,
     "gaps": Gap,
 }
@@ -208,13 +213,11 @@ class OwnFiles:
                 yield fact
 
 
-def _fact(
-    row: Process | StoreView | FileView | Excerpt | claims.Row | Gap, source: Source
-) -> Fact | None:
+def _fact(row: _Own, source: Source) -> Fact | None:
     """Return what a row says, with its source; None where a newer whyhang wrote it."""
     if isinstance(row, claims.Row):
         return claims.statement(replace(row, source=source))
-    if isinstance(row, Process | StoreView | FileView):
+    if isinstance(row, Process | StoreView | FileView | Exit):
         return replace(row, source=source)
     return row
 

@@ -16,6 +16,8 @@ from whyhang.analyzer.facts import (
     LoopCounter,
     NearLimit,
     NoInterpreter,
+    PartOfHost,
+    Paused,
     Record,
     Setting,
     SettingName,
@@ -79,6 +81,10 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:  # noqa: C901 - one ca
                 yield "joins_of", str(fact.world_size)
         case LoopCounter():
             yield "step", f"{fact.value} {fact.name} in {fact.function} ({fact.file})"
+        case Paused():
+            yield "paused", f"{fact.seconds:.3f} s in {fact.dumps} stack dumps"
+        case PartOfHost():
+            yield "part-of-host", "whyhang ran in a container and saw its processes only"
         case Variables():
             yield "variables", str(fact.checksum)
         case NoInterpreter():
@@ -106,6 +112,11 @@ def statement(row: Row) -> Statement | None:  # noqa: C901 - one case per type
             return InitArguments(world_size=int(value), who=who, source=source)
         case "step":
             return _counter(row)
+        case "paused":
+            words = value.split()
+            return Paused(seconds=float(words[0]), dumps=int(words[3]), who=who, source=source)
+        case "part-of-host":
+            return PartOfHost(who=who, source=source)
         case "variables":
             return Variables(checksum=int(value), who=who, source=source)
         case "no-interpreter":

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer.facts import (
     Excerpt,
+    Exit,
     Fact,
     FileView,
     Gap,
+    PartOfHost,
     Process,
     Record,
     Role,
@@ -54,6 +56,7 @@ class Taken(Record):
     facts: tuple[Fact, ...] = ()
     files: tuple[File, ...] = ()
     touched: tuple[str, ...] = ()
+    in_container: bool = False
 
 
 def bundle_of(taken: Taken) -> Bundle:
@@ -124,6 +127,7 @@ def _fact_files(taken: Taken) -> Iterator[File]:
     rows: dict[str, list[Fact | claims.Row]] = {
         "stores": [fact for fact in taken.facts if isinstance(fact, StoreView)],
         "file_stores": [fact for fact in taken.facts if isinstance(fact, FileView)],
+        "exits": [fact for fact in taken.facts if isinstance(fact, Exit)],
         "excerpts": [fact for fact in taken.facts if isinstance(fact, Excerpt)],
         "claims": [row for fact in (*_of_job(taken), *statements) for row in claims.rows(fact)],
         "gaps": [*_fold_gaps(gaps)],
@@ -143,6 +147,8 @@ def _of_job(taken: Taken) -> Iterator[Statement]:
     for name, value in settings.items():
         if value is not None:
             yield Setting(name=name, value=value, who=who, source=source)
+    if taken.in_container:
+        yield PartOfHost(who=who, source=source)
     if taken.job.world_size is not None:
         yield WorldSize(size=taken.job.world_size, who=who, source=source)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from whyhang.analyzer.facts import Fact, InitArguments, Process, Role, replace
+from whyhang.analyzer.facts import Fact, InitArguments, Paused, Process, Role, Source, replace
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.frame_variables import (
@@ -23,9 +23,10 @@ from whyhang.collectors.live.frame_variables import (
     starting,
 )
 from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
+from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import Job, Member
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import excerpts, stands
@@ -66,7 +67,7 @@ class Capture:
         self._native: list[Snapshot] = []
         self._peers: list[Dump] = []
         self._collected: list[Collected] = []
-        self._facts: list[Fact] = list(self.job.left_out)
+        self._facts: list[Fact] = [*self.job.left_out, *ended(self.host, self.job, self.hostname)]
         self._touched: list[str] = []
 
     def take(self) -> None:
@@ -165,12 +166,25 @@ class Capture:
                 facts=(
                     *self._facts,
                     *(fact for part in parts for fact in part.facts),
+                    *self._pauses(members),
                     *self.host.files.hanging.values(),
                 ),
                 files=tuple(file for each in self._collected for file in each.files),
+                in_container=self.host.proc.in_container(),
                 touched=(*self._touched, *(text for part in parts for text in part.touched)),
             )
         )
+
+    def _pauses(self, members: Mapping[int, Member]) -> Iterator[Paused]:
+        """Yield how long the stack dumps of each process took."""
+        seconds: dict[int, list[float]] = {}
+        for snapshot in (*self._snapshots, *self._native):
+            for pid, took in snapshot.pauses:
+                seconds.setdefault(pid, []).append(took)
+        for pid, each in seconds.items():
+            if pid in members:
+                who, source = members[pid].who(self.hostname), Source(file="claims.json")
+                yield Paused(dumps=len(each), seconds=round(sum(each), 3), who=who, source=source)
 
     def _take_snapshot(self, site: Site | None = None) -> None:
         self._tell(f"look {len(self._snapshots) + 1}: {_count(self.job)}")

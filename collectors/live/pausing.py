@@ -45,7 +45,7 @@ class Obstacle(enum.Enum):
 def obstacle(host: Host, process: Process) -> Obstacle | None:
     """Return why a process that was just observed must be read without pausing it, if so."""
     states = {process.state, *(thread.state for thread in process.threads)}
-    if states & _STOPPED:
+    if states & _STOPPED or process.frozen is not None:
         return Obstacle.STOPPED
     if _is_writing(host, process):
         return Obstacle.WRITING

@@ -17,6 +17,8 @@ from whyhang.analyzer.facts import Counters, Record, ThreadState
 MAX_DESCRIPTORS = 4096
 """Open files looked at in one process."""
 
+MAX_KERNEL_FRAMES = 12
+
 MAX_THREADS = 512
 """Threads looked at in one process; ``thread_count`` tells how many there are."""
 
@@ -37,6 +39,7 @@ class Stat(Record):
     started: int
     cpu_ticks: int
     threads: int
+    exit_code: int = 0  # as wait(2) gives it; of others' processes not shown
 
 
 class Status(Record):
@@ -64,6 +67,7 @@ def parse_stat(data: bytes) -> Stat | None:
             started=int(field[19]),
             cpu_ticks=int(field[11]) + int(field[12]),
             threads=int(field[17]),
+            exit_code=int(field[49]) if len(field) > 49 else 0,
         )
     except (ValueError, IndexError):
         return None
@@ -103,6 +107,20 @@ class Proc:
                 return file.readall()
         except OSError:
             return None
+
+    def read_outside(self, path: str) -> bytes | None:
+        """Read a file of another file system of the kernel's, such as that of control groups."""
+        try:
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+                return file.read(4096)
+        except OSError:
+            return None
+
+    def kernel_stack(self, pid: int, tid: int) -> tuple[str, ...]:
+        """Return the kernel functions that a thread is in, innermost first; only root may know."""
+        lines = (self.bytes_of(f"{_task(pid, tid)}/stack") or b"").decode(errors="replace")
+        names = (line.rpartition("] ")[2].partition("+")[0] for line in lines.splitlines())
+        return tuple(name for name in names if name)[:MAX_KERNEL_FRAMES]
 
     def link_of(self, path: str) -> str | None:
         """Read a link below /proc (``PID/cwd``, ``PID/fd/3``), or None."""

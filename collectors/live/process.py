@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import Process, Source, replace
+from whyhang.analyzer.facts import Process, Source, ThreadState, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
+from whyhang.collectors.live.cgroups import frozen
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.live.syscalls import parse_syscall
+
+MAX_PATH = 512
+_BY_PATH = {"openat", "newfstatat", "statx"}
+"""Calls whose second argument is a path."""
 
 
 def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Process:
@@ -38,9 +43,9 @@ def observe(
     if stat is None:
         return None
     threads = proc.threads(pid)
-    syscall = _syscall(host, pid, sockets)
-    if threads and syscall is not None:
-        threads = (replace(threads[0], syscall=syscall), *threads[1:])
+    if threads:
+        threads = (_in_call(host, pid, threads[0], sockets), *threads[1:])
+    tracer = status.tracer if status is not None else 0
     return replace(
         known,
         look=look,
@@ -49,18 +54,43 @@ def observe(
         wchan=threads[0].wchan if threads else None,
         thread_count=stat.threads,
         threads=threads,
-        tracer_pid=status.tracer or None if status is not None else None,
+        tracer_pid=tracer or None,
+        tracer=redact_command(host.arguments(tracer)) if tracer in host.stats else None,
+        frozen=frozen(proc, pid),
         asleep_for=proc.asleep_for(pid) if stat.state == "S" else None,
     )
 
 
-def _syscall(host: Host, pid: int, sockets: Sockets) -> str | None:
-    """Name the call that the main thread waits in: "read(5: /mnt/data/a.bin)"."""
-    call = parse_syscall(host.system_call(pid))
+def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> ThreadState:
+    """Add the call that the main thread waits in, and the file that it works on."""
+    proc = host.proc
+    if thread.state == "D":
+        thread = replace(thread, kernel=proc.kernel_stack(pid, thread.tid))
+    text = host.system_call(pid)
+    call = parse_syscall(text)
     if call is None:
-        return None
+        return thread
     name, number = call
-    link = host.proc.link_of(f"{pid}/fd/{number}") if number is not None else None
-    if link is None:
-        return name
-    return redact(f"{name}({number}: {name_of(link, pid, sockets) or link})")
+    link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
+    if link is not None:
+        known = redact(name_of(link, pid, sockets) or link)
+        thread = replace(thread, syscall=f"{name}({number}: {known})")
+    else:
+        link = _path_of(host, pid, int(text.split()[2], 16)) if name in _BY_PATH else ""
+        thread = replace(thread, syscall=f"{name}({redact(link)})" if link else name)
+    if not link.startswith("/"):
+        return thread
+    mounts = proc.mounts(pid)
+    folder = max((f for f in mounts if _lies_in(link, f)), key=len, default=None)
+    return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])
+
+
+def _path_of(host: Host, pid: int, address: int) -> str:
+    """Read the path that a call was given out of the memory of its process."""
+    content = host.files.read(f"{host.proc.root}/{pid}/mem", start=address, most=MAX_PATH)
+    path = content.data.partition(b"\0")[0].decode(errors="replace")
+    return path if path.isprintable() else ""
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

@@ -79,6 +79,7 @@ class Snapshot:
         self.processes: dict[int, Process] = {}
         self.facts: list[Fact] = []
         self.touched: list[str] = []
+        self.pauses: list[tuple[int, float]] = []
         self.sockets = Sockets(host.proc)
         self._host = host
         self._proc = host.proc
@@ -94,7 +95,7 @@ class Snapshot:
         turn = in_turn(list(self._members), self.number)
         outcomes = {o.command.pid: o for o in self._run(self._commands(turn, pids))}
         again = [pid for pid, outcome in outcomes.items() if self._may_work_again(outcome)]
-        outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids))}
+        outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids, plain=True))}
         self._add_files()
         for outcome in outcomes.values():
             self._keep(outcome)
@@ -118,18 +119,23 @@ class Snapshot:
     def _run(self, commands: Iterable[Command]) -> list[Outcome]:
         return run_all(commands, ended=self._ended)
 
-    def _commands(self, pids: Iterable[int], worth_reading: set[int]) -> Iterator[Command]:
-        """Read what /proc tells of each process right before its stacks are taken."""
+    def _commands(
+        self, pids: Iterable[int], worth_reading: set[int], *, plain: bool = False
+    ) -> Iterator[Command]:
+        """Read what /proc tells of each process right before its stacks are taken.
+
+        ``plain``: without native frames, which could not be had.
+        """
         for pid in pids:
             if self._observe(pid) and pid in worth_reading:
                 if self._must_not_pause(pid):
                     self._unpaused.add(pid)
-                yield self._dump(pid)
+                yield self._dump(pid, plain=plain)
 
-    def _dump(self, pid: int, *, locals_: bool = False) -> Command:
+    def _dump(self, pid: int, *, locals_: bool = False, plain: bool = False) -> Command:
         arguments = pyspy.command(
             pid,
-            native=self.native and not locals_,
+            native=self.native and not locals_ and not plain,
             nonblocking=pid in self._unpaused,
             locals_=locals_,
         )
@@ -179,6 +185,8 @@ class Snapshot:
     def _ended(self, outcome: Outcome) -> None:
         """Read the counters right after a dump; let a process go whose tracer was killed."""
         pid = outcome.command.pid
+        if pid not in self._unpaused:
+            self.pauses.append((pid, outcome.seconds))
         if outcome.timed_out and pid not in self._unpaused and pausing.let_go(self._proc, pid):
             self.touched.append(
                 f"sent SIGCONT to process {pid}, because py-spy was cut off while pausing it"
@@ -223,16 +231,19 @@ class Snapshot:
                 look=self.number,
                 taken_at=outcome.began,
                 data=outcome.output,
-                native=self.native,
+                native=_is_native(outcome),
             )
             self.dumps.append(dump)
+            if self.native and not dump.native and member.pid not in self._unpaused:
+                why = "py-spy could not read them, so those of Python were taken"
+                self._gap(member, why, "look with gdb -p", "what C and C++ code does is not known")
         elif outcome.timed_out:
             why = f"py-spy did not come back within {outcome.command.limit:g} s"
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
         else:
-            self._gap(member, *pyspy.explain_failure(outcome.errors))
+            self._gap(member, *pyspy.explain_failure(outcome.errors, lives=True))
             if pyspy.lacks_interpreter(outcome.errors):
                 about = member.who(self._hostname)
                 self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
@@ -251,6 +262,10 @@ class Snapshot:
             self.touched.append(
                 f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
             )
+
+
+def _is_native(outcome: Outcome) -> bool:
+    return "--native" in outcome.command.arguments
 
 
 def in_turn(pids: list[int], number: int) -> list[int]:

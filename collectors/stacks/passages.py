@@ -162,7 +162,10 @@ def _unwoven(text: str, first: int, marks: Sequence[bytes]) -> Iterator[Passage]
     woven: dict[Who, tuple[list[str], list[int]]] = {}
     lines_of_file = numbers if len(numbers) > 1 else itertools.count(first)
     for number, line in zip(lines_of_file, text.split("\n"), strict=False):
-        who, rest = split_prefix(skip_clock(line) if has_clock else line, numbered=is_bare)
+        bare = skip_clock(line) if has_clock else line
+        who, rest = split_prefix(bare, numbered=is_bare)
+        if who is NOBODY and bare[:1] == " ":  # what was pasted is indented as a whole
+            who, rest = split_prefix(bare.lstrip())
         lines, numbers = woven.setdefault(who, ([], []))
         lines.append(rest)
         numbers.append(number)
@@ -180,7 +183,7 @@ def _prefix_kind(text: str, marks: Sequence[bytes]) -> tuple[bool, bool] | None:
                 break
             start = text.rfind("\n", 0, at) + 1
             end = text.find("\n", at)
-            line = text[start : end if end >= 0 else len(text)]
+            line = text[start : end if end >= 0 else len(text)].lstrip(" ")
             rest = skip_clock(line)
             has_clock = rest is not line
             if split_prefix(rest, numbered=True)[1] is rest:

@@ -22,6 +22,11 @@ _PTRACE_REMEDY = (
 # What py-spy prints on failure, first match wins, and what it means for a person. Every
 # text up to "python interpreter" was seen with py-spy 0.4.3; the rest is in its source.
 _NO_INTERPRETER = ("python interpreter",)
+_ENDED = "the process has ended or is a zombie"
+_NO_FILES = (
+    "py-spy does not find the files that the process runs from: another container, or another root",
+    "Run whyhang inside its container, or as root through nsenter -t PID --mount",
+)
 _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("unexpected waitpid result", "waitpid"),
@@ -45,7 +50,7 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         ("Failed to get process executable name", "No such file or directory (os error 2)"),
-        "the process has ended or is a zombie",
+        _ENDED,
         "Look at its exit code in the log of the launcher",
     ),
     (
@@ -112,13 +117,16 @@ def command(
     return [executable(), "dump", *options, "--pid", str(pid)]
 
 
-def explain_failure(stderr: str) -> tuple[str, str]:
-    """Say why py-spy failed and what to do, one clause each, from what it printed."""
+def explain_failure(stderr: str, *, lives: bool = False) -> tuple[str, str]:
+    """Say why py-spy failed and what to do, one clause each, from what it printed.
+
+    ``lives``: the process is known to run on.
+    """
     if not stderr.strip():
         return "py-spy ended without a word", "Run it by hand: py-spy dump --pid PID"
     for marks, why, remedy in _FAILURES:
         if any(mark in stderr for mark in marks):
-            return why, remedy
+            return _NO_FILES if lives and why == _ENDED else (why, remedy)
     return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
 
 

@@ -39,8 +39,10 @@ from whyhang.collectors.live.job.unnamed import (
     agent_below,
     family_root,
     is_agent,
+    is_over,
     job_of_agent,
     job_of_family,
+    job_of_remains,
     launchers,
     unnamed,
 )
@@ -57,6 +59,8 @@ def find_job(host: Host, pid: int) -> Job:
     agent = next((one for one in (pid, *host.ancestors(pid)) if is_agent(host, one)), None)
     if agent is None:
         agent = agent_below(host, pid)
+    if agent is None and is_over(host, pid):
+        return job_of_remains(host, pid)
     if agent is None:
         program = family_root(host, pid) if host.is_python(pid) else pid
         if same := alike(host, program):

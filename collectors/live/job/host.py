@@ -205,6 +205,11 @@ class Host:
             yield child
             queue.extend(self.children.get(child, ()))
 
+    def tree(self, pid: int) -> Iterator[int]:
+        """Yield a process and all below it."""
+        yield pid
+        yield from self.descendants(pid)
+
     def python_below(self, pid: int) -> list[int]:
         """List the Python programs below a process."""
         return [one for one in self.descendants(pid) if self.is_python(one)]

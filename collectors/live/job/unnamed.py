@@ -9,8 +9,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Role, replace
+from whyhang.analyzer.facts import Gap, Role, replace
 from whyhang.collectors.live.job.host import SCHEDULERS, Host
 from whyhang.collectors.live.job.members import (
     Job,
@@ -161,16 +160,32 @@ def family_root(host: Host, pid: int) -> int:
         while host.place(pid) is None and host.is_mp_child(pid):
             pid = host.stats[pid].ppid
         return pid
-    tops = host.topmost(host.python_below(pid))
-    if not tops:
-        raise TargetError(
-            f"process {pid} ({host.stats[pid].comm}) is no Python program, and there is none "
-            "below it",
-            "Give the pid of the launcher or of a rank: pgrep -af python.",
-        )
+    tops = host.topmost([one for one in host.python_below(pid) if not host.has_ended(one)])
     if len(tops) > 1:
         raise ambiguous(pid, tops, "Python programs")
-    return tops[0]
+    return tops[0] if tops else pid
+
+
+def is_over(host: Host, pid: int) -> bool:
+    """Return whether no Python program runs as this process or below it."""
+    return not any(host.is_python(one) and not host.has_ended(one) for one in host.tree(pid))
+
+
+def job_of_remains(host: Host, pid: int) -> Job:
+    """Describe a job whose ranks have all ended: what started them, and those not collected."""
+    left = [one for one in host.tree(pid) if not host.has_ended(one)]
+    gap = Gap(
+        what=f"ranks below process {pid} ({host.stats[pid].comm})",
+        why="no Python program runs there, or none runs any more",
+        cost="only what the job left can tell: its logs, exit states, the kernel's log",
+        remedy="give its log or the folder of its logs, too: whyhang LOGS; "
+        "or the pid of a rank that runs: pgrep -af python",
+    )
+    return Job(
+        members=tuple(helper(host, one, Role.LAUNCHER) for one in left),
+        launcher=next((kind for one in left if (kind := host.launcher(one))), None),
+        left_out=(gap,),
+    )
 
 
 def job_of_family(host: Host, root: int) -> Job:

@@ -5,6 +5,7 @@ from whyhang.collectors.live.probes import (
     gpus,
     kernel_log,
     libraries,
+    logs,
     pressure,
     ras,
     recorders,
@@ -21,6 +22,7 @@ PROBES: tuple[Probe, ...] = (
     store.PROBE,
     file_store.PROBE,
     source_lines.PROBE,
+    logs.PROBE,
     libraries.PROBE,
     pressure.PROBE,
 )

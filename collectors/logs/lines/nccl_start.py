@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 import regex
 
-from whyhang.analyzer.facts import Fact, NcclPhase, NcclSetup, Setting, Source, Who
+from whyhang.analyzer.facts import (
+    Fact,
+    NcclPhase,
+    NcclSetup,
+    NetChannel,
+    Setting,
+    Source,
+    Who,
+    replace,
+)
 from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.engine.storm import last_of_each
@@ -55,7 +64,14 @@ CHANNEL = b"NCCL INFO Channel "
 SAMPLED = 16384  # lines about channels in one file among which each process's last is found
 SAMPLE = 2  # of them in each block after that
 
+OVER_NET = b" via NET/"
+MAX_NET = 4096  # lines about channels over the network in one file that are taken apart
+
 _CONNECTING = regex.compile(CONNECTING)
+_ENDS = regex.compile(
+    r"(?P<sender>\d{1,6})\[(?P<from>\w+)\] -> (?P<receiver>\d{1,6})\[(?P<to>\w+)\]"
+    r" \[(?P<way>send|receive)\] via (?P<via>NET/\S+)"
+)
 
 
 class NcclStartReader(LineReader):
@@ -65,6 +81,7 @@ class NcclStartReader(LineReader):
         super().__init__(file)
         self._looked_at = 0  # lines about channels
         self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
+        self._channels: dict[bytes, NetChannel] = {}
 
     @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
     def on_phase(self, line: FoundLine, match: Match) -> None:
@@ -82,6 +99,31 @@ class NcclStartReader(LineReader):
             for line in FoundLine.all_in(block, *block.segment(at, LONGEST), self._file):
                 if match := _CONNECTING.search(line.text):
                     self._note(NcclPhase.CONNECTING, line, match)
+        self._on_network(block)
+
+    def _on_network(self, block: Block) -> None:
+        """Note each connection over the network once for each of its ends."""
+        at = block.start
+        while (
+            len(self._channels) < MAX_NET and (at := block.data.find(OVER_NET, at, block.stop)) > 0
+        ):
+            start, end = block.segment(at, LONGEST)
+            at = end
+            ends = bytes(block.data[block.data.rfind(b" : ", start, end) : end])
+            if ends in self._channels:
+                continue
+            for line in FoundLine.all_in(block, start, end, self._file):
+                if match := _ENDS.search(line.text):
+                    self._channels[ends] = NetChannel(
+                        who=line.who,
+                        source=line.source,
+                        text=line.text,
+                        sender=int(match["sender"]),
+                        receiver=int(match["receiver"]),
+                        devices=(match["from"], match["to"]),
+                        sends=match["way"] == "send",
+                        via=match["via"],
+                    )
 
     def _note(self, phase: NcclPhase, line: FoundLine, match: Match) -> None:
         key = (line.who.host, line.who.pid, line.who.rank)
@@ -95,7 +137,9 @@ class NcclStartReader(LineReader):
             stage.phase, stage.text, stage.source = phase, line.text, line.source
 
     def facts(self) -> Iterator[Fact]:
-        """Yield the phase of each process, and the family of its address."""
+        """Yield the phase of each process, the family of its address, and who connects to whom."""
+        for channel in self._channels.values():
+            yield replace(channel, who=self._file.resolve(channel.who))
         for stage in self._furthest.values():
             if stage.source is None:
                 continue

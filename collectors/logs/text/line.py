@@ -58,6 +58,14 @@ _DEFAULT_GROUP_RANK = re.compile(
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
 _MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+# A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
+# TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
+_RANK_IN_HEADER = re.compile(
+    r"(?!\[?[EWIF]\d{0,4} )"
+    r"(?:(?:\[[^\]\n]{1,60}\]|\|[^|\n]{1,30}|\(\d{1,10}\)|\d[\d:.,/TZ-]{0,40}"
+    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :|]{0,4}){1,6}"
+    r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
+)
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
@@ -264,6 +272,8 @@ def _rank_in_content(text: str) -> Who:
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
     if match := _C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
+    if match := _RANK_IN_HEADER.match(text):
+        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
     return NOBODY
 
 

@@ -10,7 +10,6 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
 from whyhang.analyzer.report import Collective
-from whyhang.analyzer.wait_graph import PendingOperation
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -67,7 +66,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     receive = ways == {"recv"}
     does = ("receive", "sends") if receive else ("send", "receives")
     elsewhere = "; ".join(
-        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{_at_sites(m)}"
+        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
         for m in rest
     )
     says = (
@@ -84,7 +83,3 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
         location=queries.location_of(case, states[0]),
         fields={**fields, "says": says},
     )
-
-
-def _at_sites(meeting: PendingOperation) -> str:
-    return f" ({meeting.sites[0]})" if meeting.sites and meeting.sites[0] else ""

@@ -129,16 +129,13 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
     if len(cells) < 3 or not all(cell.startswith("NV") for row in cells for cell in row):
         return []
     usual = Counter(cell for row in cells for cell in row).most_common(1)[0][0]
+    fewer = {"X", *(f"NV{number}" for number in range(1, int(usual[2:])))}
     odd = [
         device
         for device in devices
-        if (row := rows[device.number]) and all(c in ("X", *_fewer(usual)) for c in row)
+        if (row := rows[device.number]) and all(c in fewer for c in row)
     ]
     if len(odd) != 1:
         return []
     words = f"all its connections have fewer links than {usual}"
     return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
-
-
-def _fewer(usual: str) -> list[str]:
-    return [f"NV{number}" for number in range(1, int(usual[2:]))]

@@ -13,8 +13,6 @@ from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.wording.describe import busy_worker
 
-_STOPPED = {"T", "t"}
-
 _ON_A_PROCESS = (
     WaitKind.SUBPROCESS,
     WaitKind.DATALOADER,
@@ -70,7 +68,7 @@ def _stopped(case: Case, state: RankState) -> Child | None:
         return None
     member = case.member(state.member)
     below = (*member.children, *member.helpers)
-    return next((c for c in below if c.processes and c.processes[-1].state in _STOPPED), None)
+    return next((c for c in below if c.processes and c.processes[-1].stopped), None)
 
 
 def _short(command: str) -> str:

@@ -12,8 +12,6 @@ from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
 from whyhang.analyzer.report import Evidence
 
-_STOPPED = {"T", "t"}
-
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 """What needs the store, which lives in the agent of torchrun."""
 
@@ -24,7 +22,8 @@ def when(case: Case) -> Iterator[Hit]:
     All ranks have ended and nobody collects them, or some ask the store, which torchrun's agent
     keeps and which does not answer. Ranks in a collective need no launcher.
     """
-    stopped = [one for one in case.job.launchers if _state(one) in _STOPPED]
+    alive = [one for one in case.job.launchers if one.processes]
+    stopped = [one for one in alive if one.processes[-1].stopped]
     if not stopped or case.graph.progress:
         return
     ended = tuple(s.member for s in case.states if s.status is Status.GONE)
@@ -64,10 +63,6 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
 )
-
-
-def _state(launcher: Child) -> str | None:
-    return launcher.processes[-1].state if launcher.processes else None
 
 
 def _cite_state(launcher: Child) -> Evidence:

@@ -6,7 +6,6 @@ of other hosts then never reach the store or the bootstrap. The table of interfa
 prints (ip addr, ifconfig, a list) says whose address it is.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -78,17 +77,9 @@ def _addresses(port: NetworkPort) -> set[str]:
     return {address.partition("/")[0] for address in port.addresses}
 
 
-def _networks(ports: list[NetworkPort]) -> set[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    networks = set()
-    for port in ports:
-        for address in port.addresses if not port.name.startswith(ASIDE) else ():
-            try:
-                network = ipaddress.ip_interface(address).network
-            except ValueError:
-                continue
-            if network.num_addresses > 1:
-                networks.add(network)
-    return networks
+def _networks(ports: list[NetworkPort]) -> set[str]:
+    here = (port for port in ports if not port.name.startswith(ASIDE))
+    return {network for port in here for network in queries.networks_of(port)}
 
 
 def _apart(

@@ -176,7 +176,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     there = state.hosts if state is not None else ()
     hosts = other_hosts(
         [*(a.who.host for a in agents), *there, *(name.partition(".")[0] for name in there)],
-        _launchers_environ(case),
+        [child.processes[-1].environ for child in case.job.launchers if child.processes],
     )
     least, most = first.min_nodes, first.max_nodes
     wanted = "?" if least is None else str(least) if least == most else f"{least} to {most}"
@@ -311,7 +311,3 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
             quote = str(replace(frames[-1], file=short(frames[-1].file)))
             evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
     return evidence[:MAX_QUOTES]
-
-
-def _launchers_environ(case: Case) -> list[dict[str, str]]:
-    return [launcher.processes[-1].environ for launcher in case.job.launchers if launcher.processes]

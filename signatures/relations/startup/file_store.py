@@ -167,7 +167,8 @@ def _hit(
     rest = _members(case, others)
     words = queries.subject_fields(case, [case.states[number] for number in members], rest)
     words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
-    words["instead"] = f", where {case.names(rest)} {_have(rest)} it" if rest else ""
+    have = "has" if len(rest) == 1 else "have"
+    words["instead"] = f", where {case.names(rest)} {have} it" if rest else ""
     return Hit(
         members=members if blame else (),
         affected=rest if blame else tuple(sorted({*members, *rest})),
@@ -179,10 +180,6 @@ def _hit(
         location=queries.location_of(case, case.states[members[0]]),
         fields=words,
     )
-
-
-def _have(members: Sequence[int]) -> str:
-    return "has" if len(members) == 1 else "have"
 
 
 def _cite_file(view: FileView) -> Evidence:

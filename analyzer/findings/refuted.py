@@ -1,0 +1,72 @@
+"""Findings that other evidence contradicts: they are dropped, and the report says why."""
+
+from __future__ import annotations
+
+import re
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Capacity, OpenPort
+from whyhang.analyzer.findings.levels import Candidate
+from whyhang.analyzer.job.devices import same_host
+
+ENOUGH_FREE = 0.5
+"""Share of /dev/shm that is free where nothing can have failed for want of it."""
+
+ROOMY = 1 << 30  # bytes below which a segment may not fit though much is free
+ANY = {"0.0.0.0", "*", "::"}  # noqa: S104 - what ss prints for all addresses
+NOT_FULL = {"shm-too-small"}
+MISMATCH = {"mpi-mismatch", "collective-mismatch"}
+_FULL = re.compile(r"[Nn]o space left|out of shared memory|shared memory|/dev/shm|shm")
+_REFUSED = re.compile(r"(?:Connection|connection) refused|ECONNREFUSED|errno: 111|Errno 111")
+_TARGET = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|[\w.-]+)\]?[:<|, ]+(?P<port>\d{4,5})\b")
+
+
+def refuted(case: Case, candidate: Candidate) -> str:
+    """Return what contradicts a finding; nothing where nothing does."""
+    return _has_room(case, candidate) or _listens(case, candidate) or _same_barrier(case, candidate)
+
+
+def _has_room(case: Case, candidate: Candidate) -> str:
+    """Return the row of df that shows room in /dev/shm, in all rows of the hosts in question."""
+    quotes = " ".join(piece.quote for piece in candidate.hit.evidence)
+    if candidate.signature.category not in NOT_FULL or not _FULL.search(quotes):
+        return ""
+    hosts = {case.member(number).host for number in candidate.hit.members}
+    rows = [
+        row
+        for row in case.job.of(Capacity)
+        if row.mount == "/dev/shm"  # noqa: S108 - the name of the mount
+        and (not hosts or any(same_host(row.who.host, host) for host in hosts))
+    ]
+    if not rows or any(row.free < ENOUGH_FREE or row.size < ROOMY for row in rows):
+        return ""
+    return f"{rows[0].source} shows /dev/shm {rows[0].free:.0%} free ({rows[0].quote})"
+
+
+def _listens(case: Case, candidate: Candidate) -> str:
+    """Return the row that shows something listening where all connections were refused."""
+    lines = [piece.quote for piece in candidate.hit.evidence]
+    if candidate.signature.category != "init-master-unreachable" or not lines:
+        return ""
+    targets = {(m["host"], int(m["port"])) for line in lines for m in _TARGET.finditer(line)}
+    if not any(_REFUSED.search(line) for line in lines):
+        return ""
+    rows = [
+        row
+        for row in case.job.of(OpenPort)
+        for host, port in targets
+        if row.port == port and (row.address in ANY or row.address == host)
+    ]
+    return f"{rows[0].source} shows who listens there ({rows[0].quote})" if rows else ""
+
+
+def _same_barrier(case: Case, candidate: Candidate) -> str:
+    """Say that all ranks are seen in one barrier, which has no counts, roots or types to differ."""
+    meetings, call = case.graph.operations, candidate.hit.collective
+    if candidate.signature.category not in MISMATCH or len(meetings) != 1 or call is None:
+        return ""
+    (meeting,) = meetings
+    everyone = len(meeting.members) == len(case.states) > 1
+    if not everyone or meeting.op != call.op or len(meeting.sites) > 1 or "barrier" not in call.op:
+        return ""
+    return f"all {len(case.states)} ranks stand in the same {call.op}"

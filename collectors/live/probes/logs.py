@@ -1,0 +1,234 @@
+"""What the job prints: log files that its processes have open, or that its launcher names.
+
+A file is read through the process that has it open, so it may be deleted, or lie in a container.
+Where the ranks have ended nobody has their logs open any more; then scripts and command lines of
+what is left tell where they wrote to.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+from whyhang.analyzer.facts import Gap, Trust, Who, replace
+from whyhang.analyzer.redact import redact, redact_bytes
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.files.naming import from_path
+from whyhang.collectors.live.files import Content
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+
+MAX_FILES = 64
+MAX_BYTES = 8 << 20
+"""Of one file; of a longer one its end is read."""
+
+MAX_TOTAL = 64 << 20
+SLACK = 5.0
+"""Seconds by which the clocks of processes and files may differ."""
+
+DEPTH = 4
+"""Folders below one that was named, as torchrun makes them: run, attempt, rank."""
+
+_STANDARD = (1, 2)
+_NUMBER = re.compile(r"\d+")
+_LOG_NAME = re.compile(
+    r"\.(?:log|out|err|txt)(?:\.\d+)?$|^std(?:out|err)|^(?:log|output)s?$|\.o\d+$"
+)
+_NO_FILE = re.compile(r"/(?:dev|proc|sys|memfd:)\b|.* \(deleted\)$")
+_REDIRECTED = re.compile(
+    r"(?:&>>?|(?<![<>&])[12]?>>?|\btee(?:\s+-a)?)\s*(?P<quote>[\"']?)(?P<path>[^\s\"';|&<>()]+)(?P=quote)"
+)
+_OPTION = re.compile(
+    r"--?(?:log[-_]dir|output[-_](?:filename|dir)|output|error|log[-_]file)[= ]"
+    r"(?P<quote>[\"']?)(?P<path>[^\s\"';|&<>()]+)(?P=quote)"
+)
+_ASSIGNED = re.compile(
+    r"^\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?P<value>[^\s\"';`$]*)", re.MULTILINE
+)
+_VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Read the logs once the last look has been taken, each file once."""
+    site.wait_for_last()
+    own = {_identity(os.fstat(number)) for number in _STANDARD}
+    seen: set[tuple[int | None, int | None]] = set(own)
+    names: set[str] = set()
+    total = 0
+    pids = (member.pid for member in site.job.members)
+    began = min(
+        (site.host.proc.started_at(site.host.stats[pid]) or 0.0 for pid in pids), default=0.0
+    )
+    for path, shown, who in _candidates(site):
+        if len(names) == MAX_FILES or total > MAX_TOTAL:
+            break
+        content = site.host.files.read(path, most=0)
+        if not content.is_file or not content.length or (content.device, content.inode) in seen:
+            continue
+        if (content.modified_at or began) < began - SLACK:
+            continue  # of an earlier job
+        seen.add((content.device, content.inode))
+        start = max(0, content.length - MAX_BYTES)
+        content = site.host.files.read(path, most=MAX_BYTES, start=start)
+        if content.trouble or b"\0" in content.data[:4096]:
+            continue
+        total += len(content.data)
+        file = _file(site, content, _free_name(shown, names), who)
+        names.add(file.entry.path)
+        collected.files.append(file)
+        if start:
+            collected.facts.append(_cut_off(file, redact(shown), who))
+
+
+def _identity(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_dev, facts.st_ino
+
+
+def _candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
+    """Yield files that may be logs: where to read each, its name, and whose it is."""
+    host = site.host
+    nobody = Who(host=site.hostname)
+    writers: dict[str, set[int]] = {}
+    found: dict[str, str] = {}
+    for member in site.job.members:
+        for number, link in host.proc.open_files(member.pid).items():
+            if _NO_FILE.match(link) or not link.startswith("/"):
+                continue
+            if number in _STANDARD or (
+                _LOG_NAME.search(PurePosixPath(link).name) and _writes(site, member.pid, number)
+            ):
+                found.setdefault(link, f"{host.proc.root}/{member.pid}/fd/{number}")
+                writers.setdefault(link, set()).add(member.pid)
+    members = {member.pid: member for member in site.job.members}
+    for link, path in found.items():
+        yield path, link, _whose(site, link, [members[pid] for pid in writers[link]]) or nobody
+    for link, path in _beside(site, found):
+        yield path, link, replace(from_path(link), host=site.hostname)
+    if not site.job.ranks:
+        for pid, name in named(site):
+            for path in _below(site, host.proc.path_for(pid, name), DEPTH):
+                yield path, path, nobody
+
+
+def _beside(site: Site, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield files that differ from an open log by a number: those of ranks that have ended."""
+    folders: dict[str, int] = {}
+    patterns: dict[str, set[str]] = {}
+    for link, path in found.items():
+        folder, name = posixpath.split(link)
+        if _NUMBER.search(name) and _LOG_NAME.search(name):
+            folders.setdefault(folder, int(path.split("/")[-3]))
+            patterns.setdefault(folder, set()).add(_NUMBER.sub("0", name))
+    for folder, pid in folders.items():
+        place = site.host.proc.path_for(pid, folder)
+        for name in sorted(site.host.files.names(place).names):
+            link = f"{folder}/{name}"
+            if _NUMBER.sub("0", name) in patterns[folder] and link not in found:
+                yield link, f"{place}/{name}"
+
+
+def _writes(site: Site, pid: int, number: int) -> bool:
+    """Return whether a process has a file open for writing (proc(5), fdinfo)."""
+    table = site.host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b""
+    flags = next(
+        (line.split()[1] for line in table.splitlines() if line.startswith(b"flags:")), b"0"
+    )
+    return int(flags, 8) & os.O_ACCMODE in {os.O_WRONLY, os.O_RDWR}
+
+
+def _whose(site: Site, link: str, writers: Iterable[Member]) -> Who | None:
+    """Return the rank that alone writes to a file, with its helpers, and no shell above it."""
+    ranks = {member.pid if member.owner is None else member.owner for member in writers}
+    one = next((rank for rank in site.job.ranks if ranks == {rank.pid}), None)
+    proc = site.host.proc
+    above = () if one is None else site.host.ancestors(one.pid)
+    inherited = any(link in proc.open_files(pid).values() for pid in above)
+    return None if one is None or inherited else one.who(site.hostname)
+
+
+def named(site: Site) -> Iterator[tuple[int, str]]:
+    """Yield the files and folders that command lines and shell scripts of the tree name."""
+    host = site.host
+    for member in site.job.members:
+        words = host.arguments(member.pid)
+        texts = [" ".join(words)]
+        for word in words[1:3]:
+            if word.endswith((".sh", ".bash", ".sbatch")) or (
+                PurePosixPath(words[0]).name in {"bash", "sh", "dash"} and not word.startswith("-")
+            ):
+                path = host.proc.path_for(member.pid, word)
+                texts.append(host.files.read(path, most=1 << 20).data.decode(errors="replace"))
+        values = dict(host.environ(member.pid))
+        for text in texts:
+            values |= {match["name"]: match["value"] for match in _ASSIGNED.finditer(text)}
+        for text in texts:
+            for match in (*_REDIRECTED.finditer(text), *_OPTION.finditer(text)):
+                name = _filled(match["path"], values)
+                if name and not name.startswith("/dev/") and not name.isdecimal():
+                    yield member.pid, name
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Fill in variables; empty where one of them is not known."""
+    missing = [m for m in _VARIABLE.finditer(text) if not values.get(m["name"])]
+    if missing or "`" in text or "$(" in text:
+        return ""
+    return _VARIABLE.sub(lambda match: values[match["name"]], text)
+
+
+def _below(site: Site, path: str, depth: int) -> Iterator[str]:
+    """Yield a file, or the logs in a folder and in those below it."""
+    listed = site.host.files.names(path)
+    if listed.trouble or not listed.names:
+        yield path
+        return
+    for name in sorted(listed.names)[:MAX_FILES]:
+        if _LOG_NAME.search(name):
+            yield f"{path}/{name}"
+        elif depth and "." not in name:
+            yield from _below(site, f"{path}/{name}", depth - 1)
+
+
+def _free_name(shown: str, taken: Iterable[str]) -> str:
+    """Name a file in the bundle by the tail of its path, as short as tells it from others."""
+    parts = [re.sub(r"[^\w.=-]", "_", part) for part in PurePosixPath(redact(shown)).parts[1:]]
+    names = ("/".join(("logs", *parts[-length:])) for length in range(1, len(parts) + 1))
+    used = set(taken)
+    return next((name for name in names if name not in used), f"logs/{len(used)}.log")
+
+
+def _file(site: Site, content: Content, name: str, who: Who) -> File:
+    entry = Entry(
+        path=name,
+        kind="log",
+        host=site.hostname,
+        pid=who.pid,
+        rank=who.rank,
+        trust=who.trust if who.rank is not None else Trust.NONE,
+        local_rank=who.local_rank,
+        taken_at=content.modified_at,
+    )
+    return File(entry=entry, data=redact_bytes(content.data))
+
+
+def _cut_off(file: File, shown: str, who: Who) -> Gap:
+    return Gap(
+        what=f"the beginning of {shown}",
+        why=f"only its last {MAX_BYTES >> 20} MiB were read",
+        cost="what it says before is not known; line numbers count from there",
+        remedy=f"whyhang {shown}",
+        who=Who(host=file.entry.host, pid=who.pid),
+    )
+
+
+PROBE = Probe(
+    name="the logs of the job",
+    takes="log files that its processes have open; of a job that has ended, those that its "
+    "launcher names",
+    limit=10.0,
+    writes=("logs/*",),
+    collect=collect,
+)

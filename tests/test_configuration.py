@@ -226,3 +226,63 @@ def test_an_address_is_held_against_the_tables_of_interfaces(
     assert bool(told) is (title is not None)
     assert not title or (told[0] is findings[0] and told[0].title.startswith(title))
     assert all(one.culprit_ranks in {None, (1,)} for one in findings)
+
+
+def ulimit(locked: str) -> str:
+    """Print the limits of a shell."""
+    return (
+        "core file size              (blocks, -c) 0\n"
+        f"max locked memory           (kbytes, -l) {locked}\n"
+        "open files                          (-n) 1048576\n"
+    )
+
+
+PROC = "Limit           Soft Limit  Hard Limit  Units\nMax locked memory   {}  {}  bytes\n"
+STARTED = "".join(
+    f"node{n}:10{n}:10{n} [0] NCCL INFO ncclCommInitRank comm 0x5{n} rank {n} nranks 4 cudaDev 0 "
+    "busId 1b000 - Init START\n"
+    for n in range(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("odd", "usual", "culprits"),
+    [
+        (ulimit("64"), ulimit("unlimited"), (2,)),
+        (PROC.format(65536, 65536), PROC.format("unlimited", "unlimited"), (2,)),
+        (f"me@node2:~$ ulimit -a\n{ulimit('8192')}", ulimit("unlimited"), (2,)),
+        (ulimit("unlimited"), ulimit("unlimited"), None),
+        (PROC.format(65536, 65536), ulimit("64"), None),
+    ],
+)
+def test_limits_of_hosts_are_compared(
+    odd: str, usual: str, culprits: tuple[int, ...] | None
+) -> None:
+    """One host may lock less memory than the others, in whichever print says so."""
+    files = {f"node{n}_limits.txt": odd if n == 2 else usual for n in range(4)}
+    findings = diagnosed_files({"job.log": STARTED, **files}).findings
+    told = [one for one in findings if one.signature == "locked-memory-differs"]
+
+    assert [one.culprit_ranks for one in told] == ([culprits] if culprits else [])
+
+
+ASKED = "me@node{}:~$ hostname -i\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "said"),
+    [
+        (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), JOINED.format(1, 2), True),
+        (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "10.0.0.2"), JOINED.format(1, 2), True),
+        (ASKED.format(0, "::1 127.0.0.1") + ASKED.format(1, "10.0.0.2"), JOINED.format(1, 2), True),
+        (ASKED.format(0, "10.0.0.1") + ASKED.format(1, "10.0.0.2"), JOINED.format(1, 2), False),
+        (ASKED.format(0, "10.0.0.1 127.0.1.1") + ASKED.format(1, "10.0.0.2"), ONE_OF_TWO, False),
+        (ASKED.format(0, "127.0.1.1"), JOINED.format(1, 2), False),
+        (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), STEPS, False),
+    ],
+)
+def test_a_host_whose_name_is_its_loopback(text: str, log: str, *, said: bool) -> None:
+    """Of two hosts at least one finds itself under its name; the other never reaches it there."""
+    findings = diagnosed_files({"job.log": log, "names.txt": text}).findings
+
+    assert ("host-name-is-loopback" in {one.signature for one in findings}) is said

@@ -347,6 +347,31 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "uncaught-exception",
         (1,),
     ),
+    "the actor that Ray lost, by the place in its name": (
+        {
+            None: "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"
+            "\tclass_name: make.<locals>.RolloutWorker\n\tpid: 812\n"
+            "\tname: k3TfRolloutWorker_0:5\n\tip: 10.0.0.7\n"
+        },
+        "ray-actor-died",
+        (5,),
+    ),
+    "nobody, where the lost actor is on a later node of unknown size": (
+        {
+            None: "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"
+            "\tname: k3TfRolloutWorker_2:5\n\tip: 10.0.0.9\n"
+        },
+        "ray-actor-died",
+        None,
+    ),
+    "all tasks that crashed, for a crash is nobody's echo": (
+        {
+            None: "srun: error: n7: task 1: Segmentation fault (core dumped)\n"
+            "srun: error: n6: task 0: Segmentation fault (core dumped)\n"
+        },
+        "slurm-task-failed",
+        (0, 1),
+    ),
     "the rank that ended itself first, if nothing says why": (
         {None: TORCHRUN.format(code=-6)},
         "launcher-saw-abort",

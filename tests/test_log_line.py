@@ -173,6 +173,17 @@ def test_years() -> None:
     assert voice_of(b"2021-01-02 03:04:05", NOBODY, 1717761600.0).year == 2021
 
 
+def test_a_number_in_a_files_name_is_no_rank_where_others_speak() -> None:
+    """worker2.log of a node with four ranks is the log of none of them."""
+    worker = Who(rank=2, trust=Trust.INFERRED, label="worker2")
+    line = "[E ProcessGroupNCCL.cpp:481] [Rank {}] Watchdog caught collective operation timeout"
+    several = "\n".join(line.format(rank) for rank in (8, 9, 10, 11)).encode()
+
+    assert voice_of(several, worker).who.rank is None
+    assert voice_of(several + b"\n" + line.format(2).encode(), worker).who.rank == 2
+    assert voice_of(several, Who(rank=2, trust=Trust.FILE_NAME)).who.rank == 2
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -256,3 +256,16 @@ def test_a_signal_in_the_middle_of_an_allocation_is_a_crash(
     finding = diagnosed_files({**files, "rank2.txt": stack}).findings[0]
 
     assert ((finding.category == "rank-died"), finding.culprit_ranks) == (is_crash, (2,))
+
+
+@pytest.mark.parametrize(("other", "named"), [("PMPI_Finalize", (0,)), ("PMPI_Barrier", None)])
+def test_who_ends_the_program_meets_nobody_any_more(other: str, named: object) -> None:
+    """Of two, the one in MPI_Finalize left the other waiting; else nobody is named."""
+    stacks = [
+        _gdb("poll () from /lib/libc.so.6", f"{function} () from /lib/libmpi.so")
+        + f"#2  0x00 in main () at solver.c:{line}\n"
+        for function, line in ((other, 24), ("PMPI_Recv", 20))
+    ]
+    finding = diagnosed_files(_each(stacks, str)).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("mpi-mismatch", named)

@@ -21,6 +21,7 @@ ONE_SIDED = frozenset(
     | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 )
 """Collectives that a rank may be through with while others still wait in them."""
+LAST_CALL = "finalize"  # of MPI
 
 
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
@@ -41,6 +42,8 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
+        fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.
     tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
     others = [meeting for meeting in meetings if meeting is not fewest]

@@ -25,6 +25,7 @@ from whyhang.analyzer.report import Collective
 
 MAX_QUOTES = 6
 MAX_DIGITS = 9
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
 class Blames(enum.Enum):
@@ -45,7 +46,8 @@ class Log(Record):
 
     Patterns are ``regex`` syntax, searched anywhere in a line. Named groups become fields of
     the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
-    ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so.
+    ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so, ``most``
+    (0: any) how many may: what several ranks say is an effect of something else.
     ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
     whose line it is, and who failed alike. ``adds`` explains values: of the field "xid" with
     value "79" the fields to add. A field ``pci`` names a GPU by its address, and so its ranks.
@@ -55,6 +57,7 @@ class Log(Record):
     patterns: tuple[str, ...]
     blames: Blames = Blames.NOBODY
     least: int = 1
+    most: int = 0
     ends_process: bool = False
     adds: dict[str, dict[str, dict[str, str]]] = {}  # noqa: RUF012 - msgspec copies it
     vetoes: tuple[str, ...] = ()
@@ -65,6 +68,8 @@ class Log(Record):
         lines = case.job.lines_with(self.patterns)
         speakers = {line.who.rank for line in lines if line.who.rank is not None}
         if not lines or (self.least > 1 and len(speakers) < self.least):
+            return ()
+        if self.most and len(speakers) > self.most:
             return ()
         hit = self._hit(case, lines)
         by = Blames.SPEAKER if self.veto_same_rank else Blames.NOBODY
@@ -153,9 +158,9 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
 
 
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
-    """Return the ranks whose end these lines report: one, or some that were killed.
+    """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
 
-    Several exit codes, or the end of all, may be what the end of one has brought.
+    Several exit codes, or the killing of all, may be what the end of one has brought.
     """
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
@@ -163,9 +168,10 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    killed = all(exit_.signal == signal.SIGKILL for exit_ in ended.values())
+    signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
-    known = len(ended) == 1 or (killed and len(ended) < ranks_of_job)
+    some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
+    known = len(ended) == 1 or signals <= CRASHES or some_killed
     return [exit_.who for exit_ in ended.values()] if known else []
 
 

@@ -10,7 +10,7 @@ from whyhang.collectors import limits
 from whyhang.collectors.gpu.lines import Line, Lines
 
 MAX_BELOW = 64  # lines of one adapter or interface
-_ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{1,4}(?::[0-9a-f]{0,4}){2,7})"
+_ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4})"
 _ADAPTER = limits.compile(
     r"(?:CA '(?P<name>[\w.-]+)'|Infiniband device '(?P<name>[\w.-]+)' port (?P<port>\d+) status:"
     r"|hca_id:\s*(?P<name>[\w.-]+))$"

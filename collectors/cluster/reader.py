@@ -38,6 +38,7 @@ _PARSERS: dict[bytes, Parser] = {
     b"Namespace:": pods.described,
     b"kind: ": pods.spec,
     b"#SBATCH": scripts.script,
+    b"ax locked memory ": settings.limit,
     **dict.fromkeys((b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE="), settings.variable),
 }
 _MARKS = Marks(*_PARSERS)

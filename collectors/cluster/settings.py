@@ -1,4 +1,4 @@
-"""Variables of the environment as env, printenv, export lines and scripts show them."""
+"""Variables of the environment (env, exports, scripts) and limits (ulimit, /proc/PID/limits)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ _LINE = limits.compile(
     r"(?:export |declare -x |ENV |- )?"
     r"(?P<name>(?:NCCL|GLOO|TORCH|MASTER|FI|UCX|OMPI_MCA)_[A-Z0-9_]+|WORLD_SIZE|NNODES|CUDA_VISIBLE_DEVICES)=(?P<value>[\"']?[^\s\"'$`]*[\"']?);?$"
 )
+
+_LIMIT = limits.compile(
+    r"(?:max locked memory +\(kbytes, -l\) +(?P<value>\d+|unlimited)"
+    r"|Max locked memory +(?P<value>\d+|unlimited) +\S+ +bytes)$"
+)
+
+
+def limit(document: Document, lines: Lines) -> list[Statement]:
+    """Read how much memory a process may lock, which RDMA needs, in KiB."""
+    match = _LIMIT.match(lines.next.words)
+    if match is None:
+        return []
+    source, value = document.source(lines.next.number), match["value"]
+    if lines.take().words.endswith("bytes") and value.isdecimal():
+        value = str(int(value) >> 10)
+    return [Variable(who=document.who, source=source, name="max locked memory", value=value)]
 
 
 def variable(document: Document, lines: Lines) -> list[Statement]:

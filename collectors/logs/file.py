@@ -140,11 +140,11 @@ class FileScan:
                 text=lines[-1][:MAX_TEXT],
                 ends_log=True,
                 time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
-                who=self.file.document.who,
+                who=self.file.voice.who,
                 source=self.file.document.source(self.last_line),
             )
         text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
-        who, source = self.file.document.who, self.file.document.source()
+        who, source = self.file.voice.who, self.file.document.source()
         if lines and (output := sign(text)) is not None:
             yield SignOfLife(text=output, who=who, source=self._last_sign(lines) or source)
         if lines and (output := program(text)) is not None:
@@ -166,7 +166,7 @@ class FileScan:
         for several ranks is none of them.
         """
         document = self.file.document
-        who = document.who
+        who = self.file.voice.who
         if not self.storms.hits or who.rank is not None or who.local_rank is not None:
             return
         processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)

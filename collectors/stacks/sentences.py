@@ -19,6 +19,7 @@ from whyhang.collectors.stacks import handwritten, heading
 from whyhang.collectors.stacks.frames import MAIN, frame
 
 LARGEST_BYTES = 64 << 10
+LONGEST_LINE = 400
 LARGEST_WORLD = 1 << 14
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
 
@@ -27,7 +28,7 @@ _WHO = (
     r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5})"
     r" (?:ranks|processes|gpus)"
     r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + _LIST + r")"
-    r"|(?:(?:all|the|other|global) )*ranks?[ #]?(?P<ranks>" + _LIST + r"))"
+    r"|(?:(?:all|the|other|global) ){0,3}ranks?[ #]?(?P<ranks>" + _LIST + r"))"
 )
 _IS = (
     r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are) (?P<not>not\b)?(?:(?:all|still|stuck|waiting|"
@@ -78,7 +79,12 @@ class _Sentences:
         if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
             return False
         low = document.head.lower()
-        return b"rank" in low and not handwritten.READER.sniff(document) and bool(_told(document))
+        try:
+            return (
+                b"rank" in low and not handwritten.READER.sniff(document) and bool(_told(document))
+            )
+        except limits.TooSlowError:  # no text of a person
+            return False
 
     def read(self, document: Document) -> Iterator[Fact]:
         for said in _told(document):
@@ -123,7 +129,7 @@ def _told(document: Document) -> list[_Said]:
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
     for number, line in enumerate(lines, 1):
-        if _SUPPOSED.search(line):
+        if len(line) > LONGEST_LINE or _SUPPOSED.search(line):
             continue
         for match in _SAYS.finditer(line):
             frames = _frames(match["place"])

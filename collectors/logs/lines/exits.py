@@ -30,6 +30,7 @@ _WHAT = (
     ("Terminated", signal.SIGTERM),
 )
 _EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
+_ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _SIGNAL = re.compile(r"signal (\d+)\b")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
@@ -114,6 +115,16 @@ class ExitReader(LineReader):
         """Note a process that Lightning saw fail."""
         who = replace(line.who, pid=int(match["pid"]), host=None)
         self._add(line, who, int(match["code"]))
+
+    @wants(r"ActorDiedError: |RayActorError: The actor died")
+    def on_ray_actor(self, line: FoundLine, match: Match) -> None:
+        """Note an actor that Ray lost, where its name ends in its place: node and local rank."""
+        del match
+        for _, after in line.following(8):
+            named = _ACTOR.match(after.text)
+            if named is not None and named["node"] == "0":
+                who = Who(rank=int(named["local"]), trust=Trust.INFERRED)
+                self._add(line, who, -signal.SIGKILL, quote=after.text.strip())
 
     @wants(r"\] exits with return code = (?P<code>-?\d+)")
     def on_child(self, line: FoundLine, match: Match) -> None:

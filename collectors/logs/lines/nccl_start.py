@@ -91,7 +91,7 @@ class NcclStartReader(LineReader):
     @wants_block(CONNECTING)
     def on_channels(self, block: Block) -> None:
         """Note who connects channels: of that a log may hold millions of lines, and few matter."""
-        alone = self._file.document.who.rank is not None  # nobody else speaks here
+        alone = self._file.voice.who.rank is not None  # nobody else speaks here
         most = SAMPLE if alone else max(SAMPLE, SAMPLED - self._looked_at)
         places, looked_at = last_of_each(block, CHANNEL, most)
         self._looked_at += looked_at

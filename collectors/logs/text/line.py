@@ -8,10 +8,12 @@ loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import time_of, year_of
@@ -60,10 +62,10 @@ _DEFAULT_GROUP_RANK = re.compile(
 _MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
 # A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
 # TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
-_RANK_IN_HEADER = re.compile(
+_RANK_IN_HEADER = limits.compile(
     r"(?!\[?[EWIF]\d{0,4} )"
-    r"(?:(?:\[[^\]\n]{1,60}\]|\|[^|\n]{1,30}|\(\d{1,10}\)|\d[\d:.,/TZ-]{0,40}"
-    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :|]{0,4}){1,6}"
+    r"(?:(?:\[[^\]\n]{1,60}+\]|\|[^|\n]{1,30}+\|?+|\(\d{1,10}+\)|\d[\d:.,/TZ-]{0,40}+"
+    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :]{0,4}+){1,6}"
     r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
 )
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
@@ -112,6 +114,8 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     year = year_of(text)
     if year is None and taken_at is not None:
         year = 1970 + int(taken_at / 31_556_952)
+    if who.trust is Trust.INFERRED and _others_speak(lines, who):
+        who = replace(who, rank=None, trust=Trust.NONE)
     return Voice(
         who=who,
         numbered=numbered,
@@ -119,6 +123,12 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year=year,
         margin=margin,
     )
+
+
+def _others_speak(lines: Iterable[str], who: Who) -> bool:
+    """Return whether ranks speak in a file of which none has the number in the file's name."""
+    ranks = {content.rank for line in lines if (content := _rank_in_content(line)).rank is not None}
+    return bool(ranks) and who.rank not in ranks
 
 
 def _is_journal(lines: list[str]) -> bool:
@@ -272,8 +282,8 @@ def _rank_in_content(text: str) -> Who:
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
     if match := _C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
-    if match := _RANK_IN_HEADER.match(text):
-        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
+    if header := _RANK_IN_HEADER.match(text):
+        return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
     return NOBODY
 
 

@@ -270,7 +270,9 @@ def mismatch(job: Job) -> None:
     guilty = draw.randrange(job.size)
     others = [rank for rank in job.ranks if rank != guilty]
     other = draw.choice([op for op in words.OPS if op != job.op])
-    call = (other, job.numel) if draw.random() < 0.6 else (job.op, job.numel * 2 + 1)
+    may_differ = job.op == "ALLTOALL_BASE"  # in size, and match all the same
+    same = not may_differ and draw.random() < 0.4
+    call = (job.op, job.numel * 2 + 1) if same else (other, job.numel)
     entered = {rank: at + draw.uniform(0, 0.02) for rank in job.ranks}
     ends = give_up(job, entered, calls={guilty: call})
     print_ends(job, ends)
@@ -298,13 +300,13 @@ def absent(job: Job) -> None:
         print_ends(job, ends_of(job, dict.fromkeys(gave_up, (at + job.limit + 1, 1))))
     job.guilty = frozenset(guilty)
     if job.voice.all_speak and job.silent:
-        job.proof(*((rank, "joined") for rank in here))
+        job.proof(*((rank, "joined") for rank in here), read=guilty)
     if how == "barrier":
         job.proof(*((rank, "barrier") for rank in here))
     elif how == "key" and len(guilty) == 1:
         job.proof(among=[(rank, "key") for rank in here], least=1)
     elif how == "nccl":
-        job.proof(*((rank, "nccl-start") for rank in here))
+        job.proof(*((rank, "nccl-start") for rank in here), read=guilty)
     job.categories = frozenset(
         {"init-missing-rank", "init-master-unreachable", "missing-rank-in-collective"}
     )

@@ -52,7 +52,11 @@ def leave(seed: int, kind: str | None = None) -> Left:
     if damage == "missing":
         whose = _lose_files(whose, draw)
     cut = {name: _cut(lines, damage, draw) for name, lines in whose.items()}
-    files = {name: _text(job, lines, layout, draw) for name, lines in cut.items() if lines or name}
+    files = {name: _text(job, lines, layout, draw) for name, lines in cut.items()}
+    if damage == "tail":  # in the middle of a line
+        broken = [name for name in files if len(cut[name]) < len(whose[name])]
+        for name in broken:
+            files[name] += whose[name][len(cut[name])].text[: draw.randrange(1, 12)]
     knowable = _is_knowable(job, cut, layout)
     if damage != "none" and "healthy" in job.categories:
         job.categories |= {"unknown", "-"}  # an end that was cut off is not seen
@@ -129,6 +133,7 @@ def _is_knowable(job: Job, files: dict[str, list[Line]], layout: str) -> bool:
             if whose or line.evident:
                 known |= line.facts
                 read |= {line.rank} if line.rank is not None else set()
-    if layout not in {"files", "torchrun"}:  # of all ranks: who is not in it was silent
-        read = set(job.ranks) if all(files.values()) else read
+    if layout not in {"files", "torchrun"} and len(read) > 1:  # of all ranks: others were silent
+        told = any(fact == "size" for _, fact in known)
+        read |= set(job.ranks if told else range(max(read)))
     return any(proof.holds(frozenset(known), frozenset(read)) for proof in job.proofs)

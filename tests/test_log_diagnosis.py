@@ -447,8 +447,13 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "launcher-saw-crash",
         (1,),
     ),
-    "nobody by name, where Slurm says why a process was killed": (
+    "the one that was killed, where Slurm says why": (
         {None: SLURM_OOM + TORCHRUN.format(code=-9)},
+        "slurm-out-of-memory",
+        (1,),
+    ),
+    "nobody by name, where Slurm says so and no rank was killed": (
+        {None: SLURM_OOM + TORCHRUN.format(code=1)},
         "slurm-out-of-memory",
         None,
     ),

@@ -33,6 +33,7 @@ def is_own_exception(fields: Mapping[str, str]) -> bool:
         fields.get("launcher") != "yes"
         and not (fields.get("op") and is_about_others(fields))
         and not fields.get("message", "").startswith(NCCL_FAILED)
+        and "gloo/transport/" not in fields.get("message", "")
         and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
     )
 

@@ -212,11 +212,16 @@ class NetChannel(Statement):
 
 
 class LastLine(Statement):
-    """The last line of a rank. ``ends_log``: also that of its file, which is read to its end."""
+    """The last line of a rank.
+
+    ``ends_log``: also that of its file, which is read to its end. ``cut``: no line break is behind
+    it.
+    """
 
     text: str
     ends_log: bool
     time: float | None = None
+    cut: bool = False
 
 
 class Outlook(enum.Enum):

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, Who
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, Trust, Who
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
@@ -160,13 +160,21 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
 def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
 
-    Several exit codes, or the killing of all, may be what the end of one has brought.
+    Several exit codes, or the killing of all, may be what the end of one has brought. Lines that
+    report no rank's end are of the one that was killed, if only one was.
     """
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
         exit_.who.rank: exit_
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
+    }
+    ended = ended or {
+        row.who.rank: row
+        for row in case.job.exits
+        if row.signal == signal.SIGKILL
+        and row.who.rank is not None
+        and row.who.trust > Trust.INFERRED
     }
     signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import speakers
 from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.gave_up import last_lines
 from whyhang.analyzer.rank_state.log_ends import got_over, have_ended
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import ranks_in_words
@@ -38,9 +38,9 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
         if LOST_PEER.search(line.text) and not got_over(case.job, line)
     ]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
-    ends = {end.who.rank: end for end in case.job.of(LastLine)}
+    ends = last_lines(case.job)
     spoke = speakers(case)
-    silent = sorted(rank for rank in ends if rank is not None and rank not in spoke)
+    silent = sorted(ends.keys() - spoke)
     if not silent or not survivors or len(silent) > len(ends) // 2:
         return
     if all(ORDERLY_END.search(ends[rank].text) for rank in silent) is not finished:

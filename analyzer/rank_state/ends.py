@@ -33,6 +33,8 @@ WAITED = re.compile(
 )
 """A line of a rank that waited for another one until the limit."""
 
+_WATCHDOG = re.compile(r"[Ww]atchdog")
+
 BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
 """Signals by which others end a rank, or a watchdog its own process: no cause by themselves."""
 
@@ -124,13 +126,14 @@ def _exited(job: EndSources) -> dict[int, End]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
-    own only where it is the only one, and nothing shows that this rank waited. A watchdog that
+    own only where it is the only one, and those who waited ended otherwise. A watchdog that
     gives up aborts its process: an abort is one's own only where it is the only one, too.
     """
     waited = {line.who.rank for line in job.lines if WAITED.search(line.text)}
     lost = {line.who.rank for line in job.lines if LOST_PEER.search(line.text)}
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
-    one_code = not (waited or lost) or (None not in waited and len(with_code) == 1)
+    aborts_only = all(_WATCHDOG.search(line.text) for line in job.lines if WAITED.search(line.text))
+    one_code = not (waited or lost) or (aborts_only and len(with_code) == 1)
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
     one_abort = len(aborts) == 1 and not (waited or lost)
     ends: dict[int, End] = {}

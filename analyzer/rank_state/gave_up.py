@@ -10,13 +10,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Collection, Mapping
 
-from whyhang.analyzer.rank_state.ends import (
-    BROUGHT_DOWN,
-    LOST_PEER,
-    WAITED,
-    End,
-    EndSources,
-)
+from whyhang.analyzer.facts import LastLine
+from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.rank_state.ends import BROUGHT_DOWN, LOST_PEER, WAITED, End, EndSources
+
+BEHIND = 3
+"""Lines that follow where a rank gives up, before it ends itself."""
 
 FEW = 4
 """Times as many ranks must have given up as did not, for these to be known by that."""
@@ -40,6 +39,32 @@ def lost_peer(job: EndSources) -> frozenset[int]:
     """Return the ranks that noticed the end of another one."""
     ranks = {line.who.rank for line in job.lines if LOST_PEER.search(line.text)}
     return frozenset(rank for rank in ranks if rank is not None)
+
+
+def last_lines(job: Job) -> dict[int, LastLine]:
+    """Return the last line of each rank whose log is at hand to its end.
+
+    A file that breaks off in a line, as others do not, was cut: what came then is not known.
+    """
+    lines = job.of(LastLine)
+    cut = {line.source.file for line in lines if line.cut}
+    if cut.issuperset(line.source.file for line in lines if line.ends_log):
+        cut = set()  # pasted, as text mostly is
+    return {
+        line.who.rank: line
+        for line in lines
+        if line.who.rank is not None and line.source.file not in cut
+    }
+
+
+def is_cut_while_giving_up(job: Job) -> bool:
+    """Return whether a log breaks off just where ranks give up: others may have followed."""
+    first: dict[tuple[str, int | None], int] = {}
+    for line in job.lines:
+        if WAITED.search(line.text) and line.source.line is not None:
+            first.setdefault((line.source.file, line.who.rank), line.source.line)
+    ends = {line.source.file: line.source.line or 0 for line in job.of(LastLine) if line.cut}
+    return any(ends[file] < at + BEHIND for (file, _), at in first.items() if file in ends)
 
 
 def few_beside(others: Collection[int], waited: Collection[int]) -> bool:

@@ -28,7 +28,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import End
-from whyhang.analyzer.rank_state.gave_up import at_work_until_ended
+from whyhang.analyzer.rank_state.gave_up import at_work_until_ended, gave_up
 from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
@@ -52,6 +52,7 @@ def completed(
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
     at_work = at_work_until_ended(job, ends)
+    waited = gave_up(job) if at_work else frozenset()
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     phases = last_phases(tails_of_ranks(job))
@@ -64,7 +65,7 @@ def completed(
         }
     return tuple(
         replace(
-            _completed(job, state, positions, ends, at_work, phases),
+            _completed(job, state, positions, ends, (at_work, waited), phases),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
             phase=_of(phases, job.members[state.member].rank),
@@ -82,9 +83,10 @@ def _completed(
     state: RankState,
     positions: Mapping[int, Position],
     ends: Mapping[int, End],
-    at_work: frozenset[int],
+    known: tuple[frozenset[int], frozenset[int]],
     phases: Mapping[int, LastPhase],
 ) -> RankState:
+    at_work, waited = known  # of which a launcher's table and its like tell
     member = job.members[state.member]
     end = ends.get(member.rank) if member.rank is not None else None
     position = positions.get(member.rank) if member.rank is not None else None
@@ -103,6 +105,14 @@ def _completed(
         says = "at work until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
+    if end is not None and member.rank in waited and position is None:
+        place = Place(
+            kind=WaitKind.COLLECTIVE,
+            scope=Scope.RANKS,
+            says=phrase("in a collective"),
+            certain=False,
+        )
+        return replace(state, status=Status.WAITING, place=place)
     if position is not None:
         place = Place(
             kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False

@@ -139,6 +139,7 @@ class FileScan:
             yield LastLine(
                 text=lines[-1][:MAX_TEXT],
                 ends_log=True,
+                cut=not self.tail.endswith(b"\n"),
                 time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
                 who=self.file.voice.who,
                 source=self.file.document.source(self.last_line),

@@ -70,6 +70,11 @@ class FoundLine:
         return self.line.text
 
     @property
+    def raw(self) -> str:
+        """Return the line with the prefix."""
+        return clean(bytes(self._block.data[self._start : self._end]))
+
+    @property
     def number(self) -> int:
         """Return the 1-based number of the line."""
         if self._number is None:

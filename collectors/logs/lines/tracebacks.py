@@ -29,6 +29,9 @@ MAX_TRACEBACKS = 2000  # of one file
 _FRAME = re.compile(
     r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
 )
+_HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
+_GLUED = re.compile(r"(?:\d+:(?: |$)|\[|\s).*")
+"""What stands behind a function where another rank's line is glued to it, with a label."""
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
 )
@@ -144,6 +147,16 @@ class TracebackReader(LineReader):
         time = line.time if raised.time is None else raised.time
         self._lines.append(replace(raised, time=time, offset=line.offset))
 
+    @wants(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
+    def on_bare(self, line: FoundLine, match: Match) -> None:
+        """Read the last line of a traceback, which torch's hook marks, where it stands alone."""
+        if line.number <= self._read_to.get(line.prefix, 0) or not _HOOK.search(line.raw):
+            return
+        traceback = _Traceback()
+        if len(self._lines) < MAX_TRACEBACKS and _read_frame(traceback, line.number, line.line):
+            raised = self._exception(line.who, [traceback])
+            self._lines.append(replace(raised, time=line.time, offset=line.offset))
+
     def _exception(self, who: Who, chain: list[_Traceback]) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.
 
@@ -195,7 +208,9 @@ class TracebackReader(LineReader):
 
     def facts(self) -> Iterator[Fact]:
         """Yield the exceptions, in the order of the file."""
-        for line in [*self._headless(), *self._lines]:
+        headless = list(self._headless())
+        ends = {line.source for line in headless}
+        for line in [*headless, *(line for line in self._lines if line.source not in ends)]:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
             if child and self._file.one_host is not False:
@@ -264,6 +279,7 @@ def _read_frame(current: _Traceback, number: int, line: Line) -> bool:
     text = line.text
     if frame := _FRAME.match(text):
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
+        function = _GLUED.sub("", function)
         current.frames.insert(0, Frame(function=function, file=file, line=at))
         current.sources.insert(0, "")
     elif text[:1] in (" ", "\t") and current.sources and not current.sources[0]:

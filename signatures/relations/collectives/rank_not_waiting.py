@@ -3,9 +3,15 @@
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LastLine, LogLine
+from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.gave_up import few_beside, gave_up, lost_peer
+from whyhang.analyzer.rank_state.gave_up import (
+    few_beside,
+    gave_up,
+    is_cut_while_giving_up,
+    last_lines,
+    lost_peer,
+)
 
 MAX_QUOTES = 6
 WAITED = (r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",)
@@ -103,13 +109,12 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
     """
     waited = gave_up(case.job)
     last = {
-        line.who.rank: line
-        for line in case.job.of(LastLine)
-        if line.who.rank is not None and (line.ends_log or not own_logs)
+        rank: line for rank, line in last_lines(case.job).items() if line.ends_log or not own_logs
     }
     others = sorted(last.keys() - waited - lost_peer(case.job))
     if (
         not lines
+        or is_cut_while_giving_up(case.job)
         or not few_beside(others, waited)
         or len(waited | last.keys()) < (case.job.world_size or 0)
     ):

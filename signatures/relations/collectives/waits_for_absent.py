@@ -1,16 +1,20 @@
 """Ranks wait in a collective for others of which there is no record."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.collectives import CallFinding
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
-from whyhang.analyzer.facts import replace
-from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
+from whyhang.analyzer.facts import LastLine, replace
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
-
-FEW = 4
-"""Absent ranks are few if no more than one in four is absent."""
+from whyhang.analyzer.rank_state.gave_up import (
+    few_beside,
+    gave_up,
+    is_cut_while_giving_up,
+    last_lines,
+)
 
 ALL_BUT = 8
 
@@ -19,21 +23,37 @@ FEWEST = 3
 
 
 def silent_in_log(case: Case) -> Iterator[Hit]:
-    """Yield one hit per call that waits for few silent ranks of a shared log.
+    """Yield one hit per call that waits for few silent ranks whose words would be in these logs.
 
-    Where every rank writes to one log and all but few of them speak in it, the silent ones
-    are the ones to look at; with logs of single ranks, silence is only a missing file. Where
-    nothing tells the world size, a single hole in the ranks that speak is as much as is said.
+    Where ranks write to a shared log and all but few of them speak in it, the silent ones are the
+    ones to look at. Where each has a log of its own, and NCCL prints how far it is, so are those
+    whose log has no word of it. Where nothing tells the world size, a single hole in the ranks
+    that speak is as much as is said.
     """
-    if any(track.kind in {RECORDER, OVERTAKEN} for track in case.job.tracks):
+    job = case.job
+    if any(track.kind in {RECORDER, OVERTAKEN} for track in job.tracks):
         return  # every rank has a file of its own
-    files = {track.source.file for track in case.job.tracks}
+    if is_cut_while_giving_up(job):
+        return
+    ranks_in: dict[str, set[int | None]] = defaultdict(set)
+    for track in job.tracks:
+        ranks_in[track.source.file].add(track.who.rank)
+    for end in job.of(LastLine):
+        if end.source.file in ranks_in and end.who.rank is not None:
+            ranks_in[end.source.file].add(end.who.rank)
+    are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
+    read, set_up = last_lines(job), {rank for rank, _ in queries.setups(case)}
+    gave = gave_up(job)
     for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
-        size = case.job.world_size
-        few = len(finding.absent) * FEW <= (size or len(finding.waiting) + 1)
-        if few and finding.absent and len(files) == 1:
-            hit = queries.recorded_hit(case, replace(finding, culprits=finding.absent))
-            strength = hit.strength * (CLEAR if size else INDIRECT)
+        absent = [rank for rank in finding.absent if rank not in gave]
+        starting = finding.call is not None and finding.call.op == "comm_init"
+        silent = starting and read.keys() - set_up >= set(absent)
+        few = few_beside(absent, finding.waiting)
+        # who has begun NCCL's set-up is known of all whose output this is
+        if (few or starting) and absent and (are_shared or silent):
+            hit = queries.recorded_hit(case, replace(finding, culprits=tuple(absent)))
+            strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
+            strength *= CLEAR if few else GUESSED
             yield replace(_with_absent(hit, finding), strength=strength)
 
 

@@ -7,12 +7,14 @@ from whyhang.analyzer.facts import NcclPhase
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.nccl_setup import MAX_QUOTES, NOT_BEGUN
+from whyhang.analyzer.rank_state.gave_up import last_lines
 from whyhang.analyzer.report import Collective
 
 
 def incomplete(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that have not begun, or those that are not through."""
-    stages = queries.open_setups(case)
+    read = last_lines(case.job)  # or else what came then is not known
+    stages = {rank: s for rank, s in queries.open_setups(case).items() if rank in read}
     if not stages:
         return
     low = min(stage.phase for stage in stages.values())

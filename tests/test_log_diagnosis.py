@@ -76,6 +76,7 @@ CHECKPOINT = (
     "torch.distributed.checkpoint.api.CheckpointException: CheckpointException "
     "ranks:dict_keys([1])\nOSError: [Errno 28] No space left on device"
 )
+MEMBER = "Initializing distributed: GLOBAL_RANK: {}, MEMBER: {}/5\n"
 SLURM_OOM = (
     "slurmstepd: error: Detected 1 oom_kill event in StepId=194.0. "
     "Some of the step tasks have been OOM Killed.\n"
@@ -371,6 +372,21 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         },
         "slurm-task-failed",
         (0, 1),
+    ),
+    "who is not among those that came, of as many as each of them tells": (
+        {None: "".join(MEMBER.format(rank, rank + 1) for rank in (0, 1, 3))},
+        "lightning-members-missing",
+        (2, 4),
+    ),
+    "nobody, where two have one number": (
+        {None: "".join(MEMBER.format(rank, rank + 1) for rank in (0, 1, 1))},
+        "lightning-members-missing",
+        None,
+    ),
+    "nobody, where the log is that of one rank": (
+        {0: MEMBER.format(0, 1)},
+        "lightning-members-missing",
+        None,
     ),
     "the rank that ended itself first, if nothing says why": (
         {None: TORCHRUN.format(code=-6)},

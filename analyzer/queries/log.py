@@ -24,6 +24,7 @@ from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.report import Collective
 
 MAX_QUOTES = 6
+MAX_CAME = 8  # ranks; the reader of logs keeps so many lines that differ
 MAX_DIGITS = 9
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
@@ -37,7 +38,7 @@ class Blames(enum.Enum):
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
-    OTHERS = "others"  # all but rank 0, where the line counts it alone (groups joined, world)
+    OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
 
@@ -183,12 +184,24 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     return [exit_.who for exit_ in ended.values()] if known else []
 
 
-def _others(lines: Iterable[LogLine]) -> range:
-    """Return all ranks but 0, where the lines of its store count nobody else."""
+def _others(lines: Iterable[LogLine]) -> Iterable[int]:
+    """Return all ranks but those that say so (group ``member``), or but 0 where it counts itself.
+
+    Nobody, where there may be more lines than were kept, or the file is one rank's own.
+    """
+    lines = tuple(lines)
     counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
     joined, world = next(iter(counts))
-    alone = len(counts) == 1 and joined == "1" and is_number(world)
-    return range(1, min(int(world), MAX_RANKS) if alone else 1)
+    if len(counts) > 1 or not is_number(world) or int(world) > MAX_RANKS:
+        return ()
+    if joined is not None:
+        return range(1, int(world) if joined == "1" else 1)
+    came = {line.fields.get("member", "") for line in lines}
+    own = any(line.who.trust is Trust.FILE_NAME for line in lines)
+    twice = sum(line.count for line in lines) > len(came)  # two of a number: no list of who came
+    if own or twice or len(came) >= MAX_CAME or len({line.source.file for line in lines}) > 1:
+        return ()
+    return sorted(set(range(int(world))) - {int(rank) for rank in came if is_number(rank)})
 
 
 def _names_root(lines: Iterable[LogLine]) -> bool:

@@ -169,6 +169,9 @@ NEAR_MISSES = {
         rank: "".join(f"shard {rank * 100 + n} read\n" for n in range(5 + 3 * rank))
         for rank in RANKS
     },
+    "one printed the same with another value": {
+        rank: f"loading\nIFNAME=eth{rank // 7}\nHCA=mlx5_{rank // 7}\n" for rank in RANKS
+    },
     "a log with other lines altogether": logs_of(trainer, r5="listening on port 80\nready\n"),
 }
 

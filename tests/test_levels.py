@@ -177,3 +177,13 @@ def test_a_failure_to_start_again_follows_from_what_ended_the_attempt_before() -
 
     assert causes_above([again, crash], [("job.log", 30)]) == [crash, None]
     assert causes_above([again, crash], []) == [None, again]
+
+
+def test_a_guess_does_not_stand_above_what_is_likely() -> None:
+    """A deeper finding that is hardly possible neither explains nor leads; a possible one does."""
+    error = finding("program", (1,), confidence="likely")
+    possible = finding("machine", confidence="possible")
+    guess = replace(possible, hit=replace(possible.hit, strength=0.8))
+
+    assert roots(guess, error) == [error.signature.id, guess.signature.id]
+    assert roots(possible, error) == [possible.signature.id]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from log_docs import diagnosed
 
+from whyhang.analyzer.stacks import phrase
+
 MISSED = (
     "[E1121 02:08:47.48 ProcessGroupGloo.cpp:67] "
     "[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms"
@@ -729,3 +731,12 @@ def test_a_log_whose_reader_says_that_the_job_hangs_is_not_healthy() -> None:
 
     assert diagnosed({None: log}).verdict == "healthy"
     assert diagnosed({None: f"In my two-node test it gets stuck:\n{log}"}).findings == ()
+
+
+def test_words_of_a_finding_fit_their_ranks() -> None:
+    """One rank is no "ranks", and a wait is reached, not "waiting"."""
+    report = diagnosed({None: "[1] finished collective #4, but didn't join collective #5\n"})
+
+    assert report.findings[0].title.startswith("Rank 1 fell behind")
+    assert str(phrase("waiting for a lock file").call) == "the wait for a lock file"
+    assert phrase("in all_reduce").call == "all_reduce"

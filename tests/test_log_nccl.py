@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from log_docs import of, read_log
+from small_jobs import report_of
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.facts import (
@@ -254,3 +255,11 @@ def test_who_set_its_affinity_has_seen_all_ranks() -> None:
     phases = [stage.phase for stage in of(read_log(text), NcclSetup)]
 
     assert phases == [NcclPhase.TOPOLOGY, NcclPhase.TOPOLOGY]
+
+
+def test_what_nccl_printed_of_calls_is_no_recorder() -> None:
+    """Calls that are no longer kept were read from lines: a larger recorder helps nobody."""
+    log = "".join(coll(rank, n) for n in range(3000) for rank in range(2))
+    report = report_of(read_log("".join(init(rank, "COMPLETE") for rank in range(2)) + log))
+
+    assert not any("TORCH_FR_BUFFER_SIZE" in gap for gap in report.gaps)

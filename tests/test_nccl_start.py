@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import read_log
+from log_docs import diagnosed, read_log
 from small_jobs import report_of
 
 from whyhang.analyzer.report import Report
@@ -94,3 +94,36 @@ def test_addresses_of_two_families_do_not_meet() -> None:
 
     assert (first.signature, first.culprit_ranks) == ("nccl-address-families-differ", (2,))
     assert "NCCL_SOCKET_FAMILY" in first.next_steps[0]
+
+
+def _own_logs(*behind: str, begun: int = 7) -> dict[int | None, str]:
+    """Write a log for each of eight ranks: those that began NCCL's set-up, and the others."""
+    one = "loading config\n" + log(USING, START, size=8)
+    logs: dict[int | None, str] = {
+        rank: "".join(line for line in one.splitlines(keepends=True) if f" [{rank}] NCCL" in line)
+        for rank in range(begun)
+    }
+    return logs | dict(enumerate(behind, begun))
+
+
+def test_a_rank_whose_log_ends_before_nccl_begins_is_behind_and_not_the_network() -> None:
+    """Its file was given: it is no rank of which nothing is known."""
+    report = diagnosed(_own_logs("loading config\ndownloading vocab.json\n"))
+
+    assert report.findings[0].signature == "nccl-start-incomplete"
+    assert report.findings[0].culprit_ranks == (7,)
+    assert any("downloading vocab.json" in piece.quote for piece in report.findings[0].evidence)
+    assert not any("Nothing was collected" in gap for gap in report.gaps)
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        _own_logs(begun=8),  # all have begun
+        _own_logs(*(5 * ["loading config\n"]), begun=3),  # few print NCCL's lines at all
+    ],
+)
+def test_who_merely_prints_nothing_of_nccl_is_not_behind(logs: dict[int | None, str]) -> None:
+    """Where all ranks have begun, or most print none of its lines, nobody is named for sure."""
+    named = [finding for finding in diagnosed(logs).findings if finding.culprit_ranks]
+    assert all(finding.confidence < 0.5 for finding in named)

@@ -171,6 +171,7 @@ class Variables(Statement):
 class NcclPhase(enum.IntEnum):
     """How far a process is in setting up its first NCCL communicator, in order."""
 
+    ABSENT = -1  # of its lines in a log of its own none is NCCL's
     INTERFACE = 0
     NETWORK = 1
     BOOTSTRAP = 2

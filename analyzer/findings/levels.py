@@ -23,6 +23,7 @@ from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 
 ENOUGH = 0.5  # a mere possibility explains nothing away
+POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
 Line = tuple[str, int]
 """A file and a line of it."""
@@ -70,8 +71,8 @@ def order(candidate: Candidate) -> Order:
 
 
 def root_order(candidate: Candidate) -> tuple[bool, Order]:
-    """Order what nothing explains: mere possibilities come last."""
-    return (candidate.confidence < ENOUGH, order(candidate))
+    """Order what nothing explains: guesses come last."""
+    return (candidate.confidence < POSSIBLE, order(candidate))
 
 
 def effect_order(candidate: Candidate) -> tuple[float, Order]:
@@ -132,7 +133,7 @@ def explains(cause: Candidate, effect: Candidate, restarts: list[Line]) -> bool:
     if not connected(cause.hit, effect.hit) or cause.depth > effect.depth:
         return False
     if cause.depth < effect.depth:
-        return True
+        return not _guesses(cause, effect)
     if cause.signature.level == "fallback":
         return False
     return order(cause) < order(effect) if same_ranks else _happened_before(cause, effect)
@@ -190,6 +191,11 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
         return False
     says_how = candidate if theirs.affected else other
     return (says_how is other) is (says_how.confidence >= ENOUGH)
+
+
+def _guesses(cause: Candidate, effect: Candidate) -> bool:
+    """Return whether a deeper finding is much less sure than the one that it would explain."""
+    return cause.confidence < POSSIBLE and effect.confidence >= LIKELY
 
 
 def _starts_anew(candidate: Candidate, restarts: list[Line]) -> bool:

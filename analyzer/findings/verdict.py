@@ -119,12 +119,13 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
             f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
             "nothing was found that tells of a job."
         )
-    if not findings and _no_job(case) and any(map(case.job.of, PRINTED)):
+    ends = in_the_middle(case.job) is not None
+    if not findings and not ends and _no_job(case) and any(map(case.job.of, PRINTED)):
         return (
             "What the tools of the hosts and the cluster printed was read and shows no fault; "
             "nothing was found that tells of a job."
         )
-    if not findings and not (case.job.members or case.job.lines or in_the_middle(case.job)):
+    if not (findings or case.job.members or case.job.lines or ends):
         return (
             "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
         )

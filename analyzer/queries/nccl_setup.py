@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NcclPhase, NcclSetup, SignOfLife
+from whyhang.analyzer.facts import LastLine, NcclPhase, NcclSetup, SignOfLife
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.wording.describe import ranks_in_words
 
 MEANS = {
+    NcclPhase.ABSENT: "has not come to NCCL's set-up: its log ends before",
     NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
     NcclPhase.NETWORK: "has chosen its network and not begun the set-up",
     NcclPhase.BOOTSTRAP: "stands in the bootstrap, where all ranks find each other",
@@ -25,7 +26,7 @@ MEANS = {
     NcclPhase.COMPLETE: "has completed the set-up",
 }
 
-NOT_BEGUN = {NcclPhase.INTERFACE, NcclPhase.NETWORK}
+NOT_BEGUN = {NcclPhase.ABSENT, NcclPhase.INTERFACE, NcclPhase.NETWORK}
 
 MAX_QUOTES = 6
 
@@ -45,10 +46,24 @@ def open_setups(case: Case) -> dict[int, NcclSetup]:
     for rank, stage in setups(case):
         if rank not in stages or stage.phase > stages[rank].phase:
             stages[rank] = stage
+    stages |= _absent(case, stages)
     phases = [stage.phase for stage in stages.values()]
     if len(stages) < 2 or case.job.of(SignOfLife):
         return {}
     return {} if min(phases) is NcclPhase.COMPLETE or max(phases) in NOT_BEGUN else stages
+
+
+def _absent(case: Case, stages: Mapping[int, NcclSetup]) -> dict[int, NcclSetup]:
+    """Return the few ranks whose logs end before NCCL's first line; all others wait to meet."""
+    absent = {
+        end.who.rank: NcclSetup(
+            who=end.who, source=end.source, phase=NcclPhase.ABSENT, text=end.text
+        )
+        for end in case.job.of(LastLine)
+        if end.ends_log and end.who.rank is not None and end.who.rank not in stages
+    }
+    meeting = all(stage.phase <= NcclPhase.BOOTSTRAP for stage in stages.values())
+    return absent if meeting and len(absent) < len(stages) / 2 else {}
 
 
 def setups_all_in(case: Case, phase: NcclPhase) -> dict[int, NcclSetup]:

@@ -199,6 +199,8 @@ def _behind(
         lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
     if steps and not rest and not (missed > 1 and _silent(own, peers)):
         return None
+    if lacks.template in {line.template for line in rest}:
+        return None  # it printed that, with another value
     return LastPhase(
         rank=rank,
         line=own.events[-1].line,

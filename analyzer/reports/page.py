@@ -24,6 +24,9 @@ from whyhang.analyzer.report import (
     StackGroup,
 )
 
+NO_COLLECTIVES = {"send", "recv", "isend", "irecv", "comm_init"}
+"""Calls of two ranks, or of the set-up."""
+
 MAX_EVIDENCE = 4
 MAX_OTHERS = 3
 MAX_QUOTE = 240
@@ -180,7 +183,7 @@ def _finding(
     if explanation:
         blocks.append(Para(text=explanation))
     if finding.collective is not None:
-        blocks.append(Para(text="Collective: " + _collective(finding.collective)))
+        blocks.append(Para(text=_collective(finding.collective)))
     if finding.location is not None:
         lines = _location(finding.location)
         blocks += [
@@ -259,7 +262,7 @@ def is_command(item: str) -> bool:
 
 
 def _collective(call: Collective) -> str:
-    text = call.op
+    text = f"{'Call' if call.op in NO_COLLECTIVES else 'Collective'}: {call.op}"
     if call.seq is not None:
         text += f" #{call.seq}"
     if call.group:

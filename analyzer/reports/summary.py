@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
+from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
 from whyhang.analyzer.job.hosts import host_of
 from whyhang.analyzer.rank_state.state import RankState
@@ -148,7 +149,7 @@ def _overwritten(case: Case) -> list[str]:
     """Return how many records the recorders' rings have lost."""
     lost: dict[int, int] = {}
     for track in case.job.tracks:
-        if track.lost and track.who.rank is not None:
+        if track.kind == RECORDER and track.lost and track.who.rank is not None:
             lost[track.who.rank] = max(track.lost, lost.get(track.who.rank, 0))
     if not lost:
         return []

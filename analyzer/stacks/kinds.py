@@ -103,7 +103,9 @@ class Phrase(Record):
 
     @property
     def call(self) -> str:
-        """The words that follow "stands in"."""
+        """The words that follow "stands in" and "has not reached"."""
+        if self.manner is Manner.WAITING:
+            return f"the wait {self.text}"
         return str(replace(self, manner=Manner.DOING) if self.manner is Manner.IN else self)
 
     @property

@@ -6,6 +6,7 @@ since. whyhang does not unpickle: it refused the file and read the others. Tools
 pickle, torchfrtrace among them, would run what it asks for.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
@@ -33,6 +34,7 @@ def when(case: Case) -> Iterator[Hit]:
             "who": queries.ranks_in_words(ranks) if ranks else "a rank",
             "files": ", ".join(dump.source.file for dump in dumps[:3])
             + (f" and {len(dumps) - 3} more" if len(dumps) > 3 else ""),
+            "paths": shlex.join(dump.source.file for dump in dumps[:3]),
             "values": ", ".join(list(codes)[:3]),
         },
     )
@@ -54,5 +56,5 @@ SIGNATURE = Signature(
         "Do not open this file with pickle or torchfrtrace.",
         "Find out who wrote it: the owner and the time of {files}.",
     ),
-    next_steps=("ls -l --time-style=full-iso {files}",),
+    next_steps=("ls -l --time-style=full-iso {paths}",),
 )

@@ -120,6 +120,7 @@ class TracebackReader(LineReader):
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
         self._lines: list[LogLine] = []
+        self._bare: list[LogLine] = []  # of which the last line stands alone
         self._read_to: dict[Who, int] = {}
         self._calls: list[tuple[Who, PeerCall]] = []
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
@@ -153,9 +154,9 @@ class TracebackReader(LineReader):
         if line.number <= self._read_to.get(line.prefix, 0) or not _HOOK.search(line.raw):
             return
         traceback = _Traceback()
-        if len(self._lines) < MAX_TRACEBACKS and _read_frame(traceback, line.number, line.line):
+        if len(self._bare) < MAX_TRACEBACKS and _read_frame(traceback, line.number, line.line):
             raised = self._exception(line.who, [traceback])
-            self._lines.append(replace(raised, time=line.time, offset=line.offset))
+            self._bare.append(replace(raised, time=line.time, offset=line.offset))
 
     def _exception(self, who: Who, chain: list[_Traceback]) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.
@@ -210,7 +211,8 @@ class TracebackReader(LineReader):
         """Yield the exceptions, in the order of the file."""
         headless = list(self._headless())
         ends = {line.source for line in headless}
-        for line in [*headless, *(line for line in self._lines if line.source not in ends)]:
+        bare = [line for line in self._bare if line.source not in ends]
+        for line in [*headless, *self._lines, *bare]:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
             if child and self._file.one_host is not False:

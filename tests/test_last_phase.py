@@ -128,11 +128,24 @@ def test_who_waits_and_who_is_in_another_phase_make_one_picture() -> None:
     )
 
 
+SAVING = (
+    "storing what is to be kept\nwriting weights alone in bfloat16 after the last step, step 9\n"
+)
+PASTED = (
+    "".join(
+        f"[rank{rank}]: step {step} nll 2.{rank}\n"
+        + "".join(f"[rank{rank}]: {line}\n" for line in SAVING.splitlines())
+        for rank in range(4)
+        for step in (9,)
+    )[:-10]
+    + "\n"
+)
 NEAR_MISSES = {
     "all end at one step": logs_of(trainer),
     "one is a step ahead in its print": logs_of(trainer, r5=trainer(5, 117)),
     "cut at different places": {rank: trainer(rank, 118 - 3 * rank) for rank in RANKS},
     "cut within a line": logs_of(trainer, r5=IN_SHARD + "step 1"),
+    "a paste that ends within a line": {None: PASTED},
     "buffered": logs_of(trainer, r5=(2 * trainer(5, 117, first=1))[:4096]),
     "only rank 0 prints steps": {
         rank: trainer(0) if rank == 0 else f"joined as worker {rank} of 8\nmodel has 1 parameters\n"

@@ -7,7 +7,7 @@ of libraries are left out, and what stands behind the first word of trouble is n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who, replace
 from whyhang.collectors.logs.lines.line_reader import LogFile
@@ -62,7 +62,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
                 OwnLine(number=number, text=text, template=template, values=values, time=time)
             )
     words = header([line.text for own in lines.values() for line in own])
-    cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0)
+    cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0) or _begins(lines, last)
     for who, printed in lines.items():
         own = printed[: over.get(who)]
         kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
@@ -79,6 +79,20 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             cut=cut and kept[-1].number == last and who not in over,
             trouble=who in over,
         )
+
+
+def _begins(lines: Mapping[Who, Sequence[OwnLine]], last: int) -> bool:
+    """Return whether the last line is the beginning of another, as where a paste ends.
+
+    One that differs in the last digits of a number is a line of its own.
+    """
+    printed = [line for own in lines.values() for line in own]
+    ends = [line.text for line in printed if line.number == last]
+    return any(
+        line.text.startswith(text) and line.text != text and not line.text[len(text) :].isdigit()
+        for text in ends
+        for line in printed
+    )
 
 
 def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:

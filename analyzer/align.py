@@ -8,7 +8,7 @@ from __future__ import annotations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import replace
-from whyhang.analyzer.job.launch import agents_of
+from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
 from whyhang.analyzer.rank_state.ends import ends_of
@@ -51,7 +51,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
         states=states,
         graph=wait_graph(job, states, calls),
         ends=ends,
-        agents=(*job.agents, *agents_of(job.launchers, in_rendezvous)),
+        agents=each_once(job.agents, agents_of(job.launchers, in_rendezvous)),
     )
 
 

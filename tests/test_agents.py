@@ -127,6 +127,16 @@ def test_a_missing_node_of_a_static_rendezvous_is_named_with_its_ranks() -> None
     assert found.findings[0].culprit_ranks is None
 
 
+def test_an_agent_that_is_seen_and_writes_a_log_is_one() -> None:
+    """What its log says of it is no second agent at another meeting."""
+    held = ("tcp [::]:9 listen", "tcp 10.0.0.1:9 -> 10.0.0.1:400 established")
+    command = "torchrun --nnodes 2 --nproc-per-node 4 --master-addr n1 --master-port 9 t.py"
+    log = SETTINGS.format(pid=7, backend="static", port=9).replace("job1", "none")
+    found = report([*agent(7, command, descriptors=held), *read_log(log + RESTART.format(pid=7))])
+    assert found.findings[0].category == "init-missing-rank"
+    assert found.findings[0].culprit_ranks == (4, 5, 6, 7)
+
+
 def test_agents_sent_to_different_meetings_are_told_apart() -> None:
     """The odd one is named with its id; an agent that runs its ranks takes no part."""
     usual = "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint n1:9 --rdzv-id a t.py"

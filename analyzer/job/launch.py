@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Agent, Process, Record
+from whyhang.analyzer.facts import Agent, Process, Record, replace
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.sockets import tcp_sockets
 
@@ -150,6 +150,25 @@ def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Ite
             reached=_reached(process, plan),
             joined=_joined(process, plan),
         )
+
+
+def each_once(logged: Sequence[Agent], seen: Iterable[Agent]) -> tuple[Agent, ...]:
+    """Join the agents that logs tell of with those that were seen; of one process there is one.
+
+    What it was told is surer from its command line, how often it started its ranks only a log says.
+    """
+    by_pid = {agent.who.pid: agent for agent in logged if agent.who.pid is not None}
+    known = tuple(seen)
+    pids = {agent.who.pid for agent in known}
+    return (
+        *(agent for agent in logged if agent.who.pid is None or agent.who.pid not in pids),
+        *(
+            replace(agent, restarts=by_pid[agent.who.pid].restarts)
+            if agent.who.pid in by_pid
+            else agent
+            for agent in known
+        ),
+    )
 
 
 def _reached(process: Process, plan: Plan) -> bool | None:

@@ -149,7 +149,7 @@ def trouble(dice: random.Random, place: Path, scratch: Path) -> str:
     """Run whyhang over a case; return what is wrong with how it went, or nothing."""
     environment = {**os.environ, "TMPDIR": str(scratch), "COLUMNS": str(dice.choice((1, 40, 200)))}
     environment |= dice.choice(({}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"TERM": "dumb"}))
-    target = dice.choice((place, *sorted(place.iterdir())[:3]))
+    target = dice.choice((place, *sorted(path for path in place.iterdir() if path.exists())[:3]))
     command = [sys.executable, "-m", "whyhang", str(target), "--format", dice.choice(FACES)]
     end = dice.choice(("", "", "", "", "interrupt", "terminate", "no reader", "full"))
     if end == "full":

@@ -84,10 +84,11 @@ class Block:
         Progress bars write many of them into one line, each behind a ``\r``. Of longer ones
         than ``longest`` bytes the part around the offset is given.
         """
-        start, end = self.bounds(offset)
-        start = self.data.rfind(b"\r", start, offset) + 1 or start
-        ending = self.data.find(b"\r", offset, end)
-        end = ending if ending >= 0 else end
+        # No further than what is given: a log of one line would be run through for each hit.
+        low, high = max(0, offset - longest), min(self.end, offset + longest)
+        start = max(self.data.rfind(mark, low, offset) for mark in (b"\n", b"\r")) + 1 or low
+        ends = [at for mark in (b"\n", b"\r") if (at := self.data.find(mark, offset, high)) >= 0]
+        end = min(ends, default=high)
         if end - start > longest:
             start = max(start, offset - longest // 4)
             end = min(end, start + longest)

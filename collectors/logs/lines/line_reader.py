@@ -41,9 +41,13 @@ class FoundLine:
         self.file = file
         self._block = block
         self._start = start
-        self._end = block.bounds(start)[1]
         self._number: int | None = None
         self._beside = beside  # those behind it in the line as it stands in the file
+
+    @functools.cached_property
+    def _end(self) -> int:
+        """Where the line ends in its block."""
+        return self._block.bounds(self._start)[1]
 
     @classmethod
     def all_in(cls, block: Block, start: int, end: int, file: LogFile) -> list[FoundLine]:
@@ -71,8 +75,9 @@ class FoundLine:
 
     @property
     def raw(self) -> str:
-        """Return the line with the prefix."""
-        return clean(bytes(self._block.data[self._start : self._end]))
+        """Return the line with the prefix, as far as lines are looked at."""
+        data = bytes(self._block.data[self._start : self._start + LONGEST])
+        return clean(data.partition(b"\n")[0])
 
     @property
     def number(self) -> int:

@@ -69,7 +69,7 @@ class Question(Record):
 
     query: str
     listed: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it for each record
+    named: dict[str, Any] = {}
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Ask the case."""

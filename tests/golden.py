@@ -55,9 +55,7 @@ def plain(report: object, temporary: Iterator[str] | list[str]) -> object:
         text = text.replace(path, "<tmp>")
     text = text.replace(REPOSITORY, "<repository>")
     text = re.sub(r"/tmp/[\w./-]*pytest-of-[\w./-]*", "<tmp>", text)
-    plain = msgspec.json.decode(text)
-    plain.pop("story", None)  # the events of the findings; test_story.py looks at those
-    return plain
+    return msgspec.json.decode(text)
 
 
 def differences(before: list[object], after: list[object]) -> str:

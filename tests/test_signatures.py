@@ -127,7 +127,7 @@ def test_the_shipped_files_pass_the_check_for_cards(capsys: pytest.CaptureFixtur
     )
 
 
-def test_every_signature_tells_itsstory_of() -> None:
+def test_every_signature_tells_its_story() -> None:
     """The story says in three lines or more what happens, why, and how to tell it."""
     lines = {s.id: [line for line in s.story.splitlines() if line.strip()] for s in ALL}
 

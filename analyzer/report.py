@@ -114,7 +114,8 @@ class Finding(Record):
 
     ``caused_by`` is the index of the finding that this one is an effect of. ``subjects`` names
     whom it is about in words, also where no rank number is known. A ``kind`` of "consequence" that
-    nothing is said to have caused is one whose cause is not in the evidence.
+    nothing is said to have caused is one whose cause is not in the evidence. ``owner`` and
+    ``runbook_url`` are from the user's configuration.
     """
 
     signature: str
@@ -133,6 +134,7 @@ class Finding(Record):
     caused_by: int | None = None
     kind: Literal["cause", "consequence", "noise"] = "cause"
     subjects: tuple[str, ...] = ()
+    owner: str | None = None
 
 
 class Event(Record):

@@ -23,6 +23,12 @@ FOLDER = Path(__file__).parent / "golden"
 REPOSITORY = str(Path(__file__).parents[1])
 MAX_DIFFERENCES = 60
 
+VIEWS = ("story", "timeline", "waits", "groups", "devices", "lines_around")
+"""Parts of a report that follow from the others and the evidence.
+
+test_story.py and test_views.py look at them.
+"""
+
 Reports = dict[str, list[object]]
 """By the test's name: the reports that were made while it ran, in order."""
 
@@ -56,7 +62,8 @@ def plain(report: object, temporary: Iterator[str] | list[str]) -> object:
     text = text.replace(REPOSITORY, "<repository>")
     text = re.sub(r"/tmp/[\w./-]*pytest-of-[\w./-]*", "<tmp>", text)
     plain = msgspec.json.decode(text)
-    plain.pop("story", None)  # the events of the findings; test_story.py looks at those
+    for view in VIEWS:
+        plain.pop(view, None)
     return plain
 
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         prepare()
         arguments = _with_command(arguments)
-        options = _parser(arguments[0]).parse_args(arguments)
+        options = parser(arguments[0]).parse_args(arguments)
         code = int(options.run(options))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
@@ -84,16 +84,16 @@ class _Parser(argparse.ArgumentParser):
         raise TargetError(message, f"`{self.prog} --help` tells what it takes.")
 
 
-def _parser(named: str) -> argparse.ArgumentParser:
+def parser(named: str) -> argparse.ArgumentParser:
     """Make the parser of all commands, with the options of the one that is named."""
-    parser = _Parser(
+    whole = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="whyhang COMMAND --help tells the options of each; diagnose is the default command.",
     )
-    parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    whole.add_argument("--version", action="version", version=f"whyhang {__version__}")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
     for name, sentence in COMMANDS.items():
         sub = commands.add_parser(
             name,
@@ -105,4 +105,4 @@ def _parser(named: str) -> argparse.ArgumentParser:
             sub.description = (command.__doc__ or "").rstrip()
             command.add_arguments(sub)
             sub.set_defaults(run=command.run)
-    return parser
+    return whole

@@ -23,11 +23,8 @@ FOLDER = Path(__file__).parent / "golden"
 REPOSITORY = str(Path(__file__).parents[1])
 MAX_DIFFERENCES = 60
 
-VIEWS = ("story", "timeline", "waits", "groups", "devices", "lines_around")
-"""Parts of a report that follow from the others and the evidence.
-
-test_story.py and test_views.py look at them.
-"""
+VIEWS = ("timeline", "waits", "groups", "devices", "lines_around")
+"""Parts of a report that follow from the others and the evidence; test_views.py looks at them."""
 
 Reports = dict[str, list[object]]
 """By the test's name: the reports that were made while it ran, in order."""

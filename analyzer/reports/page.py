@@ -220,7 +220,7 @@ def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Bloc
             shown.pieces.add(piece)
     if not alike:
         return []
-    quotes = [(_places(same), cut(same[0].quote)) for same in alike.values()]
+    quotes = [(places_of(same), cut(same[0].quote)) for same in alike.values()]
     kept = quotes if full else quotes[:MAX_EVIDENCE]
     more = sum(len(same) for same in list(alike.values())[len(kept) :])
     title = "Evidence" if not more else f"Evidence ({more} more with --full)"
@@ -281,7 +281,7 @@ def _location(location: Location) -> tuple[str, ...]:
     return (where, *location.excerpt)
 
 
-def _places(alike: list[Evidence]) -> str:
+def places_of(alike: list[Evidence]) -> str:
     """Say where a line was read, and of which ranks and how often there are others like it."""
     piece = alike[0]
     where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"

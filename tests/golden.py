@@ -25,6 +25,9 @@ MAX_DIFFERENCES = 60
 
 _NO_OWNER = ',"owner":null'  # who owns a finding is configured, and is in no golden report
 
+VIEWS = ("timeline", "waits", "groups", "devices", "lines_around")
+"""Parts of a report that follow from the others and the evidence; test_views.py looks at them."""
+
 Reports = dict[str, list[object]]
 """By the test's name: the reports that were made while it ran, in order."""
 
@@ -57,7 +60,10 @@ def plain(report: object, temporary: Iterator[str] | list[str]) -> object:
         text = text.replace(path, "<tmp>")
     text = text.replace(REPOSITORY, "<repository>")
     text = re.sub(r"/tmp/[\w./-]*pytest-of-[\w./-]*", "<tmp>", text)
-    return msgspec.json.decode(text)
+    plain = msgspec.json.decode(text)
+    for view in VIEWS:
+        plain.pop(view, None)
+    return plain
 
 
 def differences(before: list[object], after: list[object]) -> str:

@@ -9,13 +9,29 @@ from typing import Any
 import attr
 import jsonschema
 import msgspec
+import pydot
 import pytest
 import sarif_om
 from junitparser import Failure, JUnitXml, Skipped
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.exports.frames import place
-from whyhang.analyzer.report import Evidence, Finding, Job, Location, Report, StackGroup
+from whyhang.analyzer.facts import unfold
+from whyhang.analyzer.report import (
+    Event,
+    Evidence,
+    Finding,
+    Job,
+    Lane,
+    LaneCall,
+    Location,
+    Report,
+    StackGroup,
+    Timeline,
+    WaitEdge,
+    WaitNode,
+    Waits,
+)
 from whyhang.analyzer.reports.faces import FACES, face_of
 
 SPEEDSCOPE = json.loads((Path(__file__).parent / "data" / "speedscope.schema.json").read_text())
@@ -40,6 +56,19 @@ def finding(**changes: Any) -> Finding:
     return Finding(**(fields | changes))
 
 
+def call(seq: int, start: float | None, **changes: Any) -> LaneCall:
+    """Make a completed call of one group."""
+    fields: dict[str, Any] = {
+        "name": f"all_reduce #{seq}",
+        "group": HOSTILE,
+        "op": "all_reduce",
+        "seq": seq,
+        "state": "completed",
+        "start": start,
+    }
+    return LaneCall(**(fields | changes))
+
+
 EVERYTHING = Report(
     verdict="failed",
     headline=HOSTILE,
@@ -61,6 +90,42 @@ EVERYTHING = Report(
     stack_groups=(
         StackGroup(ranks=(0, 1), frames=(f"f;{HOSTILE} (train.py:3)", "<module> (train.py:9)")),
         StackGroup(ranks=(), names=("DP0",), frames=("poll",), waits_for=HOSTILE, thread="worker"),
+    ),
+    story=(
+        Event(seconds=2.5, ranks=(3,), says=HOSTILE, source=HOSTILE, line=3, finding=0),
+        Event(seconds=None, ranks=(3,), says="of unknown time", source="a.log"),
+        Event(seconds=4.0, ranks=(), says="of nobody", source="a.log"),
+    ),
+    timeline=Timeline(
+        start=1_700_000_000.0,
+        end=9.0,
+        lanes=(
+            Lane(
+                ranks="0-2",
+                count=4,
+                names=(HOSTILE,),
+                state="waiting",
+                activity=HOSTILE,
+                calls=(
+                    call(1, 1.0, latest=1.5),
+                    call(2, 2.0, state="pending", end=5.0),
+                    call(3, 3.0, state="pending"),
+                    call(4, 3.0),
+                    call(5, None, state="pending"),
+                ),
+            ),
+            Lane(ranks="3", count=1, state="exited", activity=HOSTILE, events=(0, 1)),
+        ),
+    ),
+    waits=Waits(
+        nodes=(
+            WaitNode(kind="ranks", says=HOSTILE, ranks="0-2", count=3, state="waiting"),
+            WaitNode(kind="call", says=HOSTILE + "x" * 999),
+            WaitNode(
+                kind="ranks", says="\\", names=(HOSTILE,) * 5, count=5, role="root", culprit=True
+            ),
+        ),
+        edges=(WaitEdge(source=0, target=1), WaitEdge(source=1, target=2, certain=False)),
     ),
     gaps=(HOSTILE,),
 )
@@ -185,6 +250,73 @@ def test_a_healthy_job_passes_its_tests() -> None:
     assert (suite.failures, suite.skipped) == (0, 0)
     [result] = json.loads(FACES["sarif"].render(fine))["runs"][0]["results"]
     assert (result["kind"], result["level"]) == ("pass", "none")
+
+
+def test_a_trace_has_a_track_for_each_rank(report: Report) -> None:
+    """Each track is named once, and what it shows lies one inside the other or one after it."""
+    document = json.loads(FACES["trace"].render(report))
+    named = [e["tid"] for e in document["traceEvents"] if e["name"] == "thread_name"]
+    assert len(named) == len(set(named)) >= len(report.ranks)
+    for tid in named:
+        open_: list[float] = []
+        for event in document["traceEvents"]:
+            if event["tid"] != tid or event["ph"] != "X":
+                continue
+            assert event["ts"] >= 0
+            assert event["dur"] >= 0
+            while open_ and open_[-1] <= event["ts"]:
+                open_.pop()
+            assert all(end >= event["ts"] + event["dur"] for end in open_)
+            open_.append(event["ts"] + event["dur"])
+    assert {event["ph"] for event in document["traceEvents"]} <= {"M", "X", "i"}
+
+
+def test_a_trace_shows_calls_and_events_where_they_were() -> None:
+    """In microseconds; what is pending lasts to the end, what has no time is not drawn in time."""
+    events = json.loads(FACES["trace"].render(EVERYTHING))["traceEvents"]
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    of_rank_0 = [e for e in events if tracks.get(e["tid"]) == "rank 0" and e["ph"] == "X"]
+    spans = {e["name"]: (e["ts"], e["ts"] + e["dur"]) for e in of_rank_0}
+    assert spans == {
+        "all_reduce #1": (1_000_000, 2_000_000),
+        "all_reduce #2": (2_000_000, 5_000_000),
+        "all_reduce #3": (3_000_000, 9_000_000),
+        "all_reduce #4": (3_000_000, 9_000_000),
+    }
+    instants = [(tracks.get(e["tid"]), e["ts"], e["s"]) for e in events if e["ph"] == "i"]
+    assert instants == [("rank 3", 2_500_000, "t"), (None, 4_000_000, "g")]
+
+
+def test_many_ranks_are_tracks_of_groups() -> None:
+    """Ten thousand ranks that did the same are one track."""
+    [waiting, gone] = EVERYTHING.timeline.lanes
+    lanes = (msgspec.structs.replace(waiting, ranks="0-9998", count=9999, names=()), gone)
+    timeline = msgspec.structs.replace(EVERYTHING.timeline, lanes=lanes)
+    large = msgspec.structs.replace(EVERYTHING, timeline=timeline)
+    events = json.loads(FACES["trace"].render(large))["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert names == {"9999 ranks: 0-9998", "rank 3"}
+
+
+def test_the_wait_graph_is_read_by_graphviz(report: Report) -> None:
+    """Every node and edge of the report is one of the graph, whatever the labels hold."""
+    [graph] = pydot.graph_from_dot_data(FACES["dot"].render(report).decode()) or [None]
+    assert graph is not None
+    nodes = [node for node in graph.get_nodes() if node.get_name() not in {"node", "edge", "graph"}]
+    assert len(nodes) == len(report.waits.nodes)
+    edges = [(edge.get_source(), edge.get_destination()) for edge in graph.get_edges()]
+    assert edges == [(f"n{edge.source}", f"n{edge.target}") for edge in report.waits.edges]
+    assert all(len(node.get_label()) < 600 for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [("", ()), ("3", (3,)), ("0-3,7", (0, 1, 2, 3, 7)), ("x,2-,-3,1-2", (2, 1, 2)), ("9" * 99, ())],
+)
+def test_folded_ranks_are_read_back(text: str, ranks: tuple[int, ...]) -> None:
+    """What no job can have is left out."""
+    assert unfold(text) == ranks
+    assert len(unfold("0-999999999")) < 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,10 @@ NO_REPORTS: dict[str, tuple[bytes, str]] = {
     "strange version": (_changed(schema_version="x" * 99), "schema_version xxxxxxxxxxxxxxxxxxxx,"),
     "another verdict": (_changed(verdict="gone"), "is damaged: Invalid enum value 'gone'"),
     "ranks are text": (_changed(ranks="all"), "$.ranks"),
-    "an effect of nothing": (_changed(findings=[FINDING | {"caused_by": 7}]), "caused_by is 7"),
+    "an effect of nothing": (
+        _changed(findings=[FINDING | {"caused_by": 7}]),
+        "caused_by points at 7",
+    ),
     "half a letter": (_changed(headline="\ud800"), "is damaged"),
     "not UTF-8": (to_json(REPORT).replace(b"HUNG", b"\xff").replace(b"rank", b"\xff"), "damaged"),
 }

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from rich.console import Console
 
-from whyhang.analyzer.exports import folded, junit, sarif, speedscope
+from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trace
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
@@ -70,6 +70,16 @@ FACES = {
             name="folded",
             endings=(".folded",),
             make=lambda report, _: folded.render(report),
+        ),
+        Face(
+            name="trace",
+            endings=(".trace.json",),
+            make=lambda report, _: trace.render(report),
+        ),
+        Face(
+            name="dot",
+            endings=(".dot", ".gv"),
+            make=lambda report, _: dot.render(report),
         ),
         Face(
             name="sarif",

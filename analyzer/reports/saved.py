@@ -104,12 +104,17 @@ def _damaged(shown: str, why: str) -> TargetError:
 
 
 def _check_references(shown: str, report: Report) -> None:
-    """Hold each index of a finding against the findings there are."""
-    count = len(report.findings)
+    """Hold each index of a report against what it points into."""
+    findings, story, nodes = len(report.findings), len(report.story), len(report.waits.nodes)
     pointers = [
-        (f"findings[{n}].caused_by", finding.caused_by) for n, finding in enumerate(report.findings)
+        (f"findings[{n}].caused_by", finding.caused_by, findings)
+        for n, finding in enumerate(report.findings)
     ]
-    pointers += [(f"story[{n}].finding", event.finding) for n, event in enumerate(report.story)]
-    for name, index in pointers:
+    pointers += [(f"story[{n}].finding", e.finding, findings) for n, e in enumerate(report.story)]
+    for n, lane in enumerate(report.timeline.lanes):
+        pointers += [(f"timeline.lanes[{n}].events", event, story) for event in lane.events]
+    for n, edge in enumerate(report.waits.edges):
+        pointers += [(f"waits.edges[{n}]", index, nodes) for index in (edge.source, edge.target)]
+    for name, index, count in pointers:
         if index is not None and not 0 <= index < count:
-            raise _damaged(shown, f"{name} is {index}, and there are {count} findings")
+            raise _damaged(shown, f"{name} points at {index}, and there are {count}")

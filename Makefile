@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EXTRA := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test check fast live smoke hostile wheel site capture clean
+.PHONY: demo test check fast live smoke hostile wheel site man capture clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -50,9 +50,14 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
-# the docs as a site, in site/; the picture of a report is drawn anew by docs/picture.py
+# the docs as a site, in site/
 site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir site
+
+# the manual page, which the wheel installs, and the picture of a report in the README
+man: $(VENV)/.dev
+	$(BIN)/python docs/manpage.py
+	$(BIN)/python docs/picture.py
 
 # records the bundles of the samples anew: all, or NAMES="a b"
 capture: $(VENV)/.dev

@@ -112,7 +112,7 @@ def signature_page(signature: Signature) -> str:
 
 
 def _help(name: str | None) -> str:
-    whole = parser(name or "")
+    whole = parser(*([name] if name else []))
     if name is None:
         return whole.format_help()
     (commands,) = (

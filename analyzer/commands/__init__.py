@@ -32,6 +32,7 @@ COMMANDS = {
     "cards": "List your own signatures (TOML cards), test them, or print one to start from.",
     "doctor": "Say what you can read on this machine, and how to get what is missing.",
     "schema": "Print the JSON Schema of what --format json prints.",
+    "completion": "Print what bash, zsh or fish needs to complete words with the tab key.",
 }
 """The commands by name, each with the first line of its help."""
 

@@ -332,7 +332,7 @@ def test_an_effect_alone_is_called_one_and_says_what_to_do(
     assert main([str(tmp_path)]) == 0
     page_ = capsys.readouterr().out
     assert "an effect; the cause is not known" in page_
-    assert f"#### Do now\n\n- {does}" in page_
+    assert f"- **Do now:** {does}" in page_
 
 
 def test_ranks_that_nobody_could_look_at_are_in_the_answer() -> None:

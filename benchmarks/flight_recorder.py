@@ -233,11 +233,11 @@ def _run_reader(folder: Path) -> Outcome:
 
 def _read(folder: str) -> int:
     """Read dumps and match their calls in this process, without anything else of whyhang."""
-    from whyhang.analyzer.collectives import recorded_calls  # noqa: PLC0415
-    from whyhang.analyzer.facts import Track  # noqa: PLC0415
-    from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
-    from whyhang.collectors.files import naming  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+    from whyhang.analyzer.collectives import recorded_calls
+    from whyhang.analyzer.facts import Track
+    from whyhang.analyzer.reading import HEAD_BYTES, Document
+    from whyhang.collectors.files import naming
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
     reader = FlightRecorder()
     tracks: list[Track] = []

@@ -11,7 +11,7 @@ from whyhang.analyzer.commands.questions import Question, questions
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
-from whyhang.analyzer.reading import Reader
+from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.capture import Capture, Options, capture
@@ -25,12 +25,14 @@ def facts(
     progress: Progress,
     *,
     save: str | None = None,
+    documents: dict[str, Document] | None = None,
 ) -> tuple[list[Fact], list[BundleError]]:
     """Collect the jobs of these processes, keep the bundle if asked to, and read it.
 
     What is read is what the bundle holds, so a saved bundle gives the same diagnosis. Several
     PIDs of one job are one capture; each further job is a capture of its own. Gives the errors
     of bundles that could not be written, too: the diagnosis goes first, the job may end meanwhile.
+    ``documents`` takes what was read, by path.
     """
     if save:
         check_name(save)
@@ -48,6 +50,8 @@ def facts(
         )
         try:
             collected += settled(taken, open_questions, readers)
+            if documents is not None:
+                documents.update((each.path, each) for each in documents_of(taken.bundle()))
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
                 unsaved += _save(taken, _numbered(save, number))

@@ -89,6 +89,16 @@ def fold(ranks: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
+def unfold(text: str) -> tuple[int, ...]:
+    """Read ranks as ``fold`` prints them; what is none, or more than a job has, is left out."""
+    ranks: list[int] = []
+    for run in text.split(","):
+        first, _, last = run.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and len(run) < 20:
+            ranks += range(int(first), min(int(last or first) + 1, MAX_RANKS))
+    return tuple(ranks[:MAX_RANKS])
+
+
 def few(ranks: Iterable[int], most: int = 12) -> str:
     """Print ranks for a sentence: of more than ``most`` runs, the first and how many there are."""
     chosen = set(ranks)

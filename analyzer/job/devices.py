@@ -85,8 +85,8 @@ class Devices(Record):
     """
 
     devices: tuple[Device, ...] = ()
-    by_member: dict[int, int] = {}  # noqa: RUF012 - msgspec copies it for each record
-    how: dict[int, int] = {}  # noqa: RUF012
+    by_member: dict[int, int] = {}
+    how: dict[int, int] = {}
     gaps: tuple[Gap, ...] = ()
 
     def of(self, member: int) -> Device | None:

@@ -64,6 +64,7 @@ class Store:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.meter = Meter()
+        self.found: dict[str, Extent] = {}  # all files by the path under which they are cited
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 

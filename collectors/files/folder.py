@@ -79,6 +79,7 @@ def read(
                 what = f"reading {shown or clean(str(path))}"
                 gaps.append(Gap(what=what, why="no file is in it"))
             progress(f"found {len(items):,} files")
+        opened.found.update((item.path, item.extent) for item in items)
         opened.meter.start("reading", sum(item.size for item in items), files=len(items))
         facts = _facts_of_all(opened, items, readers, gaps, progress)
         yield from _settled(facts, gaps)

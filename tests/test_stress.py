@@ -17,6 +17,7 @@ from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
 from whyhang.analyzer.report import Location, RankRow
+from whyhang.analyzer.reports.faces import as_text
 from whyhang.analyzer.reports.page import Para, Section, Table, page
 from whyhang.analyzer.reports.terminal import as_text, show
 from whyhang.analyzer.wording.sentences import fill
@@ -331,7 +332,7 @@ def test_an_effect_alone_is_called_one_and_says_what_to_do(
     assert main([str(tmp_path)]) == 0
     page_ = capsys.readouterr().out
     assert "an effect; the cause is not known" in page_
-    assert f"#### Do now\n\n- {does}" in page_
+    assert f"- **Do now:** {does}" in page_
 
 
 def test_ranks_that_nobody_could_look_at_are_in_the_answer() -> None:

@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import Call, CallState, Gap, Group, Source, Track, T
 from whyhang.analyzer.report import Location, RankRow
 from whyhang.analyzer.reports.faces import as_text
 from whyhang.analyzer.reports.page import Para, Section, Table, page
-from whyhang.analyzer.reports.terminal import as_text, show
+from whyhang.analyzer.reports.terminal import show
 from whyhang.analyzer.wording.sentences import fill
 from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
 

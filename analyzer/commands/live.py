@@ -11,9 +11,18 @@ from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
+<<<<<<< HEAD
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.files.bundle import check_name
 from whyhang.collectors.live.capture import Capture, capture
+=======
+from whyhang.analyzer.job.identify import identify
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
+from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.signatures.frames import TABLE
+>>>>>>> main
 
 
 def facts(
@@ -23,12 +32,14 @@ def facts(
     progress: Progress,
     *,
     save: str | None = None,
+    documents: dict[str, Document] | None = None,
 ) -> tuple[list[Fact], list[BundleError]]:
     """Collect the jobs of these processes, keep the bundle if asked to, and read it.
 
     What is read is what the bundle holds, so a saved bundle gives the same diagnosis. Several
     PIDs of one job are one capture; each further job is a capture of its own. Gives the errors
     of bundles that could not be written, too: the diagnosis goes first, the job may end meanwhile.
+    ``documents`` takes what was read, by path.
     """
     if save:
         check_name(save)
@@ -47,7 +58,13 @@ def facts(
             several_snapshots=options.looks > 1, native=options.native == "auto"
         )
         try:
+<<<<<<< HEAD
             collected += settled(OnThisHost(taken), open_questions, readers)
+=======
+            collected += settled(taken, open_questions, readers)
+            if documents is not None:
+                documents.update((each.path, each) for each in documents_of(taken.bundle()))
+>>>>>>> main
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
                 unsaved += save_bundle(taken.bundle(), _numbered(save, number))

@@ -78,13 +78,9 @@ def report_on(
     """
     knowledge = known(cards)
     facts: list[Fact] = []
-<<<<<<< HEAD
     looks = bool(pids) or hosts_options.given(options) is not None
     unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
-=======
     documents: dict[str, Document] = {}
-    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not pids else []
->>>>>>> main
     with Progress() as progress, Store() as store:
         readers = readers_for(knowledge, progress.meter)
         if looks:

@@ -14,7 +14,7 @@ from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
 from whyhang.analyzer.errors import BundleError, TargetError
 from whyhang.analyzer.facts import Fact, replace
-from whyhang.analyzer.reading import Reader
+from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle, check_name
 from whyhang.collectors.hosts import payload, ssh
@@ -75,6 +75,7 @@ def facts(
     progress: Progress,
     *,
     save: str | None = None,
+    documents: dict[str, Document] | None = None,
 ) -> tuple[list[Fact], list[BundleError]]:
     """Collect on all hosts and read what came, as ``live.facts`` does of this host."""
     from whyhang.collectors.hosts.run import Conversation  # noqa: PLC0415 - it loads ClusterShell
@@ -98,7 +99,7 @@ def facts(
         if not talk.parts.hosts:
             raise _nothing(talk)
         try:
-            return settled(job, open_questions, readers), unsaved
+            return settled(job, open_questions, readers, documents), unsaved
         finally:
             if save:
                 unsaved += save_bundle(job.bundle(), save)

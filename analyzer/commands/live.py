@@ -11,18 +11,9 @@ from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
-<<<<<<< HEAD
-from whyhang.analyzer.reading import Reader
+from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import check_name
 from whyhang.collectors.live.capture import Capture, capture
-=======
-from whyhang.analyzer.job.identify import identify
-from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
-from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.live.capture import Capture, Options, capture
-from whyhang.signatures.frames import TABLE
->>>>>>> main
 
 
 def facts(
@@ -44,7 +35,7 @@ def facts(
     if save:
         check_name(save)
     if (reach := hosts.to_reach(pids, options)).hosts:
-        return hosts.facts(reach, options, readers, progress, save=save)
+        return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
     collected: list[Fact] = list(reach.gaps)
     unsaved: list[BundleError] = []
     seen: set[int] = set()
@@ -58,13 +49,7 @@ def facts(
             several_snapshots=options.looks > 1, native=options.native == "auto"
         )
         try:
-<<<<<<< HEAD
-            collected += settled(OnThisHost(taken), open_questions, readers)
-=======
-            collected += settled(taken, open_questions, readers)
-            if documents is not None:
-                documents.update((each.path, each) for each in documents_of(taken.bundle()))
->>>>>>> main
+            collected += settled(OnThisHost(taken), open_questions, readers, documents)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
                 unsaved += save_bundle(taken.bundle(), _numbered(save, number))

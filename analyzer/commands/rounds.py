@@ -10,7 +10,7 @@ from whyhang.analyzer.commands.questions import Named, Observed, Question
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
-from whyhang.analyzer.reading import Reader
+from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.live.probes.probe import Options
@@ -21,18 +21,25 @@ GRAB = 15.0
 
 
 def settled(
-    taken: Observed, open_questions: Sequence[Question], readers: Sequence[Reader]
+    taken: Observed,
+    open_questions: Sequence[Question],
+    readers: Sequence[Reader],
+    documents: dict[str, Document] | None = None,
 ) -> list[Fact]:
     """Read what was taken of a job, and take more as long as a question is open.
 
     After each answer everything is read and aligned anew. A question is asked at most once.
+    ``documents`` takes what was read, by path.
     """
     unasked = list(open_questions)
     while True:
-        collected = list(read_documents(documents_of(taken.bundle()), readers=readers))
+        files = list(documents_of(taken.bundle()))
+        collected = list(read_documents(files, readers=readers))
         case = align(identify(collected), TABLE)
         question = next((each for each in unasked if each.open_for(case)), None)
         if question is None:
+            if documents is not None:
+                documents.update((each.path, each) for each in files)
             return collected
         unasked.remove(question)
         members = [case.member(number) for number in question.open_for(case)]

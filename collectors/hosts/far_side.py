@@ -40,6 +40,10 @@ class FarSide:
         self._jobs: list[str] = []
         self._sent: list[dict[str, bytes]] = []
 
+    def ready(self) -> None:
+        """Say that orders are followed from now on."""
+        self._say("ready")
+
     def do(self, order: Mapping[str, Any]) -> None:
         """Follow one order. What goes wrong is an answer, too."""
         try:
@@ -135,6 +139,7 @@ def main(name: str) -> None:
         signal.signal(number, _interrupt)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
+    far.ready()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
         while (order := orders.get(timeout=PATIENCE)) is not None:
             if order["do"] == "find":

@@ -6,6 +6,7 @@ did answer counts. No more than ``FAN_OUT`` hosts are being connected to at a ti
 
 from __future__ import annotations
 
+import hashlib
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 FAN_OUT = 64
 SLOW = 2.0
 """Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+FED_AT_ONCE = 16
+"""Hosts that are sent the self-contained file at a time."""
 
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
@@ -73,6 +77,9 @@ class Conversation:
         self._by_channel: dict[str, list[Far]] = {}
         self._waiting: list[Far] = []
         self._started: dict[str, float] = {}
+        self._unfed: list[tuple[Far, Answer]] = []
+        self._fed: list[Far] = []
+        self._programs: dict[payload.Platform, bytes | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +114,7 @@ class Conversation:
         half = time.monotonic() + self._limit / 2
         while self._connecting():
             self._start_more()
+            self._feed()
             self._listen(0.05)
             now = time.monotonic()
             for far in self._silent(now):
@@ -213,6 +221,7 @@ class Conversation:
             "alive": self._alive,
             "no-python": self._no_python,
             "hello": self._hello,
+            "ready": self._ready,
             "clock": self._clock,
             "found": self._found,
             "part": self._part,
@@ -257,12 +266,47 @@ class Conversation:
         else:
             self._give_up(far, gap)
 
+    def _ready(self, far: Far, _: Answer) -> None:
+        far.ready = True
+
     def _hello(self, far: Far, answer: Answer) -> None:
         far.node = answer.text("node")[:255]
-        if answer.fields.get("has"):
-            far.ready = True
-        else:
-            self._give_up(far, troubles.no_whyhang(far.name))
+        far.alive = True
+        if not answer.fields.get("has"):
+            self._unfed.append((far, answer))
+
+    def _feed(self) -> None:
+        """Send whyhang to some of those that have none: a few at a time, as it is megabytes."""
+        under_way = [far for far in self._fed if not far.ready and far.gap is None]
+        while self._unfed and len(under_way) < FED_AT_ONCE:
+            far, hello = self._unfed.pop(0)
+            python, program = self._fitting(hello)
+            if program is None:
+                self._give_up(far, troubles.no_whyhang(far.name, hello.text("python")))
+                continue
+            fields = {"sha256": hashlib.sha256(program).hexdigest(), "python": python}
+            order = wire.question("payload", [far.own_name], program, **fields)
+            self._channels.send([far.channel], order)
+            self._fed.append(far)
+            under_way.append(far)
+
+    def _fitting(self, hello: Answer) -> tuple[str, bytes | None]:
+        """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
+        listed = hello.fields.get("pythons")
+        pythons = {str(k): str(v) for k, v in listed.items()} if isinstance(listed, dict) else {}
+        own, machine, system = payload.here(), hello.text("machine"), hello.text("system")
+        if hello.text("libc") != "glibc":
+            return "", None
+        for version in (own.python, hello.text("python")):
+            wanted = payload.Platform(python=version, machine=machine, system=system)
+            if version in pythons and wanted not in self._programs:
+                began = time.monotonic()
+                self._tell(f"making what runs in Python {version}")
+                self._programs[wanted] = payload.self_contained(wanted)
+                self._until += time.monotonic() - began
+            if version in pythons and (program := self._programs[wanted]) is not None:
+                return pythons[version], program
+        return "", None
 
     def _far(self, channel: str, own_name: str) -> Far | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""

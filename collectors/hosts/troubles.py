@@ -70,12 +70,13 @@ def no_python(name: str) -> Gap:
     )
 
 
-def no_whyhang(name: str) -> Gap:
+def no_whyhang(name: str, python: str) -> Gap:
     """Return that a host has a Python, and whyhang cannot be run in it."""
     return _gap(
         name,
-        "this version of whyhang is not installed there, and what is installed here does not fit",
-        "Install whyhang there: pip install whyhang",
+        f"whyhang is not installed there for its Python {_plain(python)}, and what is installed "
+        "here does not run there",
+        "pip install whyhang there, or put a Python like the one here on its PATH",
     )
 
 

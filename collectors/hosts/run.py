@@ -6,6 +6,7 @@ did answer counts. No more than ``FAN_OUT`` hosts are being connected to at a ti
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import queue
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.hosts import payload, troubles, wire
+from whyhang.collectors.hosts import payload, ssh, troubles, wire
 from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host, Reach
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 FAN_OUT = 64
 SLOW = 2.0
 """Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+MOST_NEW = 4096
+"""Hosts that others may name: more than any job has."""
 
 FED_AT_ONCE = 16
 """Hosts that are sent the self-contained file at a time."""
@@ -52,6 +56,9 @@ class Far:
         self.gap: Gap | None = None
         self.offset: float | None = None
         self.round_trip: float | None = None
+        self.asked = False
+        self.own: list[str] = []  # its addresses
+        self.others: list[str] = []  # hosts that it knows of
 
     @property
     def name(self) -> str:
@@ -106,12 +113,30 @@ class Conversation:
 
     def open(self) -> None:
         """Reach all hosts; then each has a gap, or waits for orders."""
-        for host in self.reach.hosts:
-            far = Far(host, "all" if self.reach.together else f"host {len(self.fars)}")
+        self._open(self.reach.hosts)
+
+    def find(self) -> None:
+        """Have each far side find the processes of the job; hosts without one become gaps.
+
+        Where a host knows of others that the job runs on, these are reached, too.
+        """
+        self._find()
+        while self.reach.grows and (names := self._new_names()):
+            self._open([ssh.host(name, connect=ssh.CONNECT) for name in names])
+            self._find()
+        found = len(self.fars)
+        if self.reach.count is not None and found < self.reach.count:
+            self.gaps.append(troubles.not_all_known(found, self.reach.count))
+
+    def _open(self, hosts: Iterable[Host]) -> None:
+        new: list[Far] = []
+        for host in hosts:
+            far = Far(host, "all" if self.reach.together else f"host {len(self._by_channel)}")
+            new.append(far)
             self.fars.append(far)
             self._by_channel.setdefault(far.channel, []).append(far)
-        self._waiting = [fars[0] for fars in self._by_channel.values()]
-        half = time.monotonic() + self._limit / 2
+        self._waiting = list({far.channel: far for far in reversed(new)}.values())[::-1]
+        half = time.monotonic() + self.left() / 2
         while self._connecting():
             self._start_more()
             self._feed()
@@ -123,25 +148,33 @@ class Conversation:
                 for far in self._connecting():
                     why = "it was not ready" if far.alive else "it did not answer"
                     self._give_up(far, troubles.late(far.name, why, self._limit / 2))
-        self._measure_clocks()
+        self._measure_clocks([far for far in new if far.ready])
 
-    def find(self) -> None:
-        """Have each far side find the processes of the job; hosts without one become gaps."""
+    def _find(self) -> None:
+        new = [far for far in self.here if not far.asked]
         nodes = [far.node for far in self.here]
-        called = {far.own_name: far.name for far in self.here if nodes.count(far.node) > 1}
-        self._order(
-            self.here,
-            "find",
-            selector=msgspec.to_builtins(self.reach.selector),
-            options=msgspec.to_builtins(self.options),
-            called=called,
-            pids={far.own_name: far.host.pids for far in self.here if far.host.pids},
-            deadline=self.left() + 5,
-        )
+        for some in [new] if self.reach.together else [[far] for far in new]:
+            self._order(
+                some,
+                "find",
+                selector=msgspec.to_builtins(self.reach.selector),
+                options=msgspec.to_builtins(self.options),
+                called={far.own_name: far.name for far in some if nodes.count(far.node) > 1},
+                pids={far.own_name: far.host.pids for far in some if far.host.pids},
+                grows=self.reach.grows,
+                deadline=self.left() + 5,
+            )
         self._until_answered("finding the job")
-        for far in self.here:
-            if not far.jobs:
+        for far in new:
+            far.asked = True
+            if far.gap is None and not far.jobs:
                 far.gap = troubles.no_process(far.name)
+
+    def _new_names(self) -> list[str]:
+        """Return the hosts that others have named and that nobody has tried yet."""
+        tried = {name for far in self.fars for name in (far.name, far.node, *far.own)}
+        names = dict.fromkeys(name for far in self.fars for name in far.others)
+        return [name for name in names if name not in tried][:MOST_NEW]
 
     def look(self, job: str | None = None) -> None:
         """Have all take their snapshots at the same moment; ``job`` where there are several."""
@@ -248,6 +281,10 @@ class Conversation:
 
     def _found(self, far: Far, answer: Answer) -> None:
         far.busy = False
+        far.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
+        for name in answer.items("others", MOST_NEW):
+            with contextlib.suppress(ValueError):
+                far.others.append(ssh.host(str(name)).name)
         for job in answer.items("jobs"):
             if isinstance(job, dict) and isinstance(job.get("ranks"), int):
                 far.jobs[str(job.get("name"))[:500]] = job["ranks"]
@@ -356,8 +393,8 @@ class Conversation:
                 return
             self._listen(min(0.25, self.left()))
 
-    def _measure_clocks(self) -> None:
-        self._order(self.here, "clock", sent=time.time())
+    def _measure_clocks(self, fars: Sequence[Far]) -> None:
+        self._order(fars, "clock", sent=time.time())
         self._until_answered("comparing clocks")
 
     def _end(self) -> None:

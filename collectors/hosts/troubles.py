@@ -89,6 +89,16 @@ def no_process(name: str) -> Gap:
     )
 
 
+def not_all_known(found: int, count: int) -> Gap:
+    """Return that the job runs on more hosts than could be learnt."""
+    return Gap(
+        what=f"looking at {count - found} more hosts of the job",
+        why=f"it runs on {count}, and which they are could be learnt of {found} only",
+        cost="what their ranks do is not known",
+        remedy="name them: whyhang PID --hosts n[1-8], or collect on each by hand",
+    )
+
+
 def unreadable(name: str, why: str) -> Gap:
     """Return that what a host sent is not to be used."""
     return _gap(name, f"what it sent cannot be read: {why}", "Collect there by hand")

@@ -191,7 +191,7 @@ def test_what_is_folded_is_closed() -> None:
         ("https://wiki.example.org/> <b>", False),
     ],
 )
-def test_a_runbook_is_a_link_if_it_is_one(url: str, link: bool) -> None:  # noqa: FBT001
+def test_a_runbook_is_a_link_if_it_is_one(url: str, link: bool) -> None:
     """The one link of the page is that of the user's own configuration."""
     report = planted("word")
     finding = msgspec.structs.replace(report.findings[0], runbook_url=url)

@@ -19,8 +19,8 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
-from whyhang.analyzer.findings.refuted import refuted
-from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.findings.refuted import doubted, refuted
+from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
@@ -82,13 +82,8 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
-    against = [refuted(case, candidate) for candidate in candidates]
-    for candidate, why in zip(candidates, against, strict=True):
-        if why:
-            words = sentence(fill(candidate.signature.title, candidate.hit.fields))
-            notes.append(f"Left out: “{words}”: {why}.")
-    candidates = [c for c, why in zip(candidates, against, strict=True) if not why]
-    candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
+    kept = [c for each in candidates if (c := _unless_refuted(case, each, notes)) is not None]
+    candidates = without_fallbacks([c for c in kept if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
     events, start = story(case, findings)
@@ -111,6 +106,21 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         devices=device_rows(case),
         tool_version=__version__,
     )
+
+
+def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candidate | None:
+    """Return a candidate as sure as other evidence leaves it, with a note; None if refuted."""
+    words = sentence(fill(candidate.signature.title, candidate.hit.fields))
+    if why := refuted(case, candidate):
+        notes.append(f"Left out: “{words}”: {why}.")
+        return None
+    if why := doubted(case, candidate):
+        notes.append(f"In doubt: “{words}”: {why}.")
+        return replace(
+            candidate,
+            hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED),
+        )
+    return candidate
 
 
 def _pauses(case: Case) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Log(Record):
     least: int = 1
     most: int = 0
     ends_process: bool = False
-    adds: dict[str, dict[str, dict[str, str]]] = {}  # noqa: RUF012 - msgspec copies it
+    adds: dict[str, dict[str, dict[str, str]]] = {}
     vetoes: tuple[str, ...] = ()
     veto_same_rank: bool = False
 

@@ -6,14 +6,17 @@ import argparse
 from collections.abc import Sequence
 
 from whyhang.analyzer.align import align
+from whyhang.analyzer.commands import redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Question, questions
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
+from whyhang.analyzer.pseudonyms import Pseudonyms
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import check_name, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.live.capture import Capture, Options, capture
 from whyhang.signatures.frames import TABLE
 
@@ -36,6 +39,7 @@ def facts(
     """
     if save:
         check_name(save)
+    names = redaction.pseudonyms(options)
     collected: list[Fact] = []
     unsaved: list[BundleError] = []
     seen: set[int] = set()
@@ -54,7 +58,7 @@ def facts(
                 documents.update((each.path, each) for each in documents_of(taken.bundle()))
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
-                unsaved += _save(taken, _numbered(save, number))
+                unsaved += _save(taken, _numbered(save, number), names)
     return collected, unsaved
 
 
@@ -77,9 +81,10 @@ def settled(
         question.take(taken, [pid for pid in pids if pid is not None])
 
 
-def _save(taken: Capture, path: str) -> list[BundleError]:
+def _save(taken: Capture, path: str, names: Pseudonyms | None) -> list[BundleError]:
+    bundle = taken.bundle()
     try:
-        write_bundle(taken.bundle(), path)
+        write_bundle(bundle if names is None else with_pseudonyms(bundle, names), path)
     except BundleError as error:
         return [error]
     return []

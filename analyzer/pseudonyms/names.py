@@ -9,15 +9,13 @@ from whyhang.analyzer.pseudonyms.coin import is_pseudonym
 from whyhang.analyzer.pseudonyms.words import PUBLIC_WORDS
 
 _HOST = r"[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9][\w-]*)*"
+_VARIABLES = "HOSTNAME|SLURMD_NODENAME|MASTER_ADDR|NODE_NAME|RAY_HEAD_IP|PET_MASTER_ADDR|HOST"
+_ENDS = "internal|local|lan|corp|intra|com|net|org|edu|gov|cloud|de|fr|uk|ch|cn|jp"
 _HOSTS = tuple(
     re.compile(text.replace("<>", f"(?P<host>{_HOST})"), flags)
     for text, flags in (
         (r'"(?:host|hostname|node|nodename)"\s*:\s*"<>"', 0),
-        (
-            r"\b(?:HOSTNAME|SLURMD_NODENAME|MASTER_ADDR|NODE_NAME|RAY_HEAD_IP|PET_MASTER_ADDR|HOST)"
-            r"[\"']?\s*[=:]\s*[\"']?<>",
-            0,
-        ),
+        (rf"\b(?:{_VARIABLES})[\"']?\s*[=:]\s*[\"']?<>", 0),
         (r"^(?:\[[^\]]*\]:?\s*)?<>:\d+:\d+ (?:\[\d+\] )?NCCL ", re.MULTILINE),
         (r"\[<>\]:\d{2,5}\b", 0),
         (r"\[<>:\d+[\],|]", 0),
@@ -27,9 +25,7 @@ _HOSTS = tuple(
         (r"://(?:[^\s/@\"']*@)?<>", 0),
         (r"\b(?P<host>ip-\d+-\d+-\d+-\d+[\w.-]*)", 0),
         (
-            r"(?<![\w.])(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*\."
-            r"(?:internal|local|lan|corp|intra|com|net|org|edu|gov|cloud|de|fr|uk|ch|cn|jp))\b"
-            r"(?![\w.]|\s?\()",
+            rf"(?<![\w.])(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDS}))\b(?![\w.]|\s?\()",
             0,
         ),
         (r"\b(?:srun|slurmstepd): error: <>:", 0),
@@ -49,8 +45,12 @@ _USERS = tuple(
     )
 )
 _FORM = re.compile(_HOST)
-_NOT_A_NAME = re.compile(r"\d+(?:\.\d+)*|[\d.]+|\w|.*\.(?:py|log|json|txt|so|sh|out|err|yaml|c|cpp)")
-_RANKS = re.compile(r"(?:rank|local_rank|r|dp|tp|pp|default|cuda|gpu|pid|tid|worker)[-_ ]?\d*", re.I)
+_NOT_A_NAME = re.compile(
+    r"\d+(?:\.\d+)*|[\d.]+|\w|.*\.(?:py|log|json|txt|so|sh|out|err|yaml|c|cpp)"
+)
+_RANKS = re.compile(
+    r"(?:rank|local_rank|r|dp|tp|pp|default|cuda|gpu|pid|tid|worker)[-_ ]?\d*", re.IGNORECASE
+)
 LIST = re.compile(r"([A-Za-z][\w.-]*?)\[(\d[\d,-]*)\]([\w.-]*)")
 """A list of hosts as Slurm writes it: "node[01-04,07]"."""
 
@@ -96,6 +96,7 @@ def expanded(match: re.Match[str]) -> list[str]:
         first, _, last = run.partition("-")
         if not first.isdecimal() or not (last or first).isdecimal():
             continue
-        for number in range(int(first), min(int(last or first), int(first) + MAX_LIST) + 1):
-            names.append(f"{before}{number:0{len(first)}}{after}")
+        end = min(int(last or first), int(first) + MAX_LIST)
+        width = len(first)
+        names += [f"{before}{n:0{width}}{after}" for n in range(int(first), end + 1)]
     return names[:MAX_LIST]

@@ -11,10 +11,11 @@ import msgspec
 from whyhang.analyzer.pseudonyms.text import Pseudonyms
 from whyhang.analyzer.report import Report
 
-_AS_THEY_ARE = frozenset(
-    "verdict signature category kind state role op tool_version launcher backend torch_version"
-    " nccl_version function thread ranks use power".split()
-)
+_WORDS = """
+    verdict signature category kind state role op tool_version launcher backend torch_version
+    nccl_version function thread ranks use power
+"""
+_AS_THEY_ARE = frozenset(_WORDS.split())
 """Fields whose texts are words of whyhang, of PyTorch or of the code."""
 
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?P<line>:\d+)?\)")

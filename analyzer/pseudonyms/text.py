@@ -49,8 +49,8 @@ class Pseudonyms:
         hide: Iterable[str] = (),
         keep: Iterable[str] = (),
     ) -> None:
-        self._coin = Coin(key)
         self._keep = {word.lower() for word in keep}
+        self._coin = Coin(key, self._keep)
         self._names: dict[str, str] = {}
         self._users: frozenset[str] = frozenset()
         self._hide = {word.lower(): self._coin.word(word) for word in hide if word}

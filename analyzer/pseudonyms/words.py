@@ -5,57 +5,58 @@ from __future__ import annotations
 from whyhang.analyzer.stacks.packages import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
 
 _WORDS = """
-    bin boot conda cuda data dev disk docker envs etc home lib lib64 local log logs media miniconda
-    miniconda3 anaconda anaconda3 miniforge3 mambaforge mnt net nfs lustre gpfs opt packages pkgs proc
-    python root run sbin scratch share shm site dist src srv sys tmp usr users user var venv
-    workspace work
+    anaconda anaconda3 bin boot conda cuda data dev disk dist docker envs etc gpfs home lib
+    lib64 local log logs lustre mambaforge media miniconda miniconda3 miniforge3 mnt net nfs opt
+    packages pkgs proc python root run sbin scratch share shm site src srv sys tmp user users
+    usr var venv work workspace
 
     accelerate address agent aggregate all allreduce app array async attempt autograd backend
-    backward barrier base bash batch bench benchmark broadcast bucket build bundle cache callback
-    checkpoint checkpoints ckpt ckpts claims clean cli cluster code collate collective collect comm
-    common compile config configs container context core cpu crash csv current dataloader dataset
-    datasets ddp debug deepspeed default demo dist distributed dmesg dump dumps end engine entry env
-    error errors eval evaluate evaluation events exec exit example examples excerpts experiment
-    experiments exits fast faulthandler file files finetune first flight forward frame fsdp gaps
-    gather gdb gloo gpu gpus grad group head helper helpers host hosts hostfile hub hydra image images
-    index inductor info init input inputs io ipc job jobs json kernel kernels kubectl last latest
-    launch launcher layer layers learn lib link list load loader local lock log logger look loop loss
-    main manifest master memory messages metrics mixed model models module modules monitor mount mpi
-    mpirun multi namespace native nccl network new node nodes none nvidia nvlink nvml offload old
-    ops optim optimizer out output outputs parallel part peers perf pid pipe pipeline pod pods pool
-    post ppo prefetch preprocess pretrain prime private probe process processes prof profile profiler
-    progress project projects py pyspy pystack python queue rank ranks ras raw rccl readme record
-    recorder recv reduce repo repos report reports resume retry reward rlhf role rollout rollouts root
-    run runner runs runtime sample samples save sbatch scatter scheduler script scripts scratch send
-    server service shard shards shared shell smi snapshot socket sock source split srun stack stacks
-    stage start state stats status stderr stdin stdout step steps storage store stores stream stuck sub
-    submit sync system table task tasks temp tensor test tests thread threads timeout tmp token
-    tokenizer tokens tool tools top torch torchelastic torchinductor torchrun trace traceback tracker
-    train trainer training transformer tree triton tune ucx unit update upload user util utils val
-    valid validate validation version view wandb warm watch watchdog web weight weights work worker
-    workers world wrapper write xid zero
+    backward barrier base bash batch bench benchmark broadcast bucket build bundle cache
+    callback checkpoint checkpoints ckpt ckpts claims clean cli cluster code collate collect
+    collective comm common compile config configs container context core cpu crash csv current
+    dataloader dataset datasets ddp debug deepspeed default demo distributed dmesg dump dumps
+    end engine entry env error errors eval evaluate evaluation events example examples excerpts
+    exec exit exits experiment experiments fast faulthandler file files finetune first flight
+    forward frame fsdp gaps gather gdb gloo gpu gpus grad group head helper helpers host
+    hostfile hosts hub hydra image images index inductor info init input inputs io ipc job jobs
+    json kernel kernels kubectl last latest launch launcher layer layers learn link list load
+    loader lock logger look loop loss main manifest master memory messages metrics mixed model
+    models module modules monitor mount mpi mpirun multi namespace native nccl network new node
+    nodes none nvidia nvlink nvml offload old ops optim optimizer out output outputs parallel
+    part peers perf pid pipe pipeline pod pods pool post ppo prefetch preprocess pretrain prime
+    private probe process processes prof profile profiler progress project projects py pyspy
+    pystack queue rank ranks ras raw rccl readme record recorder recv reduce repo report reports
+    repos resume retry reward rlhf role rollout rollouts runner runs runtime sample samples save
+    sbatch scatter scheduler script scripts send server service shard shards shared shell smi
+    snapshot sock socket source split srun stack stacks stage start state stats status stderr
+    stdin stdout step steps storage store stores stream stuck sub submit sync system table task
+    tasks temp tensor test tests thread threads timeout token tokenizer tokens tool tools top
+    torch torchelastic torchinductor torchrun trace traceback tracker train trainer training
+    transformer tree triton tune ucx unit update upload util utils val valid validate validation
+    version view wandb warm watch watchdog web weight weights worker workers world wrapper write
+    xid zero
 
-    yaml yml toml txt err ini cfg conf md html xml sql tar zst gz xz zip tgz pkl pickle npy npz pth
-    safetensors parquet arrow jsonl ipynb pyx pyd pyc whl egg cpp cxx hpp cuh dylib
+    arrow cfg conf cpp cuh cxx dylib egg err gz hpp html ini ipynb jsonl md npy npz parquet
+    pickle pkl pth pyc pyd pyx safetensors sql tar tgz toml txt whl xml xz yaml yml zip zst
 
-    libc libm libdl librt ld libpthread libstdc libgcc libgomp libcuda libcudart libcudnn libcublas
-    libnvidia libnccl librccl libtorch libc10 libshm libgloo libmpi libopen libpmix libucp libucs libuct
-    libucm libfabric libibverbs libmlx4 libmlx5 librdmacm libuv libssl libcrypto libz libpython libffi
-    libnuma libhwloc libxpmem liblustreapi pal rte slave slaves driver tail stdouts stderrs blocked
-    stopped stuck hang hung frozen late missing
+    blocked driver frozen hang hung late ld libc libc10 libcrypto libcublas libcuda libcudart
+    libcudnn libdl libfabric libffi libgcc libgloo libgomp libhwloc libibverbs liblustreapi libm
+    libmlx4 libmlx5 libmpi libnccl libnuma libnvidia libopen libpmix libpthread libpython
+    librccl librdmacm librt libshm libssl libstdc libtorch libucm libucp libucs libuct libuv
+    libxpmem libz missing pal rte slave slaves stderrs stdouts stopped tail
 
-    processgroupnccl processgroupgloo processgroupwrapper processgroupucc tcpstore filestore ncclutils
-    heartbeatmonitor flightrecorder reducer exception bootstrap transport proxy p2p coll channel cc
+    bootstrap cc channel coll exception filestore flightrecorder heartbeatmonitor ncclutils p2p
+    processgroupgloo processgroupnccl processgroupucc processgroupwrapper proxy reducer tcpstore
+    transport
 
-    linux ubuntu debian centos rhel x86 amd64 arm64 aarch64 gnu nccltrace noarch
+    aarch64 amd64 arm64 centos debian gnu linux nccltrace noarch rhel ubuntu x86
 
-    amazon azure gcp aws google ibm intel amd meta microsoft slurm slurmd slurmstepd kubernetes k8s ray
-    infiniband mlx rdma roce eth bond docker0 lo ens ibs
+    amazon amd aws azure bond docker0 ens eth gcp google ibm ibs infiniband intel k8s kubernetes
+    lo meta microsoft mlx ray rdma roce slurm slurmd slurmstepd
 
-    alpha beta gamma small medium large tiny huge big
-    self cls args kwargs numpy np true false null yes no on off and the for not with from into
-    localhost localdomain cluster svc internal example com org net edu gov admin nobody ec2 daemon
-    anonymous guest
+    admin alpha and anonymous args beta big cls com daemon ec2 edu false for from gamma gov
+    guest huge internal into kwargs large localdomain localhost medium no nobody not np null
+    numpy off on org self small svc the tiny true with yes
 """
 COMMON = frozenset(_WORDS.split())
 """Words of computing, in lower case."""

@@ -80,7 +80,6 @@ def _content(data: bytes, names: Pseudonyms) -> bytes | None:
 
 def _json(text: str, names: Pseudonyms) -> str:
     """Replace names inside the strings of JSON; all around them stays as it is."""
-
     key = ""
 
     def replaced(match: re.Match[str]) -> str:

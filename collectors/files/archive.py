@@ -219,7 +219,7 @@ class Store:
                     self.meter.at(raw.tell(), item.path)
                     name = clean(member.name or "").removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path
-                    if why := _refusal(member):
+                    if why := refusal(member):
                         yield _gap(shown, why)
                     elif isinstance(member, unpack.Member):
                         self._budget.count_member()
@@ -271,7 +271,7 @@ def clean(name: str) -> str:
 _REST = "what comes after that in it is not known"
 
 
-def _refusal(member: unpack.Member | unpack.Refused) -> str:
+def refusal(member: unpack.Member | unpack.Refused) -> str:
     """Say why a member is not read; "" for one that is."""
     name = member.name or ""
     parts = name.replace("\\", "/").split("/")

@@ -341,17 +341,22 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
         raise
 
 
-def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
+def archive(files: Mapping[str, bytes], moment: float) -> bytes:
+    """Pack files as a ``.tar.zst``; all have the time ``moment``, in seconds since the epoch."""
     plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as archive:
+    with tarfile.open(fileobj=plain, mode="w") as packed:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mtime, member.mode = len(data), int(moment), 0o644
-            archive.addfile(member, io.BytesIO(data))
+            packed.addfile(member, io.BytesIO(data))
+    return zstandard.ZstdCompressor(level=6).compress(plain.getvalue())
+
+
+def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     try:
-        part.write_bytes(zstandard.ZstdCompressor(level=6).compress(plain.getvalue()))
+        part.write_bytes(archive(files, moment))
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
         """The base of all facts: frozen, compared by value, built by keyword."""
 else:
 
-    class Record(msgspec.Struct, frozen=True, kw_only=True):
+    class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The base of all facts: frozen, compared by value, built by keyword."""
+
+        # What is frozen and built by keyword is in no cycle, so that the garbage collector has
+        # nothing to find in the millions that a large job has.
 
 
 R = TypeVar("R", bound=Record)

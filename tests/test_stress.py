@@ -167,7 +167,7 @@ def test_what_is_no_pid_is_said_to_be_none(
 def test_who_stands_where_comes_right_after_the_answer() -> None:
     """Below the first line stand the ranks, those that wait for others last."""
     blocks = page(report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})))
-    assert blocks[1] == Section(title="Ranks")
+    assert blocks[1] == Section(title="Ranks", name="ranks")
     assert isinstance(blocks[2], Table)
     assert [row[0] for row in blocks[2].rows] == ["2", "0-1,3"]
 

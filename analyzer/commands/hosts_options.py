@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("-n", "--namespace", metavar="NS", help="with --k8s: the namespace")
     group.add_argument("-c", "--container", metavar="C", help="with --k8s: the container")
+    group.add_argument(
+        "--whole-logs",
+        action="store_true",
+        help="have hosts send whole logs (8 MiB of each), not only the lines that matter: "
+        "for --save",
+    )
     one.add_argument("--local", action="store_true", help="keep to this host")
     group.add_argument(
         "--dry-run",

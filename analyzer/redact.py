@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from whyhang.analyzer.facts import Record
 
@@ -116,6 +117,12 @@ def _pattern(marks: tuple[str, ...], text: str, flags: int = re.IGNORECASE) -> _
 
 _GITLAB = ("glpat", "gldt", "glft", "glsoat", "glrt", "glcbt", "glimt", "glptt", "glagent", "gloas")
 
+
+def _token(marks: tuple[str, ...], form: str, flags: int = re.IGNORECASE) -> _Pattern:
+    """Return the pattern of a token that is known by its form, in a word of its own or not."""
+    return _pattern(marks, rf"(?<![A-Za-z0-9])(?P<secret>{form})", flags)
+
+
 PATTERNS: tuple[_Pattern, ...] = (
     # --token=x  --api-key x  --password 'a b'
     _pattern(
@@ -187,41 +194,38 @@ PATTERNS: tuple[_Pattern, ...] = (
         r"(?:\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?|\bbearer\s+)"
         r"(?P<secret>(?!\{)[\w.~+/=-]{8,})",
     ),
-    _pattern(("hf_",), r"\b(?P<secret>hf_[a-z0-9]{20,})\b"),
-    _pattern(
+    _token(("hf_",), r"hf_[a-z0-9]{20,}"),
+    _token(
         ("akia", "asia", "abia", "acca", "a3t"),
-        r"\b(?P<secret>(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16})\b",
+        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?!\w)",
         0,
     ),
     _pattern(
         ("aws",),
         r"aws.{0,20}?(?:key|pwd|pw|password|pass|token).{0,20}?[\"'](?P<secret>[0-9a-z/+]{40})[\"']",
     ),
-    _pattern(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\b(?P<secret>gh[pousr]_[a-z0-9]{20,})"),
-    _pattern(("github_pat_",), r"\b(?P<secret>github_pat_\w{20,})"),
-    _pattern(
-        tuple(f"{kind}-" for kind in _GITLAB),
-        rf"\b(?P<secret>(?:{'|'.join(_GITLAB)})-[\w-]{{16,}})",
-    ),
-    _pattern(("gr1348941",), r"\b(?P<secret>GR1348941[\w-]{20,})"),
+    _token(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[a-z0-9]{20,}"),
+    _token(("github_pat_",), r"github_pat_\w{20,}"),
+    _token(tuple(f"{kind}-" for kind in _GITLAB), rf"(?:{'|'.join(_GITLAB)})-[\w-]{{16,}}"),
+    _token(("gr1348941",), r"GR1348941[\w-]{20,}"),
     _pattern(("sk-",), r"(?<![\w-])(?P<secret>sk-[\w-]{20,})"),
-    _pattern(("xox",), r"\b(?P<secret>xox[abeprs]-[\w-]{10,})"),
-    _pattern(("aiza",), r"\b(?P<secret>AIza[\w-]{35})", 0),
-    _pattern(("eyj",), r"\b(?P<secret>eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?)", 0),
+    _token(("xox",), r"xox[abeprs]-[\w-]{10,}"),
+    _token(("aiza",), r"AIza[\w-]{35}", 0),
+    _token(("eyj",), r"eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?", 0),
     _pattern(("wandb",), r"wandb[^\n]{0,60}?\b(?P<secret>[0-9a-f]{40})\b"),
-    _pattern(("k_live_", "k_test_"), r"\b(?P<secret>[rs]k_(?:live|test)_[0-9a-z]{16,})"),
-    _pattern(("npm_",), r"\b(?P<secret>npm_[a-z0-9]{30,})"),
+    _token(("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[0-9a-z]{16,}"),
+    _token(("npm_",), r"npm_[a-z0-9]{30,}"),
     _pattern(("_authtoken=",), r":_authToken=\s*(?P<secret>[\w-]{20,})"),
-    _pattern(("pypi-",), r"\b(?P<secret>pypi-[\w-]{40,})"),
-    _pattern(("sg.",), r"\b(?P<secret>SG\.[\w-]{16,}\.[\w-]{16,})", 0),
+    _token(("pypi-",), r"pypi-[\w-]{40,}"),
+    _token(("sg.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", 0),
     _pattern(("hooks.",), r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/]{12,})"),
     _pattern((":aa",), r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})"),
-    _pattern(("wandb_v1_",), r"\b(?P<secret>wandb_v1_\w{20,})"),
-    _pattern(("-us",), r"\b(?P<secret>[0-9a-f]{32}-us\d{1,2})\b"),
-    _pattern(("sq0",), r"\b(?P<secret>sq0(?:csp|atp)-[\w\\-]{22,})"),
-    _pattern(("akc",), r"(?<![A-Za-z0-9])(?P<secret>AKC[a-zA-Z0-9]{10,})", 0),
-    _pattern(("sk", "ac"), r"\b(?P<secret>(?:SK|AC)[0-9a-f]{32})\b", 0),
-    _pattern((".",), r"\b(?P<secret>[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,})", 0),
+    _token(("wandb_v1_",), r"wandb_v1_\w{20,}"),
+    _token(("-us",), r"[0-9a-f]{32}-us\d{1,2}(?!\w)"),
+    _token(("sq0",), r"sq0(?:csp|atp)-[\w\\-]{22,}"),
+    _token(("akc",), r"AKC[a-zA-Z0-9]{10,}", 0),
+    _token(("sk", "ac"), r"(?:SK|AC)[0-9a-f]{32}(?!\w)", 0),
+    _token((".",), r"[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,}", 0),
     _pattern(("softlayer.com/",), r"softlayer\.com/soap/v3(?:\.1)?/(?P<secret>[a-z0-9]{64})"),
     _pattern(
         ("private key",),
@@ -255,6 +259,17 @@ def _blank(match: re.Match[str]) -> str:
     start, end = match.span("secret")
     whole = match.group()
     return whole[: start - match.start()] + BLANK + whole[end - match.start() :]
+
+
+def redact_texts(value: Any, change: Callable[[str], str] = redact) -> Any:
+    """Do the same to each text in plain data: lists, tables, what stands in them."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [redact_texts(each, change) for each in value]
+    if isinstance(value, dict):
+        return {key: redact_texts(each, change) for key, each in value.items()}
+    return value
 
 
 def redact_bytes(data: bytes) -> bytes:

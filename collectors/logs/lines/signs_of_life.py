@@ -156,6 +156,6 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    through = _THROUGH.search(line) or _BAR.search(line)
-    through = through or (units != ["epoch"] and _RESULT.search(line))
+    is_result = units != ["epoch"] and _RESULT.search(line) is not None
+    through = is_result or _THROUGH.search(line) or _BAR.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

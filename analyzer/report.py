@@ -204,7 +204,7 @@ class ProcessGroup(Record):
 
     ``ranks`` is folded ("0-3,7"), ``size`` counts them. ``completed`` is the last sequence number
     that all of them have completed, ``entered`` the last that any has entered; ``behind`` are the
-    ranks that have not entered that one.
+    ranks that have not entered that one, ``unseen`` those of which nothing is recorded.
     """
 
     name: str
@@ -213,6 +213,7 @@ class ProcessGroup(Record):
     completed: int | None = None
     entered: int | None = None
     behind: str = ""
+    unseen: str = ""
 
 
 class LaneCall(Record):
@@ -267,8 +268,8 @@ class Timeline(Record):
 class WaitNode(Record):
     """Ranks that wait alike or do the same, or a call that ranks wait in.
 
-    ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process or no
-    evidence. ``culprit``: the first finding names these ranks.
+    ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process.
+    ``culprit``: the first finding names these ranks.
     """
 
     kind: Literal["ranks", "call"]

@@ -14,6 +14,7 @@ from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
+from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     faulthandler,
@@ -31,6 +32,7 @@ READERS: tuple[Reader, ...] = (
     NvmlReader(),  # these have a file for themselves, and tell at once
     XmlReader(),
     FlightRecorder(),
+    HeartbeatReader(),
     RasReader(),
     pyspy_json.READER,
     pyspy_text.READER,

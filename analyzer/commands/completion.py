@@ -1,4 +1,4 @@
-"""Print what a shell needs to complete whyhang's words with the tab key.
+"""Print what bash, zsh or fish needs to complete words with the tab key.
 
 bash    whyhang completion bash >~/.local/share/bash-completion/completions/whyhang
 zsh     whyhang completion zsh >~/.zfunc/_whyhang    (with ~/.zfunc in fpath, before compinit)

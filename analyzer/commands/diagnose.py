@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import live_options, output
+from whyhang.analyzer.commands import hosts_options, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
@@ -52,7 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Collect, read, analyze, report."""
     output.check(options)
-    pids, paths = split(options.targets) if options.targets else ([], dumps_left_behind())
+    named = bool(options.targets) or hosts_options.given(options) is not None
+    pids, paths = split(options.targets) if named else ([], dumps_left_behind())
+    if options.dry_run:
+        from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
+
+        sys.stdout.write(hosts.dry_run(hosts.to_reach(pids, options)))
+        return 0
     report, unsaved = report_on(pids, paths, options, cards=options.cards, save=options.save)
     return output.emit(report, options, unsaved)
 
@@ -72,11 +78,12 @@ def report_on(
     """
     knowledge = known(cards)
     facts: list[Fact] = []
+    looks = bool(pids) or hosts_options.given(options) is not None
+    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
     documents: dict[str, Document] = {}
-    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not pids else []
     with Progress() as progress, Store() as store:
         readers = readers_for(knowledge, progress.meter)
-        if pids:
+        if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command
 
             live_facts, unsaved = live.facts(

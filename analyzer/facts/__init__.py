@@ -33,6 +33,7 @@ from whyhang.analyzer.facts.base import (
     few,
     fold,
     replace,
+    spaced,
     unfold,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
@@ -71,6 +72,7 @@ from whyhang.analyzer.facts.statements import (
     Paused,
     PrintedValue,
     ProcessRank,
+    Progressed,
     RasReport,
     RootArgument,
     RootCause,

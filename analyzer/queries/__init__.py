@@ -38,7 +38,8 @@ Queries about ranks:
 - ``all_seen``: every member's place is known; ``all_recorded``: by records alone
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
-- ``failures``, ``first_failures``, ``raised_by``: ranks that ended by an error of their own
+- ``failures``, ``first_failures``, ``left_others``, ``raised_by``: ranks that ended by an error
+  of their own
 - ``speakers``: the ranks of which log lines speak
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
@@ -54,6 +55,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
+- ``beat_of``: the step that a rank noted last; ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
 - ``scheduled_hit``: a hit about rows of the scheduler
@@ -88,6 +90,7 @@ from whyhang.analyzer.queries.failures import (
     failures,
     first_failures,
     has_no_ranks_to_blame,
+    left_others,
     raised_by,
     speakers,
 )
@@ -159,7 +162,9 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
+    beat_of,
     call_of,
+    duration,
     evidence_of,
     location_of,
     ranks_in_words,

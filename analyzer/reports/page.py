@@ -9,7 +9,7 @@ what follows from a cause is one line each, unless all of it is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record, few, fold
@@ -33,6 +33,8 @@ MAX_QUOTE = 240
 MAX_FRAMES = 14
 MAX_GROUPS = 12
 MAX_ROWS = 12
+_MEMBERS = re.compile(r" \([^()]*\branks [^()]*\)")
+_PEER = re.compile(r"\brank \d+")
 MAX_PLACES = 2
 MAX_RANKS = 5
 
@@ -45,10 +47,14 @@ class Headline(Record):
 
 
 class Section(Record):
-    """A heading. ``level`` 1 is a part of the report, 2 a finding, 3 a part of a finding."""
+    """A heading. ``level`` 1 is a part of the report, 2 a finding, 3 a part of a finding.
+
+    ``name`` says which part it is, for faces that place or link to it.
+    """
 
     title: str
     level: int = 1
+    name: str = ""
 
 
 class Para(Record):
@@ -83,9 +89,10 @@ class Table(Record):
 
 
 class Quotes(Record):
-    """Evidence: (where it stands, its words)."""
+    """Evidence: (where it stands, its words); ``cited`` has file and line of each."""
 
     items: tuple[tuple[str, str], ...]
+    cited: tuple[tuple[str, int | None], ...] = ()
 
 
 Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
@@ -100,18 +107,19 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         if full or number == 0 or (finding.caused_by is None and finding.kind == "cause")
     }
     shown = _Shown()
-    blocks += [*_ranks(report.ranks), *_story(report, chosen)]
+    culprits = {rank for finding in chosen.values() for rank in finding.culprit_ranks or ()}
+    blocks += [*_ranks(report.ranks, culprits), *_story(report, chosen)]
     for number, finding in chosen.items():
         blocks += _finding(number, finding, shown, report.headline, full=full)
     blocks += _others(report, chosen)
     blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
     if report.gaps:
-        blocks += [Section(title="Not known"), Items(items=report.gaps)]
+        blocks += [Section(title="Not known", name="gaps"), Items(items=report.gaps)]
     if report.notes:
-        blocks += [Section(title="Notes"), Items(items=report.notes)]
+        blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
     facts = job_facts(report)
     if facts:
-        blocks += [Section(title="Job"), Para(text=facts)]
+        blocks += [Section(title="Job", name="job"), Para(text=facts)]
     return blocks
 
 
@@ -138,7 +146,7 @@ def _story(report: Report, chosen: Collection[int]) -> list[Block]:
         row = (_after(event.seconds, span), few(event.ranks, MAX_RANKS), says, where)
         rows.append(row[not timed :])
     columns = ("time", "ranks", "event", "read in")[not timed :]
-    return [Section(title="What happened"), Table(columns=columns, rows=tuple(rows))]
+    return [Section(title="What happened", name="story"), Table(columns=columns, rows=tuple(rows))]
 
 
 def _after(seconds: float | None, span: float) -> str:
@@ -166,18 +174,21 @@ def _others(report: Report, chosen: Collection[int]) -> list[Block]:
     kept += [f"{more} more with --full"] if more > 0 else []
     follows = any(finding.caused_by is not None for finding in report.findings)
     title = "What follows from it" if follows else "Also seen"
-    return [Section(title=title), Items(items=tuple(kept))]
+    return [Section(title=title, name="others"), Items(items=tuple(kept))]
 
 
 def _finding(
     number: int, finding: Finding, shown: _Shown, headline: str, *, full: bool
 ) -> list[Block]:
     """Lay one finding out. What stands above is not said again."""
-    heading = known(finding)
+    heading, name = known(finding), f"finding-{number + 1}"
     blocks: list[Block] = (
-        [Section(title=f"{number + 1}. {heading}", level=2)]
+        [Section(title=f"{number + 1}. {heading}", level=2, name=name)]
         if headline.rstrip(".") == finding.title
-        else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=heading)]
+        else [
+            Section(title=f"{number + 1}. {finding.title}", level=2, name=name),
+            Para(text=heading),
+        ]
     )
     explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
     if explanation:
@@ -187,7 +198,7 @@ def _finding(
     if finding.location is not None:
         lines = (place_line(finding.location), *finding.location.excerpt)
         blocks += [
-            Section(title="Where", level=3),
+            Section(title="Where", level=3, name="where"),
             Code(lines=lines[:1] if lines in shown.places else lines),
         ]
         shown.places.add(lines)
@@ -195,9 +206,12 @@ def _finding(
     blocks += _evidence(new, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:
-            blocks += [Section(title="Do now", level=3), Items(items=finding.remedies)]
+            blocks += [Section(title="Do now", level=3, name="now"), Items(items=finding.remedies)]
         if finding.next_steps:
-            blocks += [Section(title="To confirm", level=3), Commands(items=finding.next_steps)]
+            blocks += [
+                Section(title="To confirm", level=3, name="confirm"),
+                Commands(items=finding.next_steps),
+            ]
         if finding.owner:
             blocks.append(Para(text=f"Owner: {finding.owner}"))
         if finding.runbook_url:
@@ -226,7 +240,11 @@ def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Bloc
     kept = quotes if full else quotes[:MAX_EVIDENCE]
     more = sum(len(same) for same in list(alike.values())[len(kept) :])
     title = "Evidence" if not more else f"Evidence ({more} more with --full)"
-    return [Section(title=title, level=3), Quotes(items=tuple(kept))]
+    cited = tuple((same[0].source, same[0].line) for same in alike.values())[: len(kept)]
+    return [
+        Section(title=title, level=3, name="evidence"),
+        Quotes(items=tuple(kept), cited=cited),
+    ]
 
 
 KINDS = {
@@ -293,27 +311,31 @@ def places_of(alike: list[Evidence]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, MAX_RANKS)} · {where}"
 
 
-def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
+def _ranks(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Block]:
     """Fold ranks that are in the same state at the same place into one row.
 
-    Those that wait for others stand below the rest. Where there are many rows, those that differ
-    only in the place become one.
+    Culprits stand above, those that wait for others below the rest. Where there are many rows,
+    those become one that differ only in the place, then those that differ only in which of several
+    groups of one kind they are in.
     """
-    folded: dict[tuple[str, str, str], list[RankRow]] = {}
+    folded: dict[_Alike, list[RankRow]] = {}
     for row in rows:
-        folded.setdefault((row.state, row.activity, _where(row.location)), []).append(row)
+        alike = (row.rank in culprits, row.state, row.activity, _where(row.location))
+        folded.setdefault(alike, []).append(row)
     if len(folded) > MAX_ROWS:
-        folded = _by_activity(folded)
+        folded = _by_activity(folded, str)
+    if len(folded) > MAX_ROWS:
+        folded = _by_activity(folded, _of_any_group)
     if not folded:
         return []
     lines = [
         (who(members), state, activity, where)
-        for (state, activity, where), members in sorted(
-            folded.items(), key=lambda item: item[0][0] == "waiting"
+        for (_, state, activity, where), members in sorted(
+            folded.items(), key=lambda item: (not item[0][0], item[0][1] == "waiting")
         )
     ]
     blocks: list[Block] = [
-        Section(title="Ranks"),
+        Section(title="Ranks", name="ranks"),
         Table(
             columns=("ranks", "state", "activity", "in the user's code"),
             rows=tuple(lines[:MAX_ROWS]),
@@ -333,18 +355,27 @@ def _where(location: Location | None) -> str:
     return f"{function}({location.file.rpartition('/')[2]}{line})"
 
 
+def _of_any_group(activity: str) -> str:
+    """Leave out which of several process groups of one kind, and which peer."""
+    return _PEER.sub("a rank", _MEMBERS.sub("", activity))
+
+
+_Alike: TypeAlias = tuple[bool, str, str, str]
+"""Whether it is a culprit, its state, activity and place: what ranks of one row share."""
+
+
 def _by_activity(
-    folded: dict[tuple[str, str, str], list[RankRow]],
-) -> dict[tuple[str, str, str], list[RankRow]]:
+    folded: dict[_Alike, list[RankRow]], shorten: Callable[[str], str]
+) -> dict[_Alike, list[RankRow]]:
     """Put the rows of one state and activity together that stand at more than a few places."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for state, activity, where in folded:
-        places.setdefault((state, activity), []).append(where)
-    fewer: dict[tuple[str, str, str], list[RankRow]] = {}
-    for (state, activity, where), members in folded.items():
-        count = len(places[state, activity])
+    places: dict[tuple[bool, str, str], dict[str, None]] = {}
+    for culprit, state, activity, where in folded:
+        places.setdefault((culprit, state, shorten(activity)), {})[where] = None
+    fewer: dict[_Alike, list[RankRow]] = {}
+    for (culprit, state, activity, where), members in folded.items():
+        count = len(places[culprit, state, shorten(activity)])
         shown = where if count <= MAX_PLACES else f"{count} places"
-        fewer.setdefault((state, activity, shown), []).extend(members)
+        fewer.setdefault((culprit, state, shorten(activity), shown), []).extend(members)
     return fewer
 
 
@@ -356,7 +387,7 @@ def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
     lines = [(fold(row.ranks), row.use, row.power, row.name, cut(row.says, 60)) for row in rows]
     kept = [n for n in range(len(named)) if any(line[n] for line in lines)]
     return [
-        Section(title="GPUs"),
+        Section(title="GPUs", name="gpus"),
         Table(
             columns=tuple(named[n] for n in kept),
             rows=tuple(tuple(line[n] for n in kept) for line in lines),
@@ -376,7 +407,7 @@ def who(rows: list[RankRow]) -> str:
 def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
     if not groups:
         return []
-    blocks: list[Block] = [Section(title="Stacks, innermost frame first")]
+    blocks: list[Block] = [Section(title="Stacks, innermost frame first", name="stacks")]
     for group in groups[:MAX_GROUPS]:
         ranks = few(group.ranks)
         label = f"{'ranks' if len(group.ranks) > 1 else 'rank'} {ranks}" if ranks else ""
@@ -405,8 +436,8 @@ def job_facts(report: Report) -> str:
     if job.world_size:
         parts.append(f"{job.world_size} rank{'s' if job.world_size > 1 else ''}")
     if job.hosts:
-        shown = ", ".join(job.hosts[:4]) + (", …" if len(job.hosts) > 4 else "")
-        parts.append(f"on {shown}")
+        many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
+        parts.append(f"on {', '.join(job.hosts[:4])}{many}")
     for label, value in (
         ("launched by", job.launcher),
         ("backend", job.backend),

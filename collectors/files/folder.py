@@ -266,11 +266,11 @@ class Manifests:
             manifest = bundle.read_manifest(stream.read())
         self.paths.add(path)
         folder = path.removesuffix(bundle.MANIFEST)
-        for place, entry in enumerate(manifest.files):
-            self._entries[folder + entry.path] = (place, entry)
+        for entry in manifest.files:
+            self._entries[folder + entry.path] = (len(self._entries), entry)
 
     def place(self, path: str) -> int:
-        """Order the files of a bundle as it lists them, the way the live run read them."""
+        """Order the files of each bundle as it lists them, the way the live run read them."""
         place, _ = self._entries.get(path, (-1, None))
         return place
 

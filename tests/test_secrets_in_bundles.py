@@ -22,8 +22,8 @@ from pathlib import Path
 import fr_docs
 import pytest
 import zstandard
+from planted import MARK, SECRETS
 from store_server import FakeStore, listening
-from test_outgoing import MARK, SECRETS
 
 from whyhang.analyzer.redact import BLANK
 from whyhang.analyzer.reports.faces import FACES

@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EXTRA := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: demo test check fast live smoke hostile wheel capture clean
+.PHONY: demo test check fast live smoke hostile wheel site man capture clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -50,12 +50,21 @@ wheel: $(VENV)/.dev
 	$(BIN)/python -m build --wheel --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
+# the docs as a site, in site/
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir site
+
+# the manual page, which the wheel installs, and the picture of a report in the README
+man: $(VENV)/.dev
+	$(BIN)/python docs/manpage.py
+	$(BIN)/python docs/picture.py
+
 # records the bundles of the samples anew: all, or NAMES="a b"
 capture: $(VENV)/.dev
 	$(BIN)/python -m whyhang.samples.harness.capture $(NAMES)
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +75,6 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 # mpi4py is for the samples under mpirun; without mpirun they are skipped
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --constraint constraints.txt $(EXTRA) --editable '.[torch,dev]'
+	$(PIP) --constraint constraints.txt $(EXTRA) --editable '.[torch,docs,dev]'
 	@if command -v mpirun >/dev/null; then $(PIP) mpi4py || echo "no mpi4py: MPI samples skip"; fi
 	@touch $@

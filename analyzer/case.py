@@ -21,7 +21,7 @@ class Case(Record):
     job: Job
     graph: WaitGraph
     states: tuple[RankState, ...] = ()
-    ends: dict[int, End] = {}  # noqa: RUF012 - msgspec copies it
+    ends: dict[int, End] = {}
     agents: tuple[Agent, ...] = ()
 
     def member(self, number: int) -> Member:

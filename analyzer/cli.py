@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -42,8 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         prepare()
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
+            from whyhang.analyzer.commands import completion  # noqa: PLC0415 - as late as a command
+
+            completion.answer(parser, DEFAULT)
         arguments = _with_command(arguments)
-        options = _parser(arguments[0]).parse_args(arguments)
+        options = parser(arguments[0]).parse_args(arguments)
         code = int(options.run(options))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
@@ -84,25 +89,45 @@ class _Parser(argparse.ArgumentParser):
         raise TargetError(message, f"`{self.prog} --help` tells what it takes.")
 
 
-def _parser(named: str) -> argparse.ArgumentParser:
-    """Make the parser of all commands, with the options of the one that is named."""
-    parser = _Parser(
+class _Version(argparse.Action):
+    """Prints the versions that a report of a mistake needs."""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Print and end."""
+        from importlib import metadata  # noqa: PLC0415 - no other command needs it
+
+        def version(name: str) -> str:
+            try:
+                return f"{name} {metadata.version(name)}"
+            except metadata.PackageNotFoundError:
+                return f"no {name}"
+
+        uses = ", ".join(version(name) for name in ("py-spy", "hyperscan"))
+        print(f"whyhang {__version__} ({uses}, Python {platform.python_version()})")
+        raise SystemExit(0)
+
+
+def parser(*named: str) -> argparse.ArgumentParser:
+    """Make the parser of all commands, with the options of those that are named."""
+    whole = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="whyhang COMMAND --help tells the options of each; diagnose is the default command.",
     )
-    parser.add_argument("--version", action="version", version=f"whyhang {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    whole.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version, and those of what it uses"
+    )
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
     for name, sentence in COMMANDS.items():
         sub = commands.add_parser(
             name,
             help=sentence.rstrip("."),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if name == named:
+        if name in named:
             command = load(name)
             sub.description = (command.__doc__ or "").rstrip()
             command.add_arguments(sub)
             sub.set_defaults(run=command.run)
-    return parser
+    return whole

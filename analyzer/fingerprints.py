@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, Who, few
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.devices import short
 
 _FEW = 3
 
@@ -58,11 +58,11 @@ def known_keys(case: Case, keys: Iterable[str]) -> list[str]:
 def values(case: Case, key: str) -> list[Value]:
     """Return what each member has under a key, as far as it is known."""
     by_member: dict[int, Value] = {}
-    for fact in _stated(case):
-        if fact.name != key:
-            continue
+    stated = [fact for fact in _stated(case) if fact.name == key]
+    on_hosts = _on_hosts(case) if any(_is_of_host(fact.who) for fact in stated) else {}
+    for fact in stated:
         text, build = (str(fact), fact.build) if isinstance(fact, Library) else (fact.value, None)
-        for number in _about(case, fact.who):
+        for number in _about(case, fact.who, on_hosts):
             by_member[number] = Value(member=number, text=text, source=fact.source, build=build)
     if key.startswith("NCCL_") and by_member:
         # Whoever logged the start of a communicator would have logged this setting as well.
@@ -81,12 +81,25 @@ def values(case: Case, key: str) -> list[Value]:
     return [by_member[number] for number in sorted(by_member)]
 
 
-def _about(case: Case, who: Who) -> list[int]:
+def _about(case: Case, who: Who, on_hosts: Mapping[str, Sequence[int]]) -> Sequence[int]:
     """Return the members that a fact is about: a rank, or all on a host."""
+    if _is_of_host(who):
+        return on_hosts.get(short(who.host or ""), ())
     member = case.job.member_of(who)
-    if member is not None or who.rank is not None or who.pid is not None or who.host is None:
-        return [] if member is None else [member.id]
-    return [m.id for m in case.job.members if m.host and same_host(m.host, who.host)]
+    return () if member is None else (member.id,)
+
+
+def _is_of_host(who: Who) -> bool:
+    return who.host is not None and who.rank is None and who.pid is None
+
+
+def _on_hosts(case: Case) -> dict[str, list[int]]:
+    """Sort the members by the short name of their host."""
+    members: dict[str, list[int]] = defaultdict(list)
+    for member in case.job.members:
+        if member.host:
+            members[short(member.host)].append(member.id)
+    return members
 
 
 def _stated(case: Case) -> Iterator[Setting | Variable | Library]:

@@ -114,7 +114,8 @@ class Finding(Record):
 
     ``caused_by`` is the index of the finding that this one is an effect of. ``subjects`` names
     whom it is about in words, also where no rank number is known. A ``kind`` of "consequence" that
-    nothing is said to have caused is one whose cause is not in the evidence.
+    nothing is said to have caused is one whose cause is not in the evidence. ``owner`` and
+    ``runbook_url`` are from the user's configuration.
     """
 
     signature: str
@@ -133,6 +134,7 @@ class Finding(Record):
     caused_by: int | None = None
     kind: Literal["cause", "consequence", "noise"] = "cause"
     subjects: tuple[str, ...] = ()
+    owner: str | None = None
 
 
 class Event(Record):
@@ -188,6 +190,112 @@ class StackGroup(Record):
     thread: str = "main"
 
 
+class LinesAround(Record):
+    """The lines of a file around one that is cited as evidence: ``lines[0]`` is line ``first``."""
+
+    source: str
+    line: int
+    first: int
+    lines: tuple[str, ...]
+
+
+class ProcessGroup(Record):
+    """A process group and how far its ranks came in it, as records tell.
+
+    ``ranks`` is folded ("0-3,7"), ``size`` counts them. ``completed`` is the last sequence number
+    that all of them have completed, ``entered`` the last that any has entered; ``behind`` are the
+    ranks that have not entered that one.
+    """
+
+    name: str
+    ranks: str
+    size: int
+    completed: int | None = None
+    entered: int | None = None
+    behind: str = ""
+
+
+class LaneCall(Record):
+    """A call that the ranks of a lane made.
+
+    ``start`` and ``latest`` are when the first and the last of them entered it, ``end`` is when
+    its watchdog gave it up, in seconds as in ``Event``; completed calls leave no end.
+    """
+
+    name: str
+    group: str
+    op: str
+    seq: int | None
+    state: Literal["completed", "pending", "unknown"]
+    start: float | None = None
+    latest: float | None = None
+    end: float | None = None
+
+
+class Lane(Record):
+    """Ranks that did the same: a line of the timeline.
+
+    ``ranks`` is folded, ``count`` is how many processes they are, ``names`` those without a rank
+    number. ``calls`` are the last of its lowest rank, oldest first, ``events`` index the story.
+    """
+
+    ranks: str
+    count: int
+    state: RankStateName
+    activity: str
+    names: tuple[str, ...] = ()
+    culprit: bool = False
+    calls: tuple[LaneCall, ...] = ()
+    events: tuple[int, ...] = ()
+
+
+class Timeline(Record):
+    """What ranks did in time. ``start`` is second 0 of all times, since the epoch (UTC).
+
+    ``end`` is when they were last looked at or heard of. ``last_common`` is the last call that all
+    ranks of the largest process group have completed, where that holds half of them; ``gap`` is
+    the seconds from its start to ``end``.
+    """
+
+    start: float | None = None
+    end: float | None = None
+    last_common: LaneCall | None = None
+    gap: float | None = None
+    lanes: tuple[Lane, ...] = ()
+
+
+class WaitNode(Record):
+    """Ranks that wait alike or do the same, or a call that ranks wait in.
+
+    ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process or no
+    evidence. ``culprit``: the first finding names these ranks.
+    """
+
+    kind: Literal["ranks", "call"]
+    says: str
+    ranks: str = ""
+    count: int = 0
+    names: tuple[str, ...] = ()
+    state: RankStateName | None = None
+    role: Literal["root", "cycle", "missing", ""] = ""
+    culprit: bool = False
+
+
+class WaitEdge(Record):
+    """One node waits for another, by index. ``certain``: the others are known not to be there."""
+
+    source: int
+    target: int
+    certain: bool = True
+
+
+class Waits(Record):
+    """Who waits for whom: from ranks to the call they are in, from there to who has not come."""
+
+    nodes: tuple[WaitNode, ...] = ()
+    edges: tuple[WaitEdge, ...] = ()
+
+
 class Job(Record):
     """What is known of the job as a whole; null where unknown."""
 
@@ -200,7 +308,10 @@ class Job(Record):
 
 
 class Report(Record):
-    """The whole diagnosis. Findings stand most likely root cause first."""
+    """The whole diagnosis. Findings stand most likely root cause first.
+
+    ``gpus`` are those that decide something, ``devices`` all that are known.
+    """
 
     verdict: Verdict
     headline: str
@@ -212,6 +323,11 @@ class Report(Record):
     gpus: tuple[GpuRow, ...] = ()
     gaps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    timeline: Timeline = Timeline()
+    waits: Waits = Waits()
+    groups: tuple[ProcessGroup, ...] = ()
+    devices: tuple[GpuRow, ...] = ()
+    lines_around: tuple[LinesAround, ...] = ()
     schema_version: Literal[1] = SCHEMA_VERSION
     tool_version: str = ""
 

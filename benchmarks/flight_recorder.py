@@ -23,29 +23,19 @@ import os
 import pickle
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fr_job
+from cost import Cost, timed
 
 TORCH = (sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace")
 WHYHANG = (sys.executable, "-m", "whyhang")
 READER = (sys.executable, str(Path(__file__).resolve()), "read")
 NAMED = re.compile(r"Culprit rank (\d+)|[Mm]issing ranks: \{([\d, ]*)\}")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a run took: time on the wall and on processors, and peak memory of all processes."""
-
-    seconds: float
-    cpu: float
-    megabytes: float
 
 
 @dataclass(frozen=True)
@@ -204,54 +194,13 @@ def _row(name: str, outcome: Outcome, guilty: frozenset[int]) -> str:
 
 def _with_memory(outcome: Outcome, folder: Path) -> Outcome:
     """Put in the peak memory of all processes together, from a run in which it is sampled."""
-    seen, _, _ = _timed((*WHYHANG, str(folder), "--format", "json"), sample_memory=True)
+    seen, _, _ = timed((*WHYHANG, str(folder), "--format", "json"), memory_every=0.01)
     return replace(outcome, cost=replace(outcome.cost, megabytes=seen.megabytes))
-
-
-def _timed(command: Sequence[str], *, sample_memory: bool = False) -> tuple[Cost, str, str]:
-    """Run a command; return what it cost, its output and its errors.
-
-    ``sample_memory``: add up its memory and its children's, a hundred times a second; the kernel
-    knows the peak of each for itself only.
-    """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        # As pip installs it, a program finds its bytecode.
-        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
-        peak = 0.0
-        while True:
-            ended, _, usage = os.wait4(process.pid, os.WNOHANG if sample_memory else 0)
-            if ended:
-                break
-            peak = max(peak, _proportional(process.pid))
-            time.sleep(0.01)
-        seconds = time.perf_counter() - start
-        process.returncode = 0
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read().decode("utf-8", "replace"))
-    megabytes = max(peak, usage.ru_maxrss / 1024)
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, megabytes), texts[0], texts[1]
-
-
-def _proportional(pid: int) -> float:
-    """Add up the megabytes of a process and its children, what they share counted once."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if not children:
-            return 0.0
-        rollups = [Path(f"/proc/{p}/smaps_rollup").read_text() for p in (pid, *children)]
-    except OSError:  # one has just ended, or this is no Linux
-        return 0.0
-    matches = [re.search(r"^Pss: +(\d+) kB", rollup, re.MULTILINE) for rollup in rollups]
-    return sum(int(match[1]) for match in matches if match) / 1024
 
 
 def _run_torch(folder: Path) -> Outcome:
     """Run torchfrtrace, telling it to go on where dumps are missing."""
-    cost, out, err = _timed((*TORCH, str(folder), "--allow-incomplete-ranks"))
+    cost, out, err = timed((*TORCH, str(folder), "--allow-incomplete-ranks"))
     named: set[int] = set()
     for culprit, missing in NAMED.findall(out + err):
         named |= {int(rank) for rank in (culprit or missing).replace(" ", "").split(",") if rank}
@@ -261,7 +210,7 @@ def _run_torch(folder: Path) -> Outcome:
 
 
 def _run_whyhang(folder: Path) -> Outcome:
-    cost, out, err = _timed((*WHYHANG, str(folder), "--format", "json"))
+    cost, out, err = timed((*WHYHANG, str(folder), "--format", "json"))
     try:
         report = json.loads(out)
     except json.JSONDecodeError:
@@ -274,7 +223,7 @@ def _run_whyhang(folder: Path) -> Outcome:
 
 
 def _run_reader(folder: Path) -> Outcome:
-    cost, out, err = _timed((*READER, str(folder)))
+    cost, out, err = timed((*READER, str(folder)))
     try:
         result = json.loads(out)
     except json.JSONDecodeError:
@@ -284,11 +233,11 @@ def _run_reader(folder: Path) -> Outcome:
 
 def _read(folder: str) -> int:
     """Read dumps and match their calls in this process, without anything else of whyhang."""
-    from whyhang.analyzer.collectives import recorded_calls  # noqa: PLC0415
-    from whyhang.analyzer.facts import Track  # noqa: PLC0415
-    from whyhang.analyzer.reading import HEAD_BYTES, Document  # noqa: PLC0415
-    from whyhang.collectors.files import naming  # noqa: PLC0415
-    from whyhang.collectors.flight_recorder.reader import FlightRecorder  # noqa: PLC0415
+    from whyhang.analyzer.collectives import recorded_calls
+    from whyhang.analyzer.facts import Track
+    from whyhang.analyzer.reading import HEAD_BYTES, Document
+    from whyhang.collectors.files import naming
+    from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
     reader = FlightRecorder()
     tracks: list[Track] = []

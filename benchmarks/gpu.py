@@ -75,7 +75,7 @@ def main() -> int:
 
 def _write(folder: Path, hosts: int, gpus: int) -> int:
     """Write the files; what a real one has beside the wanted values is filled in as padding."""
-    from gpu_docs import node  # noqa: PLC0415 - of the tests
+    from gpu_docs import node
 
     counters = "".join(
         f"\t\t\t<counter_{n}>\n\t\t\t\t<current>N/A</current>\n\t\t\t\t<pending>{n} us</pending>"

@@ -252,7 +252,7 @@ def keep(path: Path, *command: str) -> None:
 
 def versions(backend: str) -> dict[str, object]:
     """Return the versions that the scenarios ran with."""
-    import torch  # noqa: PLC0415 - it may not be there
+    import torch
 
     used: dict[str, object] = {"torch": torch.__version__, "python": platform.python_version()}
     if backend == "nccl":
@@ -270,8 +270,8 @@ def versions(backend: str) -> dict[str, object]:
 def why_not(backend: str) -> str | None:
     """Return why the scenarios cannot run here."""
     try:
-        import torch  # noqa: PLC0415
-        import torch.distributed as dist  # noqa: PLC0415
+        import torch
+        import torch.distributed as dist
     except ImportError:
         return "torch is not installed here; pip install 'whyhang[torch]'"
     if backend == "gloo":

@@ -144,6 +144,12 @@ NEAR_MISSES = {
     "all end at one step": logs_of(trainer),
     "one is a step ahead in its print": logs_of(trainer, r5=trainer(5, 117)),
     "cut at different places": {rank: trainer(rank, 118 - 3 * rank) for rank in RANKS},
+    "one printed a warning of its own": logs_of(
+        trainer, r2=trainer(2) + "download was slow, trying the mirror\n"
+    ),
+    "cut within a line, where one was about to print the same": {
+        None: interleaved(logs_of(server, r5=server(5, 5)))[None] + "[ran"
+    },
     "cut within a line": logs_of(trainer, r5=IN_SHARD + "step 1"),
     "a paste that ends within a line": {None: PASTED},
     "buffered": logs_of(trainer, r5=(2 * trainer(5, 117, first=1))[:4096]),

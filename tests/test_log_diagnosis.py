@@ -302,6 +302,16 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "slurm-out-of-memory",
         None,
     ),
+    "the one task that was killed, where the lines on memory name no task": (
+        {None: SLURM_OOM + "srun: error: n3: task 2: Killed\n"},
+        "slurm-out-of-memory",
+        (2,),
+    ),
+    "nobody, if several were killed and the lines on memory name no task": (
+        {None: SLURM_OOM + "srun: error: n3: tasks 1-2: Killed\n"},
+        "slurm-out-of-memory",
+        None,
+    ),
     "the tasks that did not come, and not the traceback that says so": (
         {
             None: raised("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: no barrier")

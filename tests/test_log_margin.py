@@ -101,6 +101,6 @@ def test_the_host_in_a_journal_is_kept() -> None:
         ("If the job stops and you get `Watchdog caught`, raise the timeout.", False),
     ],
 )
-def test_a_message_quoted_in_a_sentence_is_no_message(text: str, counts: bool) -> None:  # noqa: FBT001
+def test_a_message_quoted_in_a_sentence_is_no_message(text: str, counts: bool) -> None:
     """A README that explains a message does not mean that it was printed."""
     assert len(lines(text, "Watchdog caught")) == counts

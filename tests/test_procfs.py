@@ -32,7 +32,7 @@ def test_stat_line_with_brackets_and_blanks_in_the_name() -> None:
     stat = parse_stat(line)
     assert stat is not None
     assert (stat.pid, stat.comm, stat.state, stat.ppid) == (12, "a ) S (b", "T", 3)
-    assert (stat.session, stat.cpu_ticks, stat.threads, stat.started) == (9, 167, 6, 91048)
+    assert (stat.session, stat.cpu_ticks, stat.started) == (9, 167, 91048)
     assert not stat.kernel
 
 

@@ -114,7 +114,7 @@ def test_nothing_is_shown_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_standard_input_is_read(
-    packed: bool,  # noqa: FBT001
+    packed: bool,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -36,6 +36,28 @@ def test_no_space_beside_a_file_system_with_room(beside: dict[str, str], *, stay
     assert any("Left out" in note and "/dev/shm" in note for note in report.notes) is not stays
 
 
+ENDED = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nRuntimeError: no room\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "word"),
+    [
+        ({"job.log": SHM + ENDED, "df.txt": DF.format(64, 6, "/dev/shm")}, "In doubt"),
+        ({"job.log": SHM + ENDED + DF.format(64, 6, "/dev/shm")}, "In doubt"),
+        ({"job.log": DF.format(64, 6, "/dev/shm") + SHM + ENDED}, "Left out"),
+    ],
+)
+def test_a_print_of_room_after_the_end_of_the_job_refutes_nothing(
+    files: dict[str, str], word: str
+) -> None:
+    """The segments that filled it are gone with the job: that makes the finding less sure only."""
+    report = diagnosed_files(files)
+    full = [one for one in report.findings if one.category == "shm-too-small"]
+
+    assert [one.confidence < 0.5 for one in full] == ([True] if word == "In doubt" else [])
+    assert [note.partition(":")[0] for note in report.notes if "/dev/shm" in note] == [word]
+
+
 REFUSED = (
     "[W socket.cpp:663] [c10d] The client socket has failed to connect to [10.0.0.1]:29500 (errno: "
     "111 - Connection refused).\n"

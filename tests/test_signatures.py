@@ -18,7 +18,7 @@ import regex
 from whyhang import signatures
 from whyhang.analyzer import queries
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.commands.explain import _plain
+from whyhang.analyzer.commands.explain import filled
 from whyhang.analyzer.facts import NOBODY, LogLine
 from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.findings.signature_toml import NAMES
@@ -92,8 +92,7 @@ def test_a_relation_is_told_once() -> None:
     for path in RELATIONS:
         text = path.read_text(encoding="utf-8")
 
-        derived = text.count("    replace(\n")  # the same story, told of another layer
-        assert len(ids_in(path)) == (text.count("    story=") or 1) + derived, path
+        assert len(ids_in(path)) == (text.count("    story=") or 1), path
         assert ("\nSIGNATURES = (" in text) is (len(ids_in(path)) > 1), path
 
 
@@ -195,7 +194,7 @@ def test_what_looks_like_a_command_is_one() -> None:
         for step in signature.next_steps:
             if not is_command(step):
                 continue
-            command = _plain(step).partition("  # ")[0]
+            command = filled(step).partition("  # ")[0]
             bad = [
                 words
                 for words in _commands(command)

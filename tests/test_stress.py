@@ -14,10 +14,10 @@ from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, process, report_of, still
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.commands.output import _terminal_text
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
 from whyhang.analyzer.report import Location, RankRow
+from whyhang.analyzer.reports.faces import as_text
 from whyhang.analyzer.reports.page import Para, Section, Table, page
 from whyhang.analyzer.reports.terminal import show
 from whyhang.analyzer.wording.sentences import fill
@@ -179,7 +179,7 @@ def test_many_ranks_at_many_places_stay_few_rows() -> None:
     )  # fmt: skip
     rows = (*rows[:300], RankRow(rank=300, host=None, pid=None, state="blocked", activity="x"),
             *(row for row in rows[301:] if row.rank != 401))  # fmt: skip
-    text = _terminal_text(type(report)(verdict="hung", headline="H.", job=report.job, ranks=rows))
+    text = as_text(type(report)(verdict="hung", headline="H.", job=report.job, ranks=rows))
     table = text.partition("Ranks\n")[2].partition("\n\n")[0].splitlines()
     assert len(table) == 3
     assert table[1].split() == ["300", "blocked", "x"]
@@ -332,7 +332,7 @@ def test_an_effect_alone_is_called_one_and_says_what_to_do(
     assert main([str(tmp_path)]) == 0
     page_ = capsys.readouterr().out
     assert "an effect; the cause is not known" in page_
-    assert f"#### Do now\n\n- {does}" in page_
+    assert f"- **Do now:** {does}" in page_
 
 
 def test_ranks_that_nobody_could_look_at_are_in_the_answer() -> None:

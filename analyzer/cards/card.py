@@ -63,7 +63,7 @@ class Card(Record):
     signature: Signature | None
     mistakes: tuple[Mistake, ...] = ()
     override: bool = False
-    lines: dict[Path, int] = {}  # noqa: RUF012 - msgspec copies it for each record
+    lines: dict[Path, int] = {}
 
 
 def read_cards(file: str, data: bytes, *, thorough: bool = False) -> tuple[Card, ...]:

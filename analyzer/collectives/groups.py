@@ -55,7 +55,7 @@ class GroupProgress(Record):
     rank: int
     enqueued: int | None = None
     completed: int | None = None
-    calls: dict[int, Call] = {}  # noqa: RUF012 - msgspec copies it for each record
+    calls: dict[int, Call] = {}
     p2p: tuple[Call, ...] = ()
     tracks: tuple[Track, ...] = ()
     known: bool = True

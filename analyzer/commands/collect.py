@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import live, live_options
+from whyhang.analyzer.commands import hosts, hosts_options, live, live_options
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
@@ -18,7 +18,7 @@ from whyhang.analyzer.errors import TargetError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the process, the bundle and how to take snapshots."""
-    parser.add_argument("pid", nargs="+", help="any process of the job")
+    parser.add_argument("pid", nargs="*", help="any process of the job")
     parser.add_argument(
         "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
     )
@@ -30,6 +30,16 @@ def run(options: argparse.Namespace) -> int:
     for text in options.pid:
         if not (text.isascii() and text.isdecimal()):
             raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
+    if not options.pid and hosts_options.given(options) is None:
+        raise TargetError(
+            "there is nothing to collect from",
+            "Give the PID of any process of the job, or say on which hosts it is (--hosts, ...).",
+        )
+    if options.dry_run:
+        sys.stdout.write(
+            hosts.dry_run(hosts.to_reach([int(text) for text in options.pid], options))
+        )
+        return 0
     bundle = Path(options.output)
     before = bundle.exists()
     try:

@@ -17,10 +17,11 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import live_options, output
+from whyhang.analyzer.commands import hosts_options, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
@@ -28,7 +29,9 @@ from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.findings.diagnose import diagnose
 from whyhang.analyzer.job.identify import identify
+from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.lines_around import with_lines_around
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.flight_recorder import places
@@ -49,7 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Collect, read, analyze, report."""
     output.check(options)
-    pids, paths = split(options.targets) if options.targets else ([], dumps_left_behind())
+    named = bool(options.targets) or hosts_options.given(options) is not None
+    pids, paths = split(options.targets) if named else ([], dumps_left_behind())
+    if options.dry_run:
+        from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
+
+        sys.stdout.write(hosts.dry_run(hosts.to_reach(pids, options)))
+        return 0
     report, unsaved = report_on(pids, paths, options, cards=options.cards, save=options.save)
     return output.emit(report, options, unsaved)
 
@@ -69,13 +78,17 @@ def report_on(
     """
     knowledge = known(cards)
     facts: list[Fact] = []
-    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not pids else []
+    looks = bool(pids) or hosts_options.given(options) is not None
+    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
+    documents: dict[str, Document] = {}
     with Progress() as progress, Store() as store:
         readers = readers_for(knowledge, progress.meter)
-        if pids:
+        if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command
 
-            live_facts, unsaved = live.facts(pids, options, readers, progress, save=save)
+            live_facts, unsaved = live.facts(
+                pids, options, readers, progress, save=save, documents=documents
+            )
             facts += live_facts
         if paths:
             facts += read(
@@ -83,7 +96,14 @@ def report_on(
             )
         progress.say("lining the ranks up")
         case = align(identify([*facts, *knowledge.gaps]), TABLE)
-        return diagnose(case, knowledge.signatures), unsaved
+        report = diagnose(case, knowledge.signatures)
+
+        def opened(path: str) -> BinaryIO | None:
+            """Open a file again that was read; the records of whyhang itself have no context."""
+            file = documents.get(path) or store.found.get(path)
+            return None if file is None or path.endswith(".json") else file.open()
+
+        return with_lines_around(report, opened), unsaved
 
 
 def _nothing_to_save(path: str) -> TargetError:

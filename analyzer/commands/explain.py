@@ -60,7 +60,7 @@ def listing(known: tuple[Signature, ...]) -> str:
     for category in sorted(by_category):
         lines.append(category)
         for s in by_category[category]:
-            first = _story(s).partition("\n")[0].rstrip(".")
+            first = story_of(s).partition("\n")[0].rstrip(".")
             mark = "" if s.kind.value == "cause" else f" [{s.kind.value}]"
             own = " [your card]" if s.origin else ""
             lines.append(f"  {s.id:<34} {first}{mark}{own}")
@@ -73,7 +73,7 @@ def story(signature: Signature) -> str:
         f"{signature.id}  ({signature.category}, {signature.kind.value})",
         *([f"from the card {signature.origin}"] if signature.origin else []),
         "",
-        _story(signature),
+        story_of(signature),
     ]
     if signature.matches:
         parts += ["", "Recognised by lines such as"]
@@ -88,7 +88,7 @@ def story(signature: Signature) -> str:
             if title == "See":
                 parts += [f"  - {text}" for text in texts]
             else:
-                parts += [_item(_plain(text)) for text in texts]
+                parts += [_item(filled(text)) for text in texts]
     return "\n".join(parts)
 
 
@@ -106,14 +106,14 @@ def _item(text: str) -> str:
     )
 
 
-def _story(signature: Signature) -> str:
-    """Return the story; for a card without one, the words of its report, which hold fields."""
+def story_of(signature: Signature) -> str:
+    """Return the story of a signature; for a card without one, its words, which hold fields."""
     if signature.story:
         return signature.story
-    return _plain(f"{signature.title}\n\n{signature.means}")
+    return filled(f"{signature.title}\n\n{signature.means}")
 
 
-def _plain(text: str) -> str:
+def filled(text: str) -> str:
     """Fill the places of a template with words that read well without a case."""
 
     class Words(dict[str, str]):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from whyhang.analyzer.commands import hosts_options
+
 NATIVE = ("auto", "always", "never")
 
 
@@ -61,10 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         type=_seconds,
-        default=15.0,
         metavar="S",
-        help="limit of each single grab in seconds (default 15)",
+        help="limit of each single grab in seconds (default 15); where many hosts are looked at, "
+        "of all of it together (default 30)",
     )
+    hosts_options.add_arguments(parser)
 
 
 def _count(text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,13 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from whyhang.analyzer.errors import WhyhangError
-from whyhang.analyzer.report import Report, Verdict, to_json
-from whyhang.analyzer.reports.markdown import render
+from whyhang.analyzer.report import Report, Verdict
+from whyhang.analyzer.reports.faces import ENDINGS, FACES, as_text, face_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.terminal import show
 
-FORMATS = ("terminal", "markdown", "json")
-EXTENSIONS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "terminal"}
 EXIT_CODES: dict[Verdict, int] = {
     "healthy": 0,
     "hung": 3,
@@ -27,14 +24,13 @@ EXIT_CODES: dict[Verdict, int] = {
     "inconclusive": 4,
     "slow": 5,
 }
-FILE_WIDTH = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where a report goes."""
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=tuple(FACES),
         help="format on standard output (default: terminal on a terminal, Markdown when piped)",
     )
     parser.add_argument(
@@ -43,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="also write the report to FILE: .md, .json or .txt; may be repeated",
+        help=f"also write the report to FILE, in the format of its end: {', '.join(ENDINGS)}; "
+        "may be repeated",
     )
     parser.add_argument(
         "--full",
@@ -67,13 +64,12 @@ def with_tilde(path: str | Path) -> str:
 def check(options: argparse.Namespace) -> None:
     """Refuse unusable output files before any work is done. Raises ``WhyhangError``."""
     for name in options.output:
-        path = Path(name)
-        if path.suffix not in EXTENSIONS:
+        if face_of(name) is None:
             raise WhyhangError(
                 f"cannot tell the format of {name} from its extension",
-                f"Use one of {', '.join(sorted(EXTENSIONS))}.",
+                f"Use one of {', '.join(sorted(ENDINGS))}.",
             )
-        if not path.parent.is_dir():
+        if not Path(name).parent.is_dir():
             raise WhyhangError(f"the folder of {name} does not exist", "Create it first.")
 
 
@@ -85,8 +81,9 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     """
     report = outgoing(report)
     written = [
-        _write(Path(name), _render(report, EXTENSIONS[Path(name).suffix], full=options.full))
+        _write(Path(name), face.render(report, full=options.full))
         for name in options.output
+        if (face := face_of(name)) is not None
     ]
     format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
     _print(report, format_, full=options.full)
@@ -102,9 +99,9 @@ def _print(report: Report, format_: str, *, full: bool) -> None:
     if format_ == "terminal" and (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
         show(report, Console(highlight=False), full=full)
     elif format_ == "terminal":  # what cannot be encoded is spelt: see streams.py
-        sys.stdout.write(_terminal_text(report, full=full))
+        sys.stdout.write(as_text(report, full=full))
     else:
-        sys.stdout.buffer.write(_render(report, format_, full=full))
+        sys.stdout.buffer.write(FACES[format_].render(report, full=full))
     sys.stdout.flush()
 
 
@@ -120,22 +117,3 @@ def _write(path: Path, content: bytes) -> WhyhangError | None:
             f"cannot write {path}: {error.strerror}", "Choose another place with -o."
         )
     return None
-
-
-def _render(report: Report, format_: str, *, full: bool) -> bytes:
-    if format_ == "json":
-        return to_json(report)
-    if format_ == "markdown":
-        return render(report, full=full).encode()
-    return _terminal_text(report, full=full).encode()
-
-
-def _terminal_text(report: Report, *, full: bool = False) -> str:
-    """Render for a text file: no colours, no padding at the ends of lines."""
-    buffer = io.StringIO()
-    show(
-        report,
-        Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
-        full=full,
-    )
-    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())

@@ -74,7 +74,7 @@ class Progress:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
         except (OSError, ValueError):
             width = 80
-        line = plain(f"{_WHEEL[self._turns % len(_WHEEL)]} {text}")
+        line = f"{_WHEEL[self._turns % len(_WHEEL)]} {plain(text)}"
         self._turns += 1
         data = line[: width - 1].encode(sys.stderr.encoding or "ascii", "replace")
         _write(b"\r" + data + _END_OF_LINE)

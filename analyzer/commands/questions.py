@@ -6,7 +6,8 @@ only what its answer needs, and is asked at most once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
@@ -16,7 +17,7 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.analyzer.wording.describe import busy_worker
-from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
@@ -25,11 +26,37 @@ WATCHES = 4  # parts in which they are watched, as long as it is open
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
+class Named(NamedTuple):
+    """A process: its host, where that is known, and its pid there."""
+
+    host: str | None
+    pid: int
+
+
+class Observed(Protocol):
+    """A job that is looked at, on this host or on many; see ``Capture`` for what each takes."""
+
+    def bundle(self) -> Bundle:
+        """Return everything taken so far."""
+
+    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+        """Take further snapshots."""
+
+    def native_stacks(self, processes: Iterable[Named]) -> None:
+        """Take native stacks."""
+
+    def peers(self, processes: Iterable[Named]) -> None:
+        """Ask whom their calls name."""
+
+    def counters(self, processes: Iterable[Named]) -> None:
+        """Ask in which step they are."""
+
+
 class Question(Record):
     """What may be open in a case: of which members, and what to take of their processes."""
 
     open_for: Callable[[Case], Sequence[int]]
-    take: Callable[[Capture, list[int]], None]
+    take: Callable[[Observed, list[Named]], None]
 
 
 def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
@@ -88,7 +115,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
     return [number for number in case.graph.lagging if ends_by_itself(case.states[number])]
 
 
-def _watch(job: Capture, pids: list[int]) -> None:
+def _watch(job: Observed, pids: list[Named]) -> None:
     """Watch for a while; then ask ranks that wait whether their variables are the same as before.
 
     Those that spin while they wait do not show otherwise that they had an answer.

@@ -33,6 +33,7 @@ from whyhang.analyzer.facts.base import (
     few,
     fold,
     replace,
+    unfold,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
 from whyhang.analyzer.facts.cluster import (

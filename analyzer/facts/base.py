@@ -18,8 +18,11 @@ if TYPE_CHECKING:
         """The base of all facts: frozen, compared by value, built by keyword."""
 else:
 
-    class Record(msgspec.Struct, frozen=True, kw_only=True):
+    class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The base of all facts: frozen, compared by value, built by keyword."""
+
+        # What is frozen and built by keyword is in no cycle, so that the garbage collector has
+        # nothing to find in the millions that a large job has.
 
 
 R = TypeVar("R", bound=Record)
@@ -84,6 +87,16 @@ def fold(ranks: Iterable[int]) -> str:
         else:
             runs.append([rank, rank])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def unfold(text: str) -> tuple[int, ...]:
+    """Read ranks as ``fold`` prints them; what is none, or more than a job has, is left out."""
+    ranks: list[int] = []
+    for run in text.split(","):
+        first, _, last = run.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and len(run) < 20:
+            ranks += range(int(first), min(int(last or first) + 1, MAX_RANKS))
+    return tuple(ranks[:MAX_RANKS])
 
 
 def few(ranks: Iterable[int], most: int = 12) -> str:

@@ -30,7 +30,7 @@ class LogLine(Record):
     text: str
     source: Source
     matched: tuple[str, ...] = ()
-    fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    fields: dict[str, str] = {}
     time: float | None = None
     offset: int | None = None
     frames: tuple[Frame, ...] = ()

@@ -65,10 +65,9 @@ class Process(Record):
     cwd: str | None = None
     state: str | None = None
     wchan: str | None = None
-    environ: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    environ: dict[str, str] = {}
     started_at: float | None = None
     descriptors: tuple[str, ...] = ()
-    thread_count: int | None = None
     before: Counters | None = None
     after: Counters | None = None
     tracer_pid: int | None = None  # a debugger is attached
@@ -78,7 +77,7 @@ class Process(Record):
     owner_pid: int | None = None  # of a helper: the rank process it works for
     lock: LockWait | None = None
     holds: tuple[str, ...] = ()
-    positions: dict[str, int] = {}  # noqa: RUF012
+    positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None
 

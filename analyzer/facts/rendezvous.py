@@ -52,7 +52,7 @@ class StoreView(Record):
     num_keys: int | None = None
     keys: tuple[str, ...] | None = None
     complete: bool = True
-    values: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    values: dict[str, str] = {}
     listeners: tuple[Listener, ...] = ()
     own_address: bool | None = None
     network: str | None = None

@@ -251,7 +251,8 @@ class LogTail(Statement):
     """The last own lines of a rank in a log, oldest first, before the first word of trouble.
 
     ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
-    it printed. ``cut``: the file ends within a line. ``trouble``: words of trouble stand behind.
+    it printed. ``cut``: the file ends within a line, and so near behind these that
+    more of this rank may have followed. ``trouble``: words of trouble stand behind.
     """
 
     lines: tuple[OwnLine, ...]

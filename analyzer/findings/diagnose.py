@@ -19,16 +19,18 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
-from whyhang.analyzer.findings.refuted import refuted
-from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.findings.refuted import doubted, refuted
+from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.report import Evidence, Finding, Report, cite
-from whyhang.analyzer.reports.gpus import gpu_rows
+from whyhang.analyzer.reports.gpus import device_rows, gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
+from whyhang.analyzer.reports.timeline import process_groups, timeline
+from whyhang.analyzer.reports.waits import waits
 from whyhang.analyzer.wording.describe import ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
@@ -80,28 +82,45 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             for hit, weight in weighed
             if weight > 0
         ]
-    against = [refuted(case, candidate) for candidate in candidates]
-    for candidate, why in zip(candidates, against, strict=True):
-        if why:
-            words = sentence(fill(candidate.signature.title, candidate.hit.fields))
-            notes.append(f"Left out: “{words}”: {why}.")
-    candidates = [c for c, why in zip(candidates, against, strict=True) if not why]
-    candidates = without_fallbacks([c for c in candidates if not overcome(case, c)])
+    kept = [c for each in candidates if (c := _unless_refuted(case, each, notes)) is not None]
+    candidates = without_fallbacks([c for c in kept if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
+    events, start = story(case, findings)
+    rows = rank_rows(case)
+    culprits = findings[0].culprit_ranks or () if findings else ()
     return Report(
         verdict=verdict,
         headline=headline_of(case, findings, verdict),
         job=job_facts(case),
         findings=findings,
-        story=story(case, findings),
-        ranks=rank_rows(case),
+        story=events,
+        ranks=rows,
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=(*gap_lines(case), *(() if findings else _undecided(case))),
         notes=(*notes, *_pauses(case), *fingerprints.notes(case, _text_of(findings))),
+        timeline=timeline(case, rows, events, start, culprits),
+        waits=waits(case, rows, culprits),
+        groups=process_groups(case),
+        devices=device_rows(case),
         tool_version=__version__,
     )
+
+
+def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candidate | None:
+    """Return a candidate as sure as other evidence leaves it, with a note; None if refuted."""
+    words = sentence(fill(candidate.signature.title, candidate.hit.fields))
+    if why := refuted(case, candidate):
+        notes.append(f"Left out: “{words}”: {why}.")
+        return None
+    if why := doubted(case, candidate):
+        notes.append(f"In doubt: “{words}”: {why}.")
+        return replace(
+            candidate,
+            hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED),
+        )
+    return candidate
 
 
 def _pauses(case: Case) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Findings that other evidence contradicts: they are dropped, and the report says why."""
+"""Findings that other evidence contradicts: dropped or doubted, and the report says why."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Capacity, OpenPort
+from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.levels import Candidate
 from whyhang.analyzer.job.devices import same_host
 
@@ -26,11 +27,39 @@ def refuted(case: Case, candidate: Candidate) -> str:
     return _has_room(case, candidate) or _listens(case, candidate) or _same_barrier(case, candidate)
 
 
+def doubted(case: Case, candidate: Candidate) -> str:
+    """Return what may contradict a finding, if it was printed when that happened."""
+    row = _roomy(case, candidate)
+    if row is None or _from_then(case, candidate, row):
+        return ""
+    return f"{_room_in(row)}, which counts for little if it was printed after the job had ended"
+
+
 def _has_room(case: Case, candidate: Candidate) -> str:
-    """Return the row of df that shows room in /dev/shm, in all rows of the hosts in question."""
+    """Return the row of df that shows room in /dev/shm before the job ended and left it."""
+    row = _roomy(case, candidate)
+    return _room_in(row) if row is not None and _from_then(case, candidate, row) else ""
+
+
+def _room_in(row: Capacity) -> str:
+    return f"{row.source} shows /dev/shm {row.free:.0%} free ({row.quote})"
+
+
+def _from_then(case: Case, candidate: Candidate, row: Capacity) -> bool:
+    """Return whether the job was there when a row was printed, which carries no time."""
+    job = case.job
+    ended = job.exits or case.ends or any(EXCEPTION in line.matched for line in job.lines)
+    return not ended or any(
+        piece.source == row.source.file and (piece.line or 0) > (row.source.line or 0)
+        for piece in candidate.hit.evidence
+    )
+
+
+def _roomy(case: Case, candidate: Candidate) -> Capacity | None:
+    """Return the row of df that shows room in /dev/shm, if all rows of the hosts in question do."""
     quotes = " ".join(piece.quote for piece in candidate.hit.evidence)
     if candidate.signature.category not in NOT_FULL or not _FULL.search(quotes):
-        return ""
+        return None
     hosts = {case.member(number).host for number in candidate.hit.members}
     rows = [
         row
@@ -38,9 +67,8 @@ def _has_room(case: Case, candidate: Candidate) -> str:
         if row.mount == "/dev/shm"  # noqa: S108 - the name of the mount
         and (not hosts or any(same_host(row.who.host, host) for host in hosts))
     ]
-    if not rows or any(row.free < ENOUGH_FREE or row.size < ROOMY for row in rows):
-        return ""
-    return f"{rows[0].source} shows /dev/shm {rows[0].free:.0%} free ({rows[0].quote})"
+    has_room = all(row.free >= ENOUGH_FREE and row.size >= ROOMY for row in rows)
+    return rows[0] if rows and has_room else None
 
 
 def _listens(case: Case, candidate: Candidate) -> str:

@@ -83,7 +83,7 @@ class Hit(Record):
     strength: float = 1.0
     collective: Collective | None = None
     location: Location | None = None
-    fields: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    fields: dict[str, str] = {}
     at: float | None = None
     gpus: tuple[int, ...] = ()
     names_culprit: bool = True  # False: the members are only where it shows

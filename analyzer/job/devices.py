@@ -8,6 +8,7 @@ LOCAL_RANK with CUDA_VISIBLE_DEVICES; where two disagree the more trusted wins, 
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -84,8 +85,8 @@ class Devices(Record):
     """
 
     devices: tuple[Device, ...] = ()
-    by_member: dict[int, int] = {}  # noqa: RUF012 - msgspec copies it for each record
-    how: dict[int, int] = {}  # noqa: RUF012
+    by_member: dict[int, int] = {}
+    how: dict[int, int] = {}
     gaps: tuple[Gap, ...] = ()
 
     def of(self, member: int) -> Device | None:
@@ -123,10 +124,12 @@ def same_host(one: str | None, other: str | None) -> bool:
     """Return whether two names may be of one host: unknown, equal, or equal but for the domain."""
     if one is None or other is None or one == other:
         return True
-    return _short(one) == _short(other)
+    return short(one) == short(other)
 
 
-def _short(host: str) -> str:
+@functools.lru_cache(maxsize=1 << 16)
+def short(host: str) -> str:
+    """Cut the domain off the name of a host; addresses stay."""
     return host if host.replace(".", "").isdecimal() else host.partition(".")[0].lower()
 
 
@@ -139,8 +142,8 @@ def _places(
     names: dict[str, str] = {}
     for gpu in facts:
         if gpu.who.host is not None:
-            names.setdefault(_short(gpu.who.host), gpu.who.host)
-            named[_short(gpu.who.host)].append(gpu)
+            names.setdefault(short(gpu.who.host), gpu.who.host)
+            named[short(gpu.who.host)].append(gpu)
         else:
             nameless[gpu.source.file].append(gpu)
     # A mark of what only facts about one host share: whose it is, a host's key or a file.
@@ -251,7 +254,7 @@ class _Ranks:
         self._by_pid: dict[int, list[Device]] = defaultdict(list)
         self._by_host: dict[str | None, list[Device]] = defaultdict(list)
         for device in devices:
-            self._by_host[None if device.host is None else _short(device.host)].append(device)
+            self._by_host[None if device.host is None else short(device.host)].append(device)
             for pid in device.pids:
                 self._by_pid[pid].append(device)
         self._one_place = _in_one_place(devices)
@@ -299,7 +302,7 @@ class _Ranks:
         """Return the devices of a member's host; none where it is not known which host that is."""
         if member.host is None:
             return self._devices if self._one_place else ()
-        devices = self._by_host.get(_short(member.host), []) + self._by_host.get(None, [])
+        devices = self._by_host.get(short(member.host), []) + self._by_host.get(None, [])
         return devices if _in_one_place(devices) else ()
 
     def _with_pid(self, member: Member) -> Device | None:

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import (
     Fact,
-    Group,
     LogLine,
     Process,
     StackDump,
     Statement,
     Track,
     Trust,
-    WorldSize,
     replace,
 )
 from whyhang.analyzer.job.local_ranks import widest
 from whyhang.analyzer.job.records import GROUP_RANK
-from whyhang.analyzer.job.world import world_size
+from whyhang.analyzer.job.world import size_in
 
 
 def with_group_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -45,11 +43,7 @@ def with_group_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
     numbers = sorted(number for _, number in places.values())
     if len(numbers) < 2 or numbers != list(range(len(numbers))) or len(hosts) > 1:
         return facts
-    size, _ = world_size(
-        [fact for fact in facts if isinstance(fact, WorldSize)],
-        [fact for fact in facts if isinstance(fact, Process)],
-        [fact for fact in facts if isinstance(fact, Group)],
-    )
+    size = size_in(facts)
     if size not in {None, len(numbers)} or widest(facts) > len(numbers):
         return facts
     return [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from whyhang.analyzer.facts import MAX_RANKS
+
 _NODES = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _PART = re.compile(r"([^,\[\]]+)((?:\[[^\]]*\][^,\[\]]*)*)")
@@ -42,16 +44,14 @@ def hosts_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     return next((expand(environ[name]) for name in _NODES if environ.get(name)), ())
 
 
-def host_of(rank: int, environ: Mapping[str, str]) -> str | None:
-    """Name the host on which Slurm starts a rank, by its default block distribution."""
+def hosts_of_ranks(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the host on which Slurm starts each rank, by its default block distribution."""
     hosts = hosts_in(environ)
     counts = next((_counts(environ[name]) for name in _TASKS if environ.get(name)), [])
-    first = 0
+    placed: list[str] = []
     for host, count in zip(hosts, counts, strict=False):
-        if first <= rank < first + count:
-            return host
-        first += count
-    return None
+        placed += [host] * min(count, MAX_RANKS - len(placed))
+    return tuple(placed)
 
 
 def _counts(text: str) -> list[int]:

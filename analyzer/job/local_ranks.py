@@ -15,7 +15,6 @@ from whyhang.analyzer.facts import (
     CommunicatorSize,
     Exit,
     Fact,
-    Group,
     LastLine,
     LogLine,
     Process,
@@ -23,10 +22,9 @@ from whyhang.analyzer.facts import (
     Statement,
     Track,
     Trust,
-    WorldSize,
     replace,
 )
-from whyhang.analyzer.job.world import world_size
+from whyhang.analyzer.job.world import size_in
 
 T = TypeVar("T")
 
@@ -74,11 +72,7 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
     count = len(local_ranks)
     if count < 2 or local_ranks != set(range(count)) or highest >= count:
         return False
-    size, _ = world_size(
-        [fact for fact in facts if isinstance(fact, WorldSize)],
-        [fact for fact in facts if isinstance(fact, Process)],
-        [fact for fact in facts if isinstance(fact, Group)],
-    )
+    size = size_in(facts)
     return (size is None or size == count) and widest(facts) <= count
 
 

@@ -106,9 +106,9 @@ class Job(Record):
     agents: tuple[Agent, ...] = ()
     gaps: tuple[Gap, ...] = ()
     gpus: Devices = Devices()
-    by_rank: dict[int, int] = {}  # noqa: RUF012 - rank to member; msgspec copies it
-    by_pattern: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 - pattern to lines it found
-    by_pid: dict[int, tuple[int, ...]] = {}  # noqa: RUF012 - pid to members on any host
+    by_rank: dict[int, int] = {}  # rank to member
+    by_pattern: dict[str, tuple[int, ...]] = {}  # pattern to lines it found
+    by_pid: dict[int, tuple[int, ...]] = {}  # pid to members on any host
 
     def of(self, kind: type[S]) -> tuple[S, ...]:
         """Return the statements of one kind, in the order they came."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import (
     MAX_RANKS,
+    Fact,
     Group,
     LogLine,
     Process,
@@ -39,6 +40,16 @@ def world_size(
     """Return the number of ranks and how it is known; the processes' own word goes first."""
     size, how = _stated_size(sizes, processes, groups)
     return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
+
+
+def size_in(facts: Sequence[Fact]) -> int | None:
+    """Return the number of ranks that these facts tell, if any do."""
+    size, _ = world_size(
+        [fact for fact in facts if isinstance(fact, WorldSize)],
+        [fact for fact in facts if isinstance(fact, Process)],
+        [fact for fact in facts if isinstance(fact, Group)],
+    )
+    return size
 
 
 def _stated_size(

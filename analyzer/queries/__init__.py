@@ -25,6 +25,7 @@ Queries that answer with hits:
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
+- ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
 - ``merged``: the answers of several queries; those about the same members become one, surer;
   ``merge``: two hits as one
 
@@ -123,6 +124,7 @@ from whyhang.analyzer.queries.nccl_setup import (
     setups_all_in,
     stuck_in_setup,
 )
+from whyhang.analyzer.queries.nccl_warnings import nccl_failed_in, nccl_warned
 from whyhang.analyzer.queries.ports import ports_down
 from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported

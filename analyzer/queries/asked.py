@@ -32,6 +32,7 @@ from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
+from whyhang.analyzer.queries.nccl_warnings import nccl_failed_in
 from whyhang.analyzer.queries.ports import ports_down
 from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
@@ -43,8 +44,16 @@ QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     query.__name__: query
     for query in (
         *(absent, all_in_one_call, cut_off, different_operations, faulty_gpus, groups_crossed),
-        *(lagging, log_ends, ports_down, printed_values_differ, raised, ras_reported, recorded),
-        *(resolves_differently, scheduled, settings_differ, stragglers, stuck_in_setup),
+        *(lagging, log_ends, nccl_failed_in, ports_down, printed_values_differ, raised),
+        *(
+            ras_reported,
+            recorded,
+            resolves_differently,
+            scheduled,
+            settings_differ,
+            stragglers,
+            stuck_in_setup,
+        ),
     )
 }
 
@@ -60,7 +69,7 @@ class Question(Record):
 
     query: str
     listed: tuple[Any, ...] = ()
-    named: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it for each record
+    named: dict[str, Any] = {}
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Ask the case."""

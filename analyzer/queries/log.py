@@ -24,7 +24,6 @@ from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.report import Collective
 
 MAX_QUOTES = 6
-MAX_CAME = 8  # ranks; the reader of logs keeps so many lines that differ
 MAX_DIGITS = 9
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
@@ -61,7 +60,7 @@ class Log(Record):
     least: int = 1
     most: int = 0
     ends_process: bool = False
-    adds: dict[str, dict[str, dict[str, str]]] = {}  # noqa: RUF012 - msgspec copies it
+    adds: dict[str, dict[str, dict[str, str]]] = {}
     vetoes: tuple[str, ...] = ()
     veto_same_rank: bool = False
 
@@ -173,13 +172,14 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    ended = ended or {
-        row.who.rank: row
-        for row in case.job.exits
-        if row.signal == signal.SIGKILL
-        and row.who.rank is not None
-        and row.who.trust > Trust.INFERRED
-    }
+    if not ended:
+        killed = [
+            row.who
+            for row in case.job.exits
+            if row.signal == signal.SIGKILL and row.who.rank is not None
+            if row.who.trust > Trust.INFERRED
+        ]
+        return killed if len({who.rank for who in killed}) == 1 else []
     signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
@@ -202,7 +202,8 @@ def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
 def _others(lines: Iterable[LogLine]) -> Iterable[int]:
     """Return all ranks but those that say so (group ``member``), or but 0 where it counts itself.
 
-    Nobody, where there may be more lines than were kept, or the file is one rank's own.
+    Nobody, where there are more lines than numbers (two have one number, or lines were not kept),
+    or the file is one rank's own.
     """
     lines = tuple(lines)
     counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
@@ -213,8 +214,8 @@ def _others(lines: Iterable[LogLine]) -> Iterable[int]:
         return range(1, int(world) if joined == "1" else 1)
     came = {line.fields.get("member", "") for line in lines}
     own = any(line.who.trust is Trust.FILE_NAME for line in lines)
-    twice = sum(line.count for line in lines) > len(came)  # two of a number: no list of who came
-    if own or twice or len(came) >= MAX_CAME or len({line.source.file for line in lines}) > 1:
+    twice = sum(line.count for line in lines) > len(came)
+    if own or twice or len({line.source.file for line in lines}) > 1:
         return ()
     return sorted(set(range(int(world))) - {int(rank) for rank in came if is_number(rank)})
 

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import PrintedValue, Topic, replace
+from whyhang.analyzer.facts import PrintedValue, SignOfLife, Topic, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Value, compared
 from whyhang.analyzer.queries.settings import SHOWN, hit_of, stands
+from whyhang.analyzer.rank_state.log_ends import have_ended
 from whyhang.analyzer.report import cite
 
 LONGEST = 80  # characters of a line that stands in a title
@@ -29,7 +30,7 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     ``topics`` are what the line is about. Of two ranks nobody is named. Nothing where the job goes
     on, or where the values of several ranks differ: they are each rank's own then, or each group's.
     """
-    if not (stands(case) or _failed(case)):
+    if not (stands(case) or _failed(case) or _shows_no_work(case)):
         return
     lines: dict[str, dict[int, PrintedValue]] = defaultdict(dict)
     for fact in case.job.of(PrintedValue):
@@ -53,6 +54,11 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
             line = facts[differ.odd[0].member].text[:LONGEST]
             yield replace(hit, evidence=quotes, fields={**hit.fields, "key": line})
             return
+
+
+def _shows_no_work(case: Case) -> bool:
+    """Return whether nothing tells of a step, a result or an end: the job never got to work."""
+    return not (case.job.of(SignOfLife) or case.graph.progress or have_ended(case.job))
 
 
 def _failed(case: Case) -> bool:

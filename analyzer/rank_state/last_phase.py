@@ -38,7 +38,6 @@ class LastPhase(Record):
     ``line`` is its last line, ``lacks`` the first of the others' that it does not have (None where
     it only stands in a phase of its own), ``others`` are those ranks. ``at_work``: its last lines
     are of a phase that the others are not in, rather than merely the end of its log.
-    ``unusual``: nothing like its last line was printed before, so how it goes on is not known.
     """
 
     rank: int
@@ -48,7 +47,6 @@ class LastPhase(Record):
     lacks: OwnLine | None = None
     lacks_source: Source | None = None
     at_work: bool = False
-    unusual: bool = False
 
 
 class _Event(NamedTuple):
@@ -133,7 +131,7 @@ def _phase(rank: int, logs: Mapping[int, _Log]) -> LastPhase | None:
     rest = [event.line for event in own.events[last + 1 :]]
     if behind:
         return _behind(rank, own, peers, behind, rest)
-    return _turned(rank, own, peers, last, rest)
+    return _turned(rank, own, peers, rest)
 
 
 def _alike(own: _Log, other: _Log) -> bool:
@@ -213,22 +211,14 @@ def _behind(
 
 
 def _turned(
-    rank: int, own: _Log, peers: Mapping[int, _Log], last: int, rest: list[OwnLine]
+    rank: int, own: _Log, peers: Mapping[int, _Log], rest: list[OwnLine]
 ) -> LastPhase | None:
     """Return the phase of a rank that came as far as the others, and went on elsewhere.
 
     That is known of a line which is usually followed by another of this rank before the next
-    event of all; and, less surely, of one that nothing before was like.
+    event of all. What only one rank prints, and once, is no phase: a warning looks so.
     """
-    if not rest:
-        return None
-    template = rest[-1].template
-    theirs = frozenset().union(*(log.templates for log in peers.values()))
-    before = {event.line.template for event in own.events[: last + 1]}
-    unusual = template not in theirs | before
-    if unusual and before - theirs:
-        return None  # it has always printed things of its own
-    if not unusual and not _goes_on(template, [own, *peers.values()]):
+    if not rest or not _goes_on(rest[-1].template, [own, *peers.values()]):
         return None
     return LastPhase(
         rank=rank,
@@ -236,7 +226,6 @@ def _turned(
         source=own.tail.source,
         others=tuple(sorted(peers)),
         at_work=True,
-        unusual=unusual,
     )
 
 

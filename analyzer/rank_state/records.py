@@ -119,8 +119,7 @@ def _completed(
         )
         return replace(state, status=Status.RUNNING, place=place, position=position)
     phase = _of(phases, member.rank)
-    waits = any(position.inside for position in positions.values())
-    if phase is not None and (waits or not phase.unusual):
+    if phase is not None:
         says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)

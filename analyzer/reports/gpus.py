@@ -23,6 +23,11 @@ def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
     return tuple(sorted(rows, key=lambda row: (not row.says, len(row.devices))))
 
 
+def device_rows(case: Case) -> tuple[GpuRow, ...]:
+    """Return a row for all GPUs of the job that are in one state, those with a fault first."""
+    return gpu_rows(case, range(len(case.job.gpus.devices)))
+
+
 def _row(case: Case, devices: list[Device], says: str) -> GpuRow:
     members = [number for device in devices for number in device.members]
     return GpuRow(

@@ -1,11 +1,21 @@
-"""A report as Markdown, fit to paste into an incident."""
+"""A report as Markdown, fit to paste into an incident.
+
+At most ``SUMMARY_LINES`` lines come first, without tables or headings, so that chats and trackers
+that know little of Markdown show them too; the rest is folded. What evidence says is text and
+nothing else: it opens no link, mentions nobody, refers to no issue and ends no fence. Rules:
+https://github.github.com/gfm, https://docs.gitlab.com/user/markdown.
+"""
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.report import Report
+from whyhang.analyzer.facts import few
+from whyhang.analyzer.report import Finding, Report
 from whyhang.analyzer.reports.page import (
+    MAX_RANKS,
     Block,
     Code,
     Commands,
@@ -15,15 +25,108 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
+    cut,
     is_command,
+    job_facts,
+    known,
     page,
+    place_line,
+    who,
 )
+
+SUMMARY_LINES = 15
+MAX_TEXT = 400
+MAX_CAUSES = 3
 
 
 def render(report: Report, *, full: bool = False) -> str:
     """Render a report; ends with one newline. ``full``: with all effects and evidence."""
-    parts = [_block(block) for block in page(report, full=full)]
-    return "\n\n".join(parts) + "\n"
+    summary = "\n".join(_summary(report))
+    parts = [_fold(part) for part in _parts(page(report, full=full)[1:])]
+    return "\n\n".join([summary, *parts]) + "\n"
+
+
+def draw(blocks: Iterable[Block]) -> str:
+    """Render blocks one below the other, nothing folded."""
+    return "\n\n".join(_block(block) for block in blocks) + "\n"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    """Yield the lines to read out: the answer, who, why, what to do, what else there is."""
+    yield f"**{report.verdict.upper()}** {_text(report.headline)}"
+    lines = [f"- **{label}:** {text}" for label, text in _points(report)]
+    if lines:
+        yield ""
+        yield from lines[: SUMMARY_LINES - 2]
+
+
+def _points(report: Report) -> Iterator[tuple[str, str]]:
+    first = report.findings[0] if report.findings else None
+    if first is not None:
+        yield from _of_finding(report, first)
+    causes = [
+        (number, finding)
+        for number, finding in enumerate(report.findings)
+        if number and finding.caused_by is None and finding.kind == "cause"
+    ]
+    for number, finding in causes[:MAX_CAUSES]:
+        yield f"Also ({number + 1})", _text(cut(finding.title, MAX_TEXT))
+    if len(causes) > MAX_CAUSES:
+        yield "Also", f"{len(causes) - MAX_CAUSES} more below"
+    if facts := job_facts(report):
+        yield "Job", _text(cut(facts, MAX_TEXT))
+    if report.gaps:
+        yield (
+            "Not known",
+            _text(cut(report.gaps[0], MAX_TEXT))
+            + (f" ({len(report.gaps) - 1} more below)" if len(report.gaps) > 1 else ""),
+        )
+
+
+def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
+    yield "Finding", _text(known(finding))
+    culprits = set(finding.culprit_ranks or ())
+    rows = [row for row in report.ranks if row.rank in culprits]
+    if rows:
+        hosts = list(dict.fromkeys(row.host for row in rows if row.host))
+        on = f" on {', '.join(hosts[:3])}{', …' if len(hosts) > 3 else ''}" if hosts else ""
+        yield "Look at", _text(f"{'rank' if len(rows) == 1 else 'ranks'} {who(rows)}{on}")
+    if finding.location is not None:
+        yield "Where", _code(place_line(finding.location))
+    if finding.affected_ranks:
+        count = len(finding.affected_ranks)
+        ranks = few(finding.affected_ranks, MAX_RANKS)
+        yield "Held up", f"{'rank' if count == 1 else 'ranks'} {ranks}"
+    if finding.owner:
+        yield "Owner", _text(finding.owner)
+    for remedy in finding.remedies[:1]:
+        yield "Do now", _text(cut(remedy, MAX_TEXT))
+    for step in finding.next_steps[:1]:
+        yield "To confirm", _code(step) if is_command(step) else _text(cut(step, MAX_TEXT))
+    if finding.runbook_url:
+        yield "Runbook", link(finding.runbook_url)
+
+
+def _parts(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Split a page into what is folded as one: a part of the report, or a finding."""
+    part: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Section) and block.level < 3 and part:
+            yield part
+            part = []
+        part.append(block)
+    if part:
+        yield part
+
+
+def _fold(part: list[Block]) -> str:
+    heading, *blocks = part
+    if not isinstance(heading, Section):
+        return draw(part).rstrip("\n")
+    title = _mute(html.escape(" ".join(heading.title.split()), quote=False))
+    return "\n\n".join(
+        [f"<details>\n<summary>{title}</summary>", *map(_block, blocks), "</details>"]
+    )
 
 
 def _block(block: Block) -> str:
@@ -31,8 +134,7 @@ def _block(block: Block) -> str:
         case Headline():
             return f"**{block.verdict.upper()}** {_text(block.text)}"
         case Section():
-            marks = {1: "##", 2: "##", 3: "####"}
-            return f"{marks[block.level]} {_text(block.title)}"
+            return f"**{_text(block.title)}**" if block.level == 3 else f"## {_text(block.title)}"
         case Para():
             return _text(block.text)
         case Items():
@@ -49,25 +151,72 @@ def _block(block: Block) -> str:
             return "\n".join(f"- {_text(where)}: {_code(quote)}" for where, quote in block.items)
 
 
-# What CommonMark would read as markup inside a line. An underscore between letters is none,
-# and a bracket is only where a link or its target follows.
-_MARKUP = re.compile(r"[\\`*<]|(?<![^\W_])_|_(?![^\W_])|\[(?=[^\]]*\][(\[:])|^[>#+-](?=\s)")
+# What is shown as code: what would become a link by itself, which it does not there, and names
+# that need more than a letter escaped, since chats show a backslash as one.
+_CODE = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{0,30}://|\bwww\.|\b(?:mailto|xmpp):)[^\s<>]+"
+    r"|[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
+    r"|(?<!\w)__\w+__(?!\w)|<\w+>",
+    re.IGNORECASE,
+)
+# What CommonMark, GFM or GitLab would read as markup inside a line. An underscore between letters
+# is none, and a bracket is only where a link, a target, a footnote or a box to tick follows.
+_MARKUP = re.compile(
+    r"[\\`*<~]|(?<![^\W_])_|_(?![^\W_])"
+    r"|\[(?=[^\]]*\][(\[:])|\[(?=[\[^~]|[ xX]\])"
+    r"|&(?=#?\w+;)|\$(?=.*\$)|(?<=\$)\$|^[>#+|-](?=\s|$)|^-(?=-)|^=(?==)|(?<=^\d)[.)](?=\s)"
+)
+# Mentions, and numbers of issues and merge requests, are looked for in the finished text: no
+# escape of Markdown keeps them from being found, a blank of no width does.
+_REFERENCE = re.compile(r"(?<=[@#!])(?=\w)")
+_NO_WIDTH = "\u200b"
 
 
 def _text(text: str) -> str:
     """Keep names like ``__getitem__`` and ``<module>`` from being read as markup."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    text = " ".join(text.split())
+    parts: list[str] = []
+    end = 0
+    for match in _CODE.finditer(text):
+        parts += [_escaped(text[end : match.start()]), _code(match[0])]
+        end = match.end()
+    return "".join([*parts, _escaped(text[end:])])
+
+
+def _escaped(text: str) -> str:
+    return _mute(_MARKUP.sub(r"\\\g<0>", text))
+
+
+def _mute(text: str) -> str:
+    return _REFERENCE.sub(_NO_WIDTH, text)
+
+
+_RUNBOOK = re.compile(r"https?://[\w.~:/?#@!$&+,;=%-]+", re.ASCII)
+
+
+def link(url: str) -> str:
+    """Write a link of the user's own configuration as one, if it is nothing else."""
+    return f"<{url}>" if _RUNBOOK.fullmatch(url) else _code(url)
+
+
+_TICKS = re.compile("`+")
+
+
+def _longest(text: str) -> int:
+    return max((len(run) for run in _TICKS.findall(text)), default=0)
 
 
 def _code(text: str) -> str:
     text = " ".join(text.split())
-    ticks = "``" if "`" in text else "`"
-    pad = " " if "`" in text else ""
+    if not text:
+        return ""
+    ticks = "`" * (_longest(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
 def _fence(text: str) -> str:
-    fence = "````" if "```" in text else "```"
+    fence = "`" * max(3, _longest(text) + 1)
     return f"{fence}\n{text}\n{fence}"
 
 

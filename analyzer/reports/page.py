@@ -109,7 +109,7 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += [Section(title="Not known"), Items(items=report.gaps)]
     if report.notes:
         blocks += [Section(title="Notes"), Items(items=report.notes)]
-    facts = _job_facts(report)
+    facts = job_facts(report)
     if facts:
         blocks += [Section(title="Job"), Para(text=facts)]
     return blocks
@@ -173,11 +173,11 @@ def _finding(
     number: int, finding: Finding, shown: _Shown, headline: str, *, full: bool
 ) -> list[Block]:
     """Lay one finding out. What stands above is not said again."""
-    known = _known(finding)
+    heading = known(finding)
     blocks: list[Block] = (
-        [Section(title=f"{number + 1}. {known}", level=2)]
+        [Section(title=f"{number + 1}. {heading}", level=2)]
         if headline.rstrip(".") == finding.title
-        else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=known)]
+        else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=heading)]
     )
     explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
     if explanation:
@@ -185,7 +185,7 @@ def _finding(
     if finding.collective is not None:
         blocks.append(Para(text=_collective(finding.collective)))
     if finding.location is not None:
-        lines = _location(finding.location)
+        lines = (place_line(finding.location), *finding.location.excerpt)
         blocks += [
             Section(title="Where", level=3),
             Code(lines=lines[:1] if lines in shown.places else lines),
@@ -198,6 +198,8 @@ def _finding(
             blocks += [Section(title="Do now", level=3), Items(items=finding.remedies)]
         if finding.next_steps:
             blocks += [Section(title="To confirm", level=3), Commands(items=finding.next_steps)]
+        if finding.owner:
+            blocks.append(Para(text=f"Owner: {finding.owner}"))
         if finding.runbook_url:
             blocks.append(Para(text=f"Runbook: {finding.runbook_url}"))
     return blocks
@@ -220,7 +222,7 @@ def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Bloc
             shown.pieces.add(piece)
     if not alike:
         return []
-    quotes = [(_places(same), cut(same[0].quote)) for same in alike.values()]
+    quotes = [(places_of(same), cut(same[0].quote)) for same in alike.values()]
     kept = quotes if full else quotes[:MAX_EVIDENCE]
     more = sum(len(same) for same in list(alike.values())[len(kept) :])
     title = "Evidence" if not more else f"Evidence ({more} more with --full)"
@@ -234,7 +236,7 @@ KINDS = {
 }
 
 
-def _known(finding: Finding) -> str:
+def known(finding: Finding) -> str:
     """Return in one line what a finding is, how sure, and whether it is the cause."""
     name = finding.signature
     if finding.category != name:
@@ -273,15 +275,14 @@ def _collective(call: Collective) -> str:
     return f"{text}; {call.others}" if named else f"{text}; the others called {call.others}"
 
 
-def _location(location: Location) -> tuple[str, ...]:
+def place_line(location: Location) -> str:
+    """Name a place in one line: "step (train.py:40)"."""
     line = f":{location.line}" if location.line is not None else ""
     where = f"{location.file}{line}"
-    if location.function:
-        where = f"{location.function} ({where})"
-    return (where, *location.excerpt)
+    return f"{location.function} ({where})" if location.function else where
 
 
-def _places(alike: list[Evidence]) -> str:
+def places_of(alike: list[Evidence]) -> str:
     """Say where a line was read, and of which ranks and how often there are others like it."""
     piece = alike[0]
     where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
@@ -397,7 +398,8 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
     return blocks
 
 
-def _job_facts(report: Report) -> str:
+def job_facts(report: Report) -> str:
+    """Name in one line what is known of the job as a whole."""
     job = report.job
     parts = []
     if job.world_size:

@@ -31,8 +31,8 @@ class Moment(Record):
     finding: int | None = None
 
 
-def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
-    """Return the events of a job in order of time, relative to the first.
+def story(case: Case, findings: Sequence[Finding]) -> tuple[tuple[Event, ...], float | None]:
+    """Return the events of a job in order of time, relative to the first, and when that was.
 
     There are none where nothing tells their order.
     Where lines have no time, those of one file stand in the order of the file.
@@ -47,9 +47,9 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
     timed = [moment.time for moment in moments if moment.time is not None]
     files = {moment.source.file for moment in moments}
     if len(moments) < MOMENTS or (len(timed) < MOMENTS and len(files) > 1):
-        return ()
+        return (), None
     first = min(timed, default=0.0)
-    return tuple(
+    events = tuple(
         Event(
             seconds=round(moment.time - first, 3) if moment.time is not None else None,
             ranks=tuple(sorted(moment.ranks)),
@@ -61,6 +61,7 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[Event, ...]:
         )
         for moment in _in_order(moments)[:MAX_EVENTS]
     )
+    return events, first if timed else None
 
 
 def _on_one_clock(moments: Iterable[Moment]) -> list[Moment]:

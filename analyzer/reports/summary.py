@@ -9,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
-from whyhang.analyzer.job.hosts import host_of
+from whyhang.analyzer.job.hosts import hosts_of_ranks
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
 from whyhang.analyzer.wording.describe import (
@@ -67,12 +67,13 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     """Return one row per member, and one per rank that is expected and was not seen."""
     rows = [_row(case, state) for state in case.states]
     missing = {lost.rank: lost for lost in case.job.missing}
+    hosts = _hosts_by_slurm(case) if case.job.absent else {}
     for rank in case.job.absent:
         lost = missing.get(rank)
         rows.append(
             RankRow(
                 rank=rank,
-                host=lost.host if lost else _host_by_slurm(case, rank),
+                host=lost.host if lost else hosts.get(rank),
                 pid=None,
                 state="missing" if lost else "unreachable",
                 activity="no process" if lost else "nothing of it was collected",
@@ -82,14 +83,14 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
 
 
-def _host_by_slurm(case: Case, rank: int) -> str | None:
-    """Name the host of a rank of which nothing was collected, where Slurm tells it."""
+def _hosts_by_slurm(case: Case) -> dict[int, str]:
+    """Name the host of each rank where Slurm tells it, of those too that nothing is known of."""
     for member in case.job.members:
         for process in member.processes[-1:]:
             task = process.environ.get("SLURM_PROCID", "")
             if task.isdecimal() and int(task) == member.rank:
-                return host_of(rank, process.environ)
-    return None
+                return dict(enumerate(hosts_of_ranks(process.environ)))
+    return {}
 
 
 def _row(case: Case, state: RankState) -> RankRow:
@@ -111,9 +112,11 @@ def _row(case: Case, state: RankState) -> RankRow:
 def gap_lines(case: Case) -> tuple[str, ...]:
     """List what was looked for and not had, equal gaps folded, most telling first."""
     lines: list[str] = []
-    unseen = [rank for rank in case.job.absent if rank not in {m.rank for m in case.job.missing}]
+    missing = {lost.rank for lost in case.job.missing}
+    unseen = [rank for rank in case.job.absent if rank not in missing]
     if unseen and case.job.members:
-        hosts = dict.fromkeys(h for rank in unseen if (h := _host_by_slurm(case, rank)) is not None)
+        by_slurm = _hosts_by_slurm(case)
+        hosts = dict.fromkeys(by_slurm[rank] for rank in unseen if rank in by_slurm)
         where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
         lines.append(
             f"Nothing was collected of {ranks_in_words(unseen)}{where if hosts else ''} "

@@ -9,12 +9,15 @@ everything before it, and every other file, is read.
 
 from __future__ import annotations
 
+import functools
+import io
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
@@ -61,6 +64,7 @@ class Store:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.meter = Meter()
+        self.found: dict[str, Extent] = {}  # all files by the path under which they are cited
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 
@@ -97,7 +101,8 @@ class Store:
         elif stat.S_ISREG(state.st_mode):
             extent = Extent(local=str(path), size=state.st_size)
             item = Item(path=shown or clean(path.name), extent=extent)
-            yield from self._expand(item, 0, asked=True, inside="" if shown is None else None)
+            inside = "" if shown is None else None
+            yield from self._expand(item, _start(extent), 0, asked=True, inside=inside)
         else:
             yield _gap(
                 str(named),
@@ -108,16 +113,19 @@ class Store:
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
+        opened: Callable[[], BinaryIO] = item.extent.open
         try:
-            with item.extent.open() as stream:
+            with opened() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
+        if item.extent.offset is not None and len(head) == item.size:
+            opened = functools.partial(io.BytesIO, head)  # nobody writes to it meanwhile
         return Document(
             path=item.path,
             head=head,
             size=item.size,
-            open=item.extent.open,
+            open=opened,
             who=naming.from_path(item.path) if who is None else who,
             local=item.extent.local if item.extent.offset is None else None,
         )
@@ -171,23 +179,27 @@ class Store:
                 yield _gap(shown, "it is a device, pipe or socket and was not opened")
             elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
                 extent = Extent(local=entry.path, size=entry.stat().st_size)
-                yield from self._expand(Item(path=shown, extent=extent), 0)
+                yield from self._expand(Item(path=shown, extent=extent), _start(extent), 0)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
     def _expand(
-        self, item: Item, depth: int, *, asked: bool = False, inside: str | None = None
+        self,
+        item: Item,
+        start: bytes | Exception,
+        depth: int,
+        *,
+        asked: bool = False,
+        inside: str | None = None,
     ) -> Iterator[Item | Gap]:
         """Yield the file itself, or what is in it if it is an archive or compressed.
 
-        ``depth`` counts the archives around it. ``asked``: the user named it. ``inside`` is put
-        before the names of members, else the archive's own path is.
+        ``start`` are its first bytes, or why they cannot be read. ``depth`` counts the archives
+        around it. ``asked``: the user named it. ``inside`` is put before the names of members,
+        else the archive's own path is.
         """
-        try:
-            with item.extent.open() as stream:
-                start = stream.read(unpack.MAGIC_BYTES)
-        except (OSError, ValueError) as error:
-            yield _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
+        if isinstance(start, Exception):
+            yield _gap(item.path, f"it cannot be read ({_reason(start)})", remedy=_UNREADABLE)
             return
         is_other_zip = unpack.is_zip(start) and not (asked or item.path.endswith(".zip"))
         if is_other_zip or not unpack.is_packed(start):
@@ -207,7 +219,7 @@ class Store:
                     self.meter.at(raw.tell(), item.path)
                     name = clean(member.name or "").removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path
-                    if why := _refusal(member):
+                    if why := refusal(member):
                         yield _gap(shown, why)
                     elif isinstance(member, unpack.Member):
                         self._budget.count_member()
@@ -225,11 +237,11 @@ class Store:
         Raises ``SpentError`` when the budget ends it, after what came before.
         """
         most = self.limits.member_bytes
-        extent, error = self._spool.keep(stream, most)
+        extent, start, error = self._spool.keep(stream, most)
         if isinstance(error, SpentError) and error.bomb:
             raise error
         if extent.size or error is None:
-            yield from self._expand(Item(path=shown, extent=extent), depth)
+            yield from self._expand(Item(path=shown, extent=extent), start, depth)
         if isinstance(error, SpentError):
             raise error
         if error is not None:
@@ -237,6 +249,15 @@ class Store:
         elif extent.size >= most:
             why = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
             yield _gap(shown, why, cost=_REST)
+
+
+def _start(extent: Extent) -> bytes | Exception:
+    """Give the first bytes of a file, or why they cannot be read."""
+    try:
+        with extent.open() as stream:
+            return stream.read(unpack.MAGIC_BYTES)
+    except (OSError, ValueError) as error:
+        return error
 
 
 def clean(name: str) -> str:
@@ -250,7 +271,7 @@ def clean(name: str) -> str:
 _REST = "what comes after that in it is not known"
 
 
-def _refusal(member: unpack.Member | unpack.Refused) -> str:
+def refusal(member: unpack.Member | unpack.Refused) -> str:
     """Say why a member is not read; "" for one that is."""
     name = member.name or ""
     parts = name.replace("\\", "/").split("/")

@@ -20,7 +20,7 @@ import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import zstandard
@@ -36,6 +36,7 @@ from whyhang.analyzer.facts import (
     Record,
     Source,
     StoreView,
+    ThreadState,
     Trust,
     Who,
     replace,
@@ -165,6 +166,7 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
+T = TypeVar("T", str, str | None)
 _Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.Row | Gap
 
 _TYPES: dict[str, type[_Own]] = {
@@ -190,6 +192,13 @@ class OwnFiles:
     def owns(self, document: Document) -> bool:
         """Say that no other reader need look at it."""
         return self.sniff(document)
+
+    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - one of each host
+        """Return whether it begins as such a file: a job of many hosts has thousands."""
+        return start.startswith(b'{\n  "why')
+
+    def ready(self) -> None:
+        """All is loaded."""
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the records; the source of each is the line on which it begins."""
@@ -217,9 +226,38 @@ def _fact(row: _Own, source: Source) -> Fact | None:
     """Return what a row says, with its source; None where a newer whyhang wrote it."""
     if isinstance(row, claims.Row):
         return claims.statement(replace(row, source=source))
-    if isinstance(row, Process | StoreView | FileView | Exit):
+    if isinstance(row, Process):
+        return _with_shared_texts(replace(row, source=source))
+    if isinstance(row, StoreView | FileView | Exit):
         return replace(row, source=source)
     return row
+
+
+def _with_shared_texts(process: Process) -> Process:
+    """Keep equal texts once: the ranks of a job have the same settings, threads and open files."""
+    return replace(
+        process,
+        command=_shared(process.command),
+        cwd=_shared(process.cwd),
+        environ={name: _shared(value) for name, value in process.environ.items()},
+        descriptors=tuple(map(_shared, process.descriptors)),
+        threads=tuple(map(_thread_with_shared_texts, process.threads)),
+    )
+
+
+def _thread_with_shared_texts(thread: ThreadState) -> ThreadState:
+    return replace(
+        thread,
+        name=_shared(thread.name),
+        state=_shared(thread.state),
+        wchan=_shared(thread.wchan),
+        syscall=_shared(thread.syscall),
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _shared(text: T) -> T:
+    return text
 
 
 def _unreadable(document: Document, error: Exception) -> Gap:
@@ -303,17 +341,22 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
         raise
 
 
-def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
+def archive(files: Mapping[str, bytes], moment: float) -> bytes:
+    """Pack files as a ``.tar.zst``; all have the time ``moment``, in seconds since the epoch."""
     plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as archive:
+    with tarfile.open(fileobj=plain, mode="w") as packed:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mtime, member.mode = len(data), int(moment), 0o644
-            archive.addfile(member, io.BytesIO(data))
+            packed.addfile(member, io.BytesIO(data))
+    return zstandard.ZstdCompressor(level=6).compress(plain.getvalue())
+
+
+def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     try:
-        part.write_bytes(zstandard.ZstdCompressor(level=6).compress(plain.getvalue()))
+        part.write_bytes(archive(files, moment))
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

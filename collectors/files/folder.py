@@ -79,6 +79,7 @@ def read(
                 what = f"reading {shown or clean(str(path))}"
                 gaps.append(Gap(what=what, why="no file is in it"))
             progress(f"found {len(items):,} files")
+        opened.found.update((item.path, item.extent) for item in items)
         opened.meter.start("reading", sum(item.size for item in items), files=len(items))
         facts = _facts_of_all(opened, items, readers, gaps, progress)
         yield from _settled(facts, gaps)
@@ -265,11 +266,11 @@ class Manifests:
             manifest = bundle.read_manifest(stream.read())
         self.paths.add(path)
         folder = path.removesuffix(bundle.MANIFEST)
-        for place, entry in enumerate(manifest.files):
-            self._entries[folder + entry.path] = (place, entry)
+        for entry in manifest.files:
+            self._entries[folder + entry.path] = (len(self._entries), entry)
 
     def place(self, path: str) -> int:
-        """Order the files of a bundle as it lists them, the way the live run read them."""
+        """Order the files of each bundle as it lists them, the way the live run read them."""
         place, _ = self._entries.get(path, (-1, None))
         return place
 

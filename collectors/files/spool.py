@@ -125,10 +125,10 @@ class Spool:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def keep(self, stream: unpack.Stream, most: int) -> tuple[Extent, Exception | None]:
-        """Copy up to ``most`` bytes; return where they lie and the error that ended it, if any.
+    def keep(self, stream: unpack.Stream, most: int) -> tuple[Extent, bytes, Exception | None]:
+        """Copy up to ``most`` bytes; return where they lie and how they begin.
 
-        A bomb leaves nothing behind.
+        Third comes the error that ended it, if any. A bomb leaves nothing behind.
         """
         start = io.BytesIO()
         error = _copy(stream, start, min(SPOOLED_BYTES, most))
@@ -137,7 +137,7 @@ class Spool:
         if size < SPOOLED_BYTES:
             extent = Extent(local=str(spool.name), size=size, offset=spool.tell())
             spool.write(start.getbuffer())
-            return extent, error
+            return extent, bytes(start.getbuffer()[: unpack.MAGIC_BYTES]), error
         self._count += 1
         local = f"{spool.name}{self._count}"
         with Path(local).open("wb") as target:
@@ -146,7 +146,7 @@ class Spool:
             extent = Extent(local=local, size=target.tell(), offset=0)
         if isinstance(error, SpentError) and error.bomb:
             Path(local).unlink()
-        return extent, error
+        return extent, bytes(start.getbuffer()[: unpack.MAGIC_BYTES]), error
 
     def _open_file(self) -> io.FileIO:
         if self._file is None:

@@ -53,12 +53,20 @@ def capture(pid: int, options: Options, tell: Callable[[str], None]) -> Capture:
 class Capture:
     """A job under observation, and what was taken of it so far."""
 
-    def __init__(self, pid: int, options: Options, tell: Callable[[str], None], proc: Proc) -> None:
+    def __init__(
+        self,
+        pid: int,
+        options: Options,
+        tell: Callable[[str], None],
+        proc: Proc,
+        *,
+        hostname: str | None = None,
+    ) -> None:
         tell(f"finding the job of process {pid}")
         self.target = pid
         self.options = options
         self.created_at = time.time()
-        self.hostname = os.uname().nodename
+        self.hostname = hostname or os.uname().nodename
         self.host = Host(proc)
         self.job: Job = find_job(self.host, pid)
         self._tell = tell

@@ -20,7 +20,7 @@ MAX_DESCRIPTORS = 4096
 MAX_KERNEL_FRAMES = 12
 
 MAX_THREADS = 512
-"""Threads looked at in one process; ``thread_count`` tells how many there are."""
+"""Threads looked at in one process."""
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
@@ -38,7 +38,6 @@ class Stat(Record):
     kernel: bool
     started: int
     cpu_ticks: int
-    threads: int
     exit_code: int = 0  # as wait(2) gives it; of others' processes not shown
 
 
@@ -66,7 +65,6 @@ def parse_stat(data: bytes) -> Stat | None:
             kernel=bool(int(field[6]) & _KERNEL_THREAD),
             started=int(field[19]),
             cpu_ticks=int(field[11]) + int(field[12]),
-            threads=int(field[17]),
             exit_code=int(field[49]) if len(field) > 49 else 0,
         )
     except (ValueError, IndexError):

@@ -52,7 +52,6 @@ def observe(
         taken_at=now,
         state=stat.state,
         wchan=threads[0].wchan if threads else None,
-        thread_count=stat.threads,
         threads=threads,
         tracer_pid=tracer or None,
         tracer=redact_command(host.arguments(tracer)) if tracer in host.stats else None,

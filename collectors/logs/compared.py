@@ -20,13 +20,20 @@ MOST_HITS = 200  # of each word
 LONGEST = 300  # characters of a line
 MOST_VALUES = 8  # of a line
 AROUND = 40  # characters on either side that say what a value is
+HEADING = 3  # lines above a table in which its heading may stand
 
 TOPICS: tuple[tuple[Topic, tuple[bytes, ...]], ...] = (
     ("world", (b"world size", b"world_size", b"worldsize", b"nranks", b"num_processes")),
     ("version", (b"version", b"torch==", b"nccl==")),
     ("communicator", (b"channels", b"commid")),
-    ("sizes", (b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket")),
-    ("inputs", (b"batches", b"samples", b"iterations", b"steps per", b"examples", b"shards")),
+    (
+        "sizes",
+        (b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket", b"size(["),
+    ),
+    (
+        "inputs",
+        (b"batches", b"samples", b"iterations", b"steps per", b"examples", b"shards", b"loader"),
+    ),
 )
 _WORDS = tuple((topic, word) for topic, words in TOPICS for word in words)
 
@@ -36,6 +43,11 @@ _OWN_BEFORE = re.compile(
     r"|attempt|took|after|elapsed|time|stage|host|shard|index|id|of|at)s?[ \]\"'=:#(]{0,3}$",
     re.IGNORECASE,
 )
+_ALONE = re.compile(
+    r"[ \t#>*-]{0,8}[^\w]{0,4}(?:rank|Rank|RANK)? ?[=:#]? ?\d{0,6}[ \t=:|,]{0,6}"
+    r"(?P<value>\d{1,15})\s*$"
+)
+"""A row of a table: a rank, and a value that its heading explains."""
 _OWN_BEHIND = re.compile(
     r" ?(?:[smu]s\b|s\b|sec|min|hour|[kmgt]i?b\b|bytes|%|it/s|tokens/s|samples/s|/s\b)",
     re.IGNORECASE,
@@ -58,6 +70,8 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
         if len(raw) > LONGEST or _BY_DESIGN.search(text := clean(raw)):
             continue
         number = head.count(b"\n", 0, at) + 1
+        for row in _rows_below(head, end, file, topic, text):
+            values.setdefault((row.who, row.name), row)
         for line in take_apart(text, file.voice):
             for name, value in _values(line.text, topic):
                 key = (line.who, name)
@@ -74,6 +88,33 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
                     text=line.text.strip(),
                 )
     yield from filter(None, values.values())
+
+
+def _rows_below(
+    head: bytes, end: int, file: LogFile, topic: Topic, heading: str
+) -> Iterator[PrintedValue]:
+    """Yield the values of a table whose rows begin with a rank, below what says of what it is."""
+    if end < 0:
+        return
+    number, misses = head.count(b"\n", 0, end) + 1, 0
+    for raw in head[end + 1 :].split(b"\n"):
+        number += 1
+        line = take_apart(clean(raw), file.voice)[0]
+        row = _ALONE.match(line.text) if line.who.rank is not None else None
+        if row is None:
+            misses += 1
+            if misses > HEADING or line.who.rank is not None:
+                return
+            continue
+        misses = HEADING
+        yield PrintedValue(
+            who=line.who,
+            source=file.document.source(number),
+            name=heading.strip(),
+            value=row["value"],
+            topic=topic,
+            text=f"{heading.strip()} {line.text.strip()}",
+        )
 
 
 def _places(low: bytes) -> dict[int, Topic]:

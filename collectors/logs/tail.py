@@ -63,6 +63,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             )
     words = header([line.text for own in lines.values() for line in own])
     cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0) or _begins(lines, last)
+    near = 2 * (len(lines) - 1)  # lines in which each who speaks prints one or two
     for who, printed in lines.items():
         own = printed[: over.get(who)]
         kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
@@ -76,7 +77,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             outlook=shown,
             decisive=decisive,
             whole=whole and len(kept) == len(own),
-            cut=cut and kept[-1].number == last and who not in over,
+            cut=cut and last - kept[-1].number <= near and who not in over,
             trouble=who in over,
         )
 

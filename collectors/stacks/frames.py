@@ -33,6 +33,12 @@ def shared(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     return frames
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def shared_name(name: str | None) -> str | None:
+    """Give one and the same text for equal names of threads."""
+    return name
+
+
 def is_native_file(file: str) -> bool:
     """Tell a library, an executable or a C source from a Python file, as py-spy prints them."""
     if file.startswith("<") or file.endswith((".py", ".pyx", ".pyi", ">")):

@@ -14,6 +14,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import msgspec
+
 _PTRACE_REMEDY = (
     "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
     "kernel.yama.ptrace_scope=0, in a container add the capability SYS_PTRACE"
@@ -89,12 +91,13 @@ _FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 @functools.cache
 def executable() -> str:
     """Find the py-spy that was installed with this package, else the one on PATH."""
-    beside = Path(sys.executable).parent / "py-spy"
-    if os.access(beside, os.X_OK):
-        return str(beside)
-    scripts = Path(sysconfig.get_path("scripts")) / "py-spy"
-    if os.access(scripts, os.X_OK):
-        return str(scripts)
+    for folder in (
+        Path(sys.executable).parent,
+        Path(sysconfig.get_path("scripts")),
+        Path(msgspec.__file__).parents[1] / "bin",  # of a zipapp, or of pip install --target
+    ):
+        if os.access(folder / "py-spy", os.X_OK):
+            return str(folder / "py-spy")
     return shutil.which("py-spy") or "py-spy"
 
 

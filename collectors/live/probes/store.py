@@ -49,7 +49,7 @@ class _Reply(Record):
     num_keys: int | None = None
     keys: tuple[str, ...] | None = None
     complete: bool = True
-    values: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it for each record
+    values: dict[str, str] = {}
     mtu: int | None = None
     echo_small: bool | None = None
     echo_large: bool | None = None

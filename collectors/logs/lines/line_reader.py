@@ -26,6 +26,10 @@ INHERIT = 4  # lines in which the beginning of a message is looked for
 _CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
 )
+# A line whose message is on the next one: a header alone, or the announcement of more.
+_OPEN = re.compile(
+    r"(?:^|\s)(?:Traceback(?: \(most recent call)?|\[[^\[\]]{1,80}\]|[^\]]{0,200}:)\s*$"
+)
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
@@ -54,8 +58,8 @@ class FoundLine:
         """Take apart what seems one line: several, where ranks wrote into each other's lines."""
         parts = take_apart(clean(bytes(block.data[start:end])), file.voice)
         lines = [cls(block, start, line, file, parts[n:]) for n, line in enumerate(parts, 1)]
-        if lines[0].who.rank is None and _CONTINUED.match(lines[0].text):
-            lines[0].inherit_speaker()
+        if lines[0].who.rank is None:
+            lines[0].inherit_speaker(goes_on=_CONTINUED.match(lines[0].text) is not None)
         return lines
 
     @property
@@ -135,10 +139,17 @@ class FoundLine:
         for text in self._before(limit):
             yield take_apart(text, self.file.voice)[-1].text
 
-    def inherit_speaker(self) -> None:
-        """Take over the rank of the line that this one goes on from, a few lines above."""
-        for text in self._before(INHERIT):
+    def inherit_speaker(self, *, goes_on: bool) -> None:
+        """Take over the rank of the line that this one goes on from, a few lines above.
+
+        ``goes_on``: its own words show that it does; else the line just above has to end open.
+        """
+        for text in self._before(INHERIT if goes_on else 1):
+            if "[" not in text and not goes_on:
+                return
             line = take_apart(text, self.file.voice)[-1]
+            if not goes_on and not _OPEN.search(line.text):
+                return
             if line.prefix.rank is not None or line.prefix.local_rank is not None:
                 self.line = replace(
                     self.line,

@@ -18,6 +18,7 @@ from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import time_of, year_of
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
+from whyhang.collectors.logs.text.templates import reduce
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
@@ -65,8 +66,19 @@ _MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P
 _RANK_IN_HEADER = limits.compile(
     r"(?!\[?[EWIF]\d{0,4} )"
     r"(?:(?:\[[^\]\n]{1,60}+\]|\|[^|\n]{1,30}+\|?+|\(\d{1,10}+\)|\d[\d:.,/TZ-]{0,40}+"
-    r"|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ :]{0,4}+){1,6}"
+    r"|(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)(?::[A-Za-z_][\w.]{1,60}+(?=:))?)[ :]{0,4}+){1,6}"
     r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
+)
+# The same within brackets, or behind a worker's name: [trainer.util:158, rank=6], Worker[rank=5]:
+_RANK_IN_BRACKETS = limits.compile(
+    r"(?:(?:\[[^\]\n]{1,60}+\]|\d[\d:.,/TZ-]{0,40}+|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)"
+    r"[ :]{0,4}+){0,4}"
+    r"(?:[A-Za-z]\w{0,40}+)?\[(?:[\w.:/-]{1,60}+[, ]{1,2}+)?[Rr]ank[=: ](?P<rank>\d{1,6})\](?::| )"
+)
+# A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
+_OWN_WORDS = re.compile(
+    r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
+    r"(?=[\s,:;|-])"
 )
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
@@ -93,13 +105,15 @@ class Voice(Record):
     """What holds for all lines of one file.
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
-    ("3: "), and ``ranks_by_number``: that number is a rank. ``year`` is for times without one.
+    ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
+    itself begin with a rank. ``year`` is for times without one.
     ``margin`` stands in front of every line.
     """
 
     who: Who = NOBODY
     numbered: bool = False
     ranks_by_number: bool = True
+    own_words: bool = False
     year: int | None = None
     margin: Margin = NO_MARGIN
 
@@ -120,6 +134,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         who=who,
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
+        own_words=_speak_of_themselves(lines),
         year=year,
         margin=margin,
     )
@@ -129,6 +144,19 @@ def _others_speak(lines: Iterable[str], who: Who) -> bool:
     """Return whether ranks speak in a file of which none has the number in the file's name."""
     ranks = {content.rank for line in lines if (content := _rank_in_content(line)).rank is not None}
     return bool(ranks) and who.rank not in ranks
+
+
+def _speak_of_themselves(lines: Iterable[str]) -> bool:
+    """Return whether several ranks print one and the same statement, which begins with the rank.
+
+    What is only said of ranks, in prose, says something else of each.
+    """
+    speakers: dict[str, set[str]] = {}
+    for line in lines:
+        if rank := _OWN_WORDS.match(line):
+            template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
+            speakers.setdefault(template, set()).add(rank["rank"])
+    return any(len(ranks) > 1 for ranks in speakers.values())
 
 
 def _is_journal(lines: list[str]) -> bool:
@@ -272,18 +300,20 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
         own = Who(label=match["label"].strip())
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
-        who = join(who, _rank_in_content(text))
+        who = join(who, _rank_in_content(text, own_words=voice.own_words))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 
-def _rank_in_content(text: str) -> Who:
+def _rank_in_content(text: str, *, own_words: bool = False) -> Who:
     """Read the rank out of a c10d line, where no prefix and no file name tells it."""
     if match := _DEFAULT_GROUP_RANK.search(text):
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
     if match := _C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
-    if header := _RANK_IN_HEADER.match(text):
+    if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
+    if own_words and (own := _OWN_WORDS.match(text)):
+        return Who(rank=int(own["rank"]), trust=Trust.INFERRED)
     return NOBODY
 
 

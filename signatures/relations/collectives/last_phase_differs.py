@@ -13,7 +13,6 @@ from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Signature, Status
 from whyhang.analyzer.rank_state.last_phase import LastPhase
 
-MANY = 3
 LONGEST = 80  # characters of a line in a title
 
 
@@ -23,8 +22,6 @@ def when(case: Case) -> Iterator[Hit]:
         phase = state.phase
         if phase is None or state.status not in {Status.UNSEEN, Status.RUNNING}:
             continue
-        if phase.unusual and len(phase.others) < MANY and not case.graph.waiting:
-            continue  # of few, one may print a line that the others do not
         evidence = [queries.cite(phase.source, phase.line.text, phase.rank)]
         did = f"the others ({queries.ranks_in_words(phase.others)}) print nothing like it there"
         if phase.lacks is not None and phase.lacks_source is not None:
@@ -47,7 +44,7 @@ def when(case: Case) -> Iterator[Hit]:
 
 
 def _strength(phase: LastPhase) -> float:
-    if phase.unusual or not phase.at_work:
+    if not phase.at_work:
         return GUESSED
     return CLEAR if phase.lacks is not None else INCOMPLETE
 

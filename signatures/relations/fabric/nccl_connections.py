@@ -129,6 +129,7 @@ def _chosen(case: Case, ports: Iterable[str]) -> list[str]:
     return [name for name in ports if not named or name in named]
 
 
+_MEANS = "Nobody is absent: {how}. Look at the path between these hosts, not at the program."
 _LATER = ("whyhang LOGS  # with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH of every rank",)
 
 OVER_FABRIC = Signature(
@@ -144,7 +145,7 @@ which hosts and over which card the path is broken: a port, a switch, a GID, a r
     level="peer",
     title="NCCL's connection from {edges} via {via} was never made{done}",
     when=_not_made(sockets=False),
-    means="Nobody is absent: {how}. Look at the path between these hosts, not at the program.",
+    means=_MEANS,
     confidence="likely",
     remedies=(
         "Test this pair of hosts over this card (ib_write_bw), and take the bad one out.",
@@ -166,7 +167,7 @@ nowhere: a firewall, a network that only some hosts are in, an interface of cont
     level="peer",
     title="NCCL's connection from {edges} via {via} was never made{done}",
     when=_not_made(sockets=True),
-    means="Nobody is absent: {how}. Look at the path between these hosts, not at the program.",
+    means=_MEANS,
     confidence="likely",
     remedies=(
         "Give NCCL the one interface that all hosts share: NCCL_SOCKET_IFNAME.",

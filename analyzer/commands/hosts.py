@@ -1,0 +1,157 @@
+"""Look at a job on many hosts: plan, reach them, collect, and read it all as one bundle."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.commands import hosts_options
+from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.questions import Named, questions
+from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
+from whyhang.analyzer.errors import BundleError, TargetError
+from whyhang.analyzer.facts import Fact, replace
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.analyzer.reports.outgoing import plain
+from whyhang.collectors.files.bundle import Bundle, check_name
+from whyhang.collectors.hosts import payload, ssh
+from whyhang.collectors.hosts.reach import Reach, Selector
+from whyhang.collectors.hosts.select import selector_of
+from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+
+if TYPE_CHECKING:
+    from whyhang.collectors.hosts.run import Conversation
+
+LIMIT = 30.0
+"""Seconds for all hosts together, where --timeout says nothing."""
+
+
+def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
+    """Return on which hosts to look; none where this host alone is meant. Raises ``TargetError``.
+
+    The options say so, or the job that a process here belongs to.
+    """
+    match hosts_options.given(options):
+        case "hosts":
+            return replace(ssh.reach(options.hosts), selector=_selector(pids))
+        case None:
+            return Reach(kind="local", sentence="this host", hosts=())
+        case other:
+            raise TargetError(f"--{other} cannot be used in this version of whyhang")
+
+
+def _selector(pids: Sequence[int]) -> Selector:
+    """Return what tells the job of a process here; without one, every job is meant."""
+    for pid in pids:
+        host = Host(Proc())
+        ranks = find_job(host, pid).ranks
+        if ranks:
+            return selector_of(host, ranks[0].pid)
+    return Selector()
+
+
+def dry_run(reach: Reach) -> str:
+    """Return what would be reached, and by which commands."""
+    words = payload.words()
+    lines = [reach.sentence]
+    if reach.together:
+        names = ",".join(host.name for host in reach.hosts)
+        lines += [f"{names}: {shlex.join((*reach.together, *words))}"]
+    else:
+        lines += [f"{host.name}: {shlex.join(host.command(words))}" for host in reach.hosts]
+    lines += [f"not reached: {gap}" for gap in reach.gaps]
+    return "".join(f"{plain(line)}\n" for line in lines)
+
+
+def facts(
+    reach: Reach,
+    options: argparse.Namespace,
+    readers: Sequence[Reader],
+    progress: Progress,
+    *,
+    save: str | None = None,
+    documents: dict[str, Document] | None = None,
+) -> tuple[list[Fact], list[BundleError]]:
+    """Collect on all hosts and read what came, as ``live.facts`` does of this host."""
+    from whyhang.collectors.hosts.run import Conversation  # noqa: PLC0415 - it loads ClusterShell
+
+    if save:
+        check_name(save)
+    sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
+    limit = options.timeout if options.timeout is not None else LIMIT
+    open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
+    unsaved: list[BundleError] = []
+    with Conversation(reach, capture_options(options), limit, progress.say) as talk:
+        job = OnManyHosts(talk)
+        try:
+            talk.open()
+            talk.find()
+            talk.look(_one_job(talk))
+        except KeyboardInterrupt:
+            if not talk.parts.hosts:
+                raise
+            open_questions = []
+        if not talk.parts.hosts:
+            raise _nothing(talk)
+        try:
+            return settled(job, open_questions, readers, documents), unsaved
+        finally:
+            if save:
+                unsaved += save_bundle(job.bundle(), save)
+
+
+class OnManyHosts:
+    """A job whose processes are asked through the far sides."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._talk = talk
+
+    def bundle(self) -> Bundle:
+        """Return what has come of all hosts, and what is missing, as one bundle."""
+        order = [far.name for far in self._talk.fars]
+        gaps = [*self._talk.gaps, *(far.gap for far in self._talk.fars if far.gap is not None)]
+        return self._talk.parts.bundle(gaps, order)
+
+    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+        """Have all hosts take further snapshots."""
+        self._talk.ask("look_more", count=count, apart=apart)
+
+    def native_stacks(self, processes: Iterable[Named]) -> None:
+        """Take native stacks."""
+        self._talk.ask("native_stacks", processes)
+
+    def peers(self, processes: Iterable[Named]) -> None:
+        """Ask whom their calls name."""
+        self._talk.ask("peers", processes)
+
+    def counters(self, processes: Iterable[Named]) -> None:
+        """Ask in which step they are."""
+        self._talk.ask("counters", processes)
+
+
+def _one_job(talk: Conversation) -> str | None:
+    """Return the job to look at, where hosts have several. Raises ``TargetError`` at a tie."""
+    ranks: dict[str, int] = {}
+    for far in talk.here:
+        for name, count in far.jobs.items():
+            ranks[name] = ranks.get(name, 0) + max(1, count)
+    if len(ranks) < 2:
+        return None
+    return max(ranks, key=lambda name: ranks[name])
+
+
+def _nothing(talk: Conversation) -> TargetError:
+    """Say why no host brought anything."""
+    gaps = [far.gap for far in talk.fars if far.gap is not None]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for far in talk.fars:
+        if far.gap is not None:
+            alike.setdefault((far.gap.why, far.gap.remedy), []).append(far.name)
+    told = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
+    remedy = next((gap.remedy for gap in gaps if gap.remedy), "")
+    return TargetError(f"no host could be looked at: {'; '.join(told[:6])}", f"{remedy}.")

@@ -1,0 +1,54 @@
+"""Ranks that print nothing where all others print the same: who is absent from a list.
+
+A job whose ranks write into one log says who has come to a line: all whose number stands before it.
+A number that is missing among them, of as many as the highest tells, has not come there. Nothing is
+concluded of a rank whose lines may stand elsewhere: in a file of its own, or without a label, as
+rank 0 often prints for all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source
+
+LEAST = 3  # ranks that speak
+FEW = 4  # one rank in so many may be absent, or one
+MOST = 64  # ranks of a list
+
+
+class Unspoken(Record):
+    """The ranks that a list of others lacks: their ``line``, alike on all ``others``."""
+
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    line: OwnLine
+    source: Source
+
+
+def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | None:
+    """Return the ranks that are absent from the lines that all other ranks print in one log."""
+    by_file: dict[str, list[LogTail]] = defaultdict(list)
+    for tail in tails:
+        by_file[tail.source.file].append(tail)
+    if len(by_file) != 1:
+        return None
+    (in_one,) = by_file.values()
+    spoken = {tail.who.rank: tail for tail in in_one if tail.who.rank is not None and tail.whole}
+    others = sorted(rank for rank in spoken if rank is not None)
+    if not LEAST <= len(others) <= MOST or any(tail.trouble for tail in in_one):
+        return None
+    if any(tail.outlook in {Outlook.STEPS, Outlook.ENDED} for tail in in_one):
+        return None  # they have met it there: its output is elsewhere
+    everyone = range(max(world_size or 0, others[-1] + 1))
+    absent = tuple(rank for rank in everyone if rank not in spoken)
+    if not absent or len(absent) > max(1, len(others) // FEW):
+        return None
+    if 0 in absent and len(spoken) < len(in_one):
+        return None  # lines without a label may be its
+    templates = Counter(line.template for tail in spoken.values() for line in set(tail.lines[-1:]))
+    if max(templates.values()) < len(others):
+        return None
+    last = spoken[others[-1]]
+    return Unspoken(ranks=absent, others=tuple(others), line=last.lines[-1], source=last.source)

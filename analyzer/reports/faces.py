@@ -1,0 +1,113 @@
+"""The faces of a report: each format with the ends of file names that ask for it.
+
+A face is made from a report alone, which has gone through the gate (``outgoing``) before.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import PurePath
+
+from rich.console import Console
+
+from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trace
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.report import Report, to_json
+from whyhang.analyzer.reports import markdown
+from whyhang.analyzer.reports.terminal import show
+
+FILE_WIDTH = 100
+
+
+class Face(Record):
+    """One format. ``make`` takes a report and whether all of it is asked for."""
+
+    name: str
+    endings: tuple[str, ...]
+    make: Callable[[Report, bool], bytes]
+
+    def render(self, report: Report, *, full: bool = False) -> bytes:
+        """Write a report; ``full``: with all effects and evidence, where the format folds any."""
+        return self.make(report, full)
+
+
+def as_text(report: Report, *, full: bool = False) -> str:
+    """Render for a text file: no colours, no padding at the ends of lines."""
+    buffer = io.StringIO()
+    show(
+        report,
+        Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
+        full=full,
+    )
+    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+FACES = {
+    face.name: face
+    for face in (
+        Face(
+            name="terminal",
+            endings=(".txt",),
+            make=lambda report, full: as_text(report, full=full).encode(),
+        ),
+        Face(
+            name="markdown",
+            endings=(".md", ".markdown"),
+            make=lambda report, full: markdown.render(report, full=full).encode(),
+        ),
+        Face(
+            name="json",
+            endings=(".json",),
+            make=lambda report, _: to_json(report),
+        ),
+        Face(
+            name="speedscope",
+            endings=(".speedscope.json",),
+            make=lambda report, _: speedscope.render(report),
+        ),
+        Face(
+            name="folded",
+            endings=(".folded",),
+            make=lambda report, _: folded.render(report),
+        ),
+        Face(
+            name="trace",
+            endings=(".trace.json",),
+            make=lambda report, _: trace.render(report),
+        ),
+        Face(
+            name="dot",
+            endings=(".dot", ".gv"),
+            make=lambda report, _: dot.render(report),
+        ),
+        Face(
+            name="sarif",
+            endings=(".sarif", ".sarif.json"),
+            make=lambda report, _: sarif.render(report),
+        ),
+        Face(
+            name="junit",
+            endings=(".junit.xml",),
+            make=lambda report, _: junit.render(report),
+        ),
+    )
+}
+"""All formats by the name that ``--format`` takes."""
+
+ENDINGS = {ending: face for face in FACES.values() for ending in face.endings}
+
+
+def face_of(path: str) -> Face | None:
+    """Return the format that a file's name asks for: of several ends the longest counts.
+
+    ``junit.xml`` by itself is as good as ``run7.junit.xml``.
+    """
+    name = PurePath(path).name.lower()
+    fitting = [
+        ending
+        for ending in ENDINGS
+        if (name.endswith(ending) and name != ending)
+        or (name == ending[1:] and ending.count(".") > 1)
+    ]
+    return ENDINGS[max(fitting, key=len)] if fitting else None

@@ -1,0 +1,214 @@
+"""The wait graph as a report shows it: groups of ranks, the calls they are in, who is awaited.
+
+Ranks that wait alike and are awaited alike are one node, so that a job of 10,000 ranks is a
+handful of nodes. Subjects are the rows of ``Report.ranks``, by index: ranks with a number or not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives.graph import Wait, cycles, roots
+from whyhang.analyzer.facts import Record, fold
+from whyhang.analyzer.job.records import lock_holder
+from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
+
+MAX_NODES = 40
+MAX_NAMES = 8
+UNSEEN = {"missing", "unreachable"}
+
+Role: TypeAlias = Literal["root", "cycle", "missing", ""]
+
+
+class _Edge(Record):
+    """One subject waits, in a call, for others."""
+
+    waiter: int
+    call: str
+    on: frozenset[int]
+    certain: bool
+
+
+def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits:
+    """Draw who waits for whom among the rows of a report."""
+    by_rank: dict[int | None, int] = {}
+    by_rank.update((row.rank, index) for index, row in enumerate(rows) if row.rank is not None)
+    by_name = {row.name: index for index, row in enumerate(rows) if row.rank is None}
+
+    def subject(member: int) -> int | None:
+        one = case.member(member)
+        return by_name.get(one.name) if one.rank is None else by_rank.get(one.rank)
+
+    edges = [*_recorded(case, by_rank), *_of_locks(case, subject)]
+    known = {edge.waiter for edge in edges}
+    edges += [edge for edge in _of_stacks(case, rows, subject) if edge.waiter not in known]
+    return _Drawing(edges, rows, frozenset(culprits)).drawn()
+
+
+def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[_Edge]:
+    shared: dict[frozenset[int], frozenset[int]] = {}
+    for wait in case.graph.calls.waits:
+        if wait.waiter not in by_rank:
+            continue
+        on = wait.on | wait.absent
+        if on not in shared:
+            shared[on] = frozenset(by_rank[rank] for rank in on if rank in by_rank)
+        yield _Edge(
+            waiter=by_rank[wait.waiter], call=str(wait.call or ""), on=shared[on],
+            certain=wait.certain and not wait.absent,
+        )  # fmt: skip
+
+
+def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[_Edge]:
+    for member in case.job.members:
+        holder = lock_holder(case.job, member)
+        one, other = subject(member.id), subject(holder.id) if holder else None
+        if one is not None and other is not None:
+            yield _Edge(waiter=one, call="a lock on a file", on=frozenset({other}), certain=True)
+
+
+def _of_stacks(
+    case: Case, rows: Sequence[RankRow], subject: Callable[[int], int | None]
+) -> Iterable[_Edge]:
+    """Return the waits that stacks show: for those that wait for nobody, else for each other."""
+    graph = case.graph
+    expected = {index for index, row in enumerate(rows) if row.state in UNSEEN}
+    late = {subject(member) for member in graph.lagging} | expected
+    inside = [{subject(member) for member in each.members} for each in graph.operations]
+    for operation, waiters in zip(graph.operations, inside, strict=True):
+        others = set().union(*inside) - waiters
+        on = frozenset(one for one in late - waiters or others if one is not None)
+        for waiter in sorted(one for one in waiters if one is not None):
+            yield _Edge(
+                waiter=waiter, call=str(operation.says.call), on=on,
+                certain=bool(late),
+            )  # fmt: skip
+
+
+class _Drawing:
+    """The waits of subjects, and what each of them is in the graph."""
+
+    def __init__(
+        self, edges: Sequence[_Edge], rows: Sequence[RankRow], culprits: frozenset[int]
+    ) -> None:
+        self.rows = rows
+        self.culprits = culprits
+        plain = [Wait(waiter=e.waiter, on=e.on, certain=e.certain) for e in edges]
+        self.ends = {root.member for root in roots(plain) if root.direct}
+        self.circle = {member for cycle in cycles(plain) for member in cycle.members}
+        self.distance = _distances(edges, self.ends | self.circle)
+        self.numbers = {on: number for number, on in enumerate(dict.fromkeys(e.on for e in edges))}
+        self.of: dict[int, list[_Edge]] = defaultdict(list)
+        for edge in edges:
+            self.of[edge.waiter].append(edge)
+        self.awaited: dict[int, list[int]] = defaultdict(list)
+        for on, number in self.numbers.items():
+            for one in on:
+                self.awaited[one].append(number)
+
+    def role(self, one: int) -> Role:
+        if one in self.circle:
+            return "cycle"
+        if self.rows[one].state in UNSEEN:
+            return "missing"
+        return "root" if one in self.ends else ""
+
+    def folded(self) -> tuple[list[list[int]], bool]:
+        """Return the subjects of each node, and whether those of one differ in their calls."""
+        subjects = sorted({*self.of, *self.awaited})
+        nodes = _folded(subjects, self._finely)
+        rough = len(nodes) > MAX_NODES
+        if rough:
+            nodes = _folded(subjects, self._coarsely)
+        if len(nodes) > MAX_NODES:
+            nodes = _folded(subjects, self._by_role)
+        return nodes, rough
+
+    def _by_role(self, one: int) -> tuple[Hashable, ...]:
+        return self.role(one), self.rows[one].rank in self.culprits, self.rows[one].state
+
+    def _finely(self, one: int) -> Hashable:
+        own = tuple((e.call, self.numbers[e.on], e.certain) for e in self.of.get(one, ()))
+        activity = "" if own else self.rows[one].activity
+        return (*self._by_role(one), activity, own, tuple(self.awaited.get(one, ())))
+
+    def _coarsely(self, one: int) -> Hashable:
+        calls = {_without_ranks(edge.call) for edge in self.of.get(one, ())}
+        return (*self._by_role(one), self.distance.get(one), tuple(sorted(calls)))
+
+    def drawn(self) -> Waits:
+        """Describe the nodes, put a node for each call between them, and join them by edges."""
+        folded, rough = self.folded()
+        nodes = [self._node(members) for members in folded]
+        number = {one: index for index, members in enumerate(folded) for one in members}
+        targets = {on: frozenset(number[one] for one in on) for on in self.numbers}
+        calls: dict[tuple[str, frozenset[int]], int] = {}
+        joined: dict[tuple[int, int], bool] = {}
+        for one, index in number.items():
+            for edge in self.of.get(one, ()) if rough or one == folded[index][0] else ():
+                name = _without_ranks(edge.call) if rough else edge.call
+                key = (name, targets[edge.on])
+                if key not in calls:
+                    calls[key] = len(nodes)
+                    says = name if edge.on else f"{name}: all are in it"
+                    nodes.append(WaitNode(kind="call", says=says))
+                joined[index, calls[key]] = True
+                for target in key[1]:
+                    pair = (calls[key], target)
+                    joined[pair] = edge.certain or joined.get(pair, False)
+        edges = (WaitEdge(source=a, target=b, certain=sure) for (a, b), sure in joined.items())
+        return Waits(nodes=tuple(nodes), edges=tuple(edges))
+
+    def _node(self, members: Sequence[int]) -> WaitNode:
+        rows = [self.rows[one] for one in members]
+        same = len({row.activity for row in rows}) == 1
+        return WaitNode(
+            kind="ranks",
+            says=rows[0].activity if same else f"{_without_ranks(rows[0].activity)}, …",
+            ranks=fold(row.rank for row in rows if row.rank is not None),
+            count=len(rows),
+            names=tuple(row.name for row in rows if row.rank is None)[:MAX_NAMES],
+            state=rows[0].state,
+            role=self.role(members[0]),
+            culprit=rows[0].rank in self.culprits,
+        )
+
+
+def _folded(subjects: Sequence[int], key: Callable[[int], Hashable]) -> list[list[int]]:
+    folded: dict[Hashable, list[int]] = defaultdict(list)
+    for one in subjects:
+        folded[key(one)].append(one)
+    return list(folded.values())
+
+
+def _without_ranks(call: str) -> str:
+    """Cut the name of a call down to what it shares with those of groups of the same kind."""
+    return call.partition(" (ranks ")[0].partition(" rank ")[0]
+
+
+def _distances(edges: Sequence[_Edge], ends: Iterable[int]) -> dict[int, int]:
+    """Return over how many waits each subject leads to where waits end."""
+    into: dict[int, list[frozenset[int]]] = defaultdict(list)
+    waiters: dict[frozenset[int], list[int]] = defaultdict(list)
+    for edge in edges:
+        waiters[edge.on].append(edge.waiter)
+    for on in waiters:
+        for one in on:
+            into[one].append(on)
+    distance = dict.fromkeys(ends, 0)
+    queue = deque(distance)
+    seen: set[frozenset[int]] = set()
+    while queue:
+        one = queue.popleft()
+        for on in into[one]:
+            if on in seen:
+                continue
+            seen.add(on)
+            for waiter in waiters[on]:
+                if waiter not in distance:
+                    distance[waiter] = distance[one] + 1
+                    queue.append(waiter)
+    return distance

@@ -1,0 +1,162 @@
+"""What runs on each host: the collector of ``whyhang collect``, asked over standard input.
+
+Each line of standard input is an order (see ``wire.py``). The process ends with its standard
+input, at its deadline or on a signal, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from whyhang.analyzer.errors import WhyhangError
+from whyhang.collectors.files.bundle import MANIFEST, archive, manifest_file
+from whyhang.collectors.hosts import select, wire
+from whyhang.collectors.hosts.reach import Selector
+from whyhang.collectors.live.capture import Capture, Options
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.proc import Proc
+
+PATIENCE = 120.0
+"""Seconds without an order or work after which a far side ends, whatever the channel says."""
+
+
+class FarSide:
+    """The jobs that are looked at here, and what has been sent of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._captures: list[Capture] = []
+        self._jobs: list[str] = []
+        self._sent: list[dict[str, bytes]] = []
+
+    def do(self, order: Mapping[str, Any]) -> None:
+        """Follow one order. What goes wrong is an answer, too."""
+        try:
+            match order["do"]:
+                case "find":
+                    self._find(order)
+                case "look":
+                    self._look(order)
+                case "ask":
+                    self._ask(order)
+                case "clock":
+                    self._say("clock", sent=order["sent"], now=time.time())
+        except WhyhangError as error:
+            self._say("trouble", why=error.message, remedy=error.remedy)
+        except Exception as error:  # noqa: BLE001 - it is told where somebody reads it
+            self._say("trouble", why=f"{type(error).__name__}: {error}", remedy="")
+
+    def _find(self, order: Mapping[str, Any]) -> None:
+        selector = msgspec.convert(order["selector"], Selector)
+        options = msgspec.convert(order["options"], Options)
+        hostname = (order.get("called") or {}).get(self.name) or os.uname().nodename
+        pids = (order.get("pids") or {}).get(self.name) or ()
+        host = Host(Proc())
+        seen: set[int] = set()
+        troubles: list[WhyhangError] = []
+        for pid in select.seeds(host, selector, pids):
+            if pid in seen:
+                continue
+            try:
+                taken = Capture(pid, options, lambda _: None, Proc(), hostname=hostname)
+            except WhyhangError as error:
+                troubles.append(error)
+                continue
+            seen |= {pid, *(member.pid for member in taken.job.members)}
+            self._captures.append(taken)
+            self._jobs.append(select.job_name(host, (taken.job.ranks or taken.job.members)[0].pid))
+            self._sent.append({})
+        if not self._captures and troubles:
+            raise troubles[0]
+        self._say(
+            "found",
+            jobs=[
+                {"name": name, "ranks": len(taken.job.ranks), "size": taken.job.world_size}
+                for name, taken in zip(self._jobs, self._captures, strict=True)
+            ],
+        )
+
+    def _look(self, order: Mapping[str, Any]) -> None:
+        chosen = order.get("job")
+        kept = [n for n, name in enumerate(self._jobs) if chosen is None or name == chosen]
+        self._captures = [self._captures[number] for number in kept]
+        self._sent = [{} for _ in kept]
+        for taken in self._captures:
+            taken.take()
+        self._send()
+
+    def _ask(self, order: Mapping[str, Any]) -> None:
+        pids = (order.get("pids") or {}).get(self.name) or []
+        for taken in self._captures:
+            own = [pid for pid in pids if any(pid == member.pid for member in taken.job.members)]
+            match order["what"]:
+                case "look_more":
+                    taken.look_more(int(order["count"]), apart=float(order["apart"]))
+                case "native_stacks" if own:
+                    taken.native_stacks(own)
+                case "peers" if own:
+                    taken.peers(own)
+                case "counters" if own:
+                    taken.counters(own)
+        self._send()
+
+    def _send(self) -> None:
+        """Send what is new of each job."""
+        for number, taken in enumerate(self._captures):
+            bundle = taken.bundle()
+            sent = self._sent[number]
+            new = {path: data for path, data in bundle.files.items() if sent.get(path) != data}
+            sent.update(new)
+            files = {MANIFEST: manifest_file(bundle.manifest), **new}
+            blob = archive(files, bundle.manifest.created_at or 0.0)
+            self._say("part", blob, number=number)
+        self._say("done")
+
+    def _say(self, kind: str, blob: bytes = b"", **fields: object) -> None:
+        sys.stdout.writelines(wire.answer(self.name, kind, blob, **fields))
+        sys.stdout.flush()
+
+
+def main(name: str) -> None:
+    """Follow orders from standard input until it ends."""
+    orders: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, _interrupt)
+    threading.Thread(target=_read, args=(name, orders), daemon=True).start()
+    far = FarSide(name)
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
+        while (order := orders.get(timeout=PATIENCE)) is not None:
+            if order["do"] == "find":
+                signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))
+            far.do(order)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(0)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _read(name: str, orders: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:
+    """Hand orders on. When there will be no more, what is under way is interrupted."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        while line := sys.stdin.buffer.readline():
+            order = json.loads(line)
+            left = int(order.get("size") or 0)
+            while left > 0 and (data := sys.stdin.buffer.read(min(left, 1 << 20))):
+                left -= len(data)
+            if order["do"] != "payload" and name in (order.get("to") or [name]):
+                orders.put(order)
+    orders.put(None)
+    os.kill(os.getpid(), signal.SIGTERM)

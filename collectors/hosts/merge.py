@@ -1,0 +1,111 @@
+"""One bundle of what the hosts sent; each is read as any archive is, with the same bounds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from whyhang.analyzer.errors import BundleError
+from whyhang.analyzer.facts import Gap, replace
+from whyhang.collectors.files import unpack
+from whyhang.collectors.files.archive import refusal
+from whyhang.collectors.files.bundle import (
+    MANIFEST,
+    Bundle,
+    Entry,
+    Manifest,
+    facts_file,
+    read_manifest,
+)
+from whyhang.collectors.files.spool import Budget, Limits, SpentError
+
+LIMITS = Limits(total_bytes=256 << 20, members=50_000)
+"""Of what one host sends; it is held in memory."""
+
+
+class Part(NamedTuple):
+    """Which host, and which of the jobs there."""
+
+    host: str
+    number: float
+
+
+class Parts:
+    """The bundles of the hosts, to which each adds while it is asked."""
+
+    def __init__(self) -> None:
+        self._manifests: dict[Part, Manifest] = {}
+        self._files: dict[Part, dict[str, bytes]] = {}
+
+    @property
+    def hosts(self) -> set[str]:
+        """The hosts that sent something."""
+        return {part.host for part in self._manifests}
+
+    def add(self, part: Part, blob: bytes) -> str:
+        """Take the manifest and the new files of a host; return what is wrong with them."""
+        try:
+            files = _unpacked(blob)
+            manifest = read_manifest(files.pop(MANIFEST, b""))
+        except (BundleError, SpentError, ValueError, OSError, EOFError) as error:
+            return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        known = self._files.setdefault(part, {})
+        known.update(files)
+        entries = tuple(entry for entry in manifest.files if entry.path in known)
+        self._manifests[part] = replace(manifest, files=entries)
+        return ""
+
+    def bundle(self, gaps: Sequence[Gap], order: Sequence[str]) -> Bundle:
+        """Return all as one bundle, hosts in this order; ``gaps`` are of those that are missing."""
+        files: dict[str, bytes] = {}
+        entries: list[Entry] = []
+        place = {name: number for number, name in enumerate(order)}
+        parts = sorted(self._manifests, key=lambda part: (place.get(part.host, 0), part.number))
+        for part in parts:
+            taken = {path.partition("/")[0] for path in files}
+            for entry in self._manifests[part].files:
+                path = _free(entry.path, taken)
+                files[path] = self._files[part][entry.path]
+                entries.append(replace(entry, path=path))
+        if gaps:
+            files["hosts.gaps.json"] = facts_file("gaps", gaps)
+            entries.append(Entry(path="hosts.gaps.json", kind="gaps"))
+        manifests = [self._manifests[part] for part in parts]
+        first = manifests[0] if manifests else Manifest()
+        touched = (text for manifest in manifests for text in manifest.touched)
+        whole = replace(
+            first,
+            host=first.host if len(manifests) == 1 else None,
+            target=None,
+            looks=max((manifest.looks for manifest in manifests), default=0),
+            touched=tuple(dict.fromkeys(touched)),
+            files=tuple(entries),
+        )
+        return Bundle(manifest=whole, files=files)
+
+
+def _free(path: str, taken: set[str]) -> str:
+    """Give the folder of a host another name where one of that name has come."""
+    folder, slash, rest = path.partition("/")
+    number, name = 1, folder
+    while name in taken:
+        number += 1
+        name = f"{folder}-{number}"
+    return f"{name}{slash}{rest}"
+
+
+def _unpacked(blob: bytes) -> dict[str, bytes]:
+    """Unpack in memory. Raises ``ValueError`` or ``SpentError`` for what is no bundle."""
+    budget = Budget(LIMITS)
+    files: dict[str, bytes] = {}
+    budget.enter(len(blob))
+    for member in unpack.members(io.BytesIO(blob), blob[: unpack.MAGIC_BYTES], budget.spend):
+        budget.count_member()
+        if refusal(member) or not isinstance(member, unpack.Member):
+            raise ValueError(f"a file in it cannot be: {member.name!r:.80}")
+        pieces: list[bytes] = []
+        while piece := member.stream.read(unpack.CHUNK):
+            pieces.append(piece)
+        files[str(member.name)] = b"".join(pieces)
+    return files

@@ -1,0 +1,63 @@
+"""What a planner says: the hosts of a job, how words are run on each, and whom to look at there.
+
+A planner is one file for each way to reach hosts (``ssh.py``, ``slurm.py``, ...): a function of
+what was given, an option or a local process, that starts nothing on any of them.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from whyhang.analyzer.facts import Gap, Record
+
+
+class Selector(Record):
+    """How the far side tells the job's processes from others of its host.
+
+    ``environ``: variables that each of them has in its environment, as at exec, with these
+    values; all must agree. ``words``: an agent or launcher that has no such environment has all
+    of these in its command line. With neither, every job that this user may look at on the host
+    is meant (that is a container, or ``--hosts`` without a PID), and where they are several, the
+    one with the most processes on all hosts.
+    """
+
+    environ: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] = ()
+
+
+class Host(Record):
+    """A host, and the command that, run here, runs there the words that are appended to it.
+
+    The command connects standard input and output. An empty one runs the words right here.
+    ``quoted``: the words pass through a shell there (ssh), and are quoted for it. ``pids`` are
+    processes of the job there where these are known; they win over the selector.
+    """
+
+    name: str
+    argv: tuple[str, ...] = ()
+    quoted: bool = False
+    pids: tuple[int, ...] = ()
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the whole command line that runs ``words`` there."""
+        return (*self.argv, *(map(shlex.quote, words) if self.quoted else words))
+
+
+class Reach(Record):
+    """Where a job runs and how to get there.
+
+    ``kind`` names the way ("ssh", "slurm", ...), ``sentence`` says it in one line for the person:
+    "2 nodes of Slurm job 4711 by srun". ``gaps`` are hosts or ranks that cannot be reached.
+    ``together`` is one command that runs the words on all ``hosts`` at once, one task on each, with
+    standard input given to every task and the lines of all on standard output; each far side then
+    says its own name (``SLURMD_NODENAME``, or what the host calls itself). ``patience`` is how many
+    seconds a host has for its first sign of life.
+    """
+
+    kind: str
+    sentence: str
+    hosts: tuple[Host, ...]
+    selector: Selector = Selector()
+    gaps: tuple[Gap, ...] = ()
+    together: tuple[str, ...] = ()
+    patience: float = 8.0

@@ -1,0 +1,330 @@
+"""Drives the far sides of all hosts: beside each other, within a deadline, whatever they do.
+
+What does not answer, refuses or has no such process is a gap with its reason and remedy; what
+did answer counts. No more than ``FAN_OUT`` hosts are being connected to at a time.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from whyhang.analyzer.facts import Gap
+from whyhang.collectors.hosts import payload, troubles, wire
+from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
+from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.wire import Answer
+from whyhang.collectors.live.probes.probe import Options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+FAN_OUT = 64
+SLOW = 2.0
+"""Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+GOODBYE = 2.0
+"""Seconds that far sides get to clear up before their channels are cut."""
+
+
+class Far:
+    """What is known of one far side. ``name`` is what the planner calls it."""
+
+    def __init__(self, host: Host, channel: str) -> None:
+        self.host = host
+        self.channel = channel
+        self.own_name = ""  # what it calls itself on the wire
+        self.node = ""
+        self.alive = False
+        self.ready = False
+        self.busy = False
+        self.jobs: dict[str, int] = {}  # ranks by the name of the job
+        self.gap: Gap | None = None
+        self.offset: float | None = None
+        self.round_trip: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        return self.host.name
+
+
+class Conversation:
+    """The far sides of a job. Use as a context manager: nothing stays behind when it ends."""
+
+    def __init__(
+        self, reach: Reach, options: Options, limit: float, tell: Callable[[str], None]
+    ) -> None:
+        self.reach = reach
+        self.options = options
+        self.gaps: list[Gap] = list(reach.gaps)
+        self.parts = Parts()
+        self.fars: list[Far] = []
+        self._limit = limit
+        self._until = time.monotonic() + limit
+        self._tell = tell
+        self._channels = Channels()
+        self._by_channel: dict[str, list[Far]] = {}
+        self._waiting: list[Far] = []
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._end()
+        finally:
+            self._channels.stop()
+
+    @property
+    def here(self) -> list[Far]:
+        """The far sides that can be talked to."""
+        return [far for far in self.fars if far.ready and far.gap is None]
+
+    def left(self) -> float:
+        """Return the seconds until the deadline."""
+        return self._until - time.monotonic()
+
+    def open(self) -> None:
+        """Reach all hosts; then each has a gap, or waits for orders."""
+        for host in self.reach.hosts:
+            far = Far(host, "all" if self.reach.together else f"host {len(self.fars)}")
+            self.fars.append(far)
+            self._by_channel.setdefault(far.channel, []).append(far)
+        self._waiting = [fars[0] for fars in self._by_channel.values()]
+        half = time.monotonic() + self._limit / 2
+        while self._connecting():
+            self._start_more()
+            self._listen(0.05)
+            now = time.monotonic()
+            for far in self._silent(now):
+                self._give_up(far, troubles.silent(far.name, self.reach.kind, self.reach.patience))
+            if now > half:
+                for far in self._connecting():
+                    why = "it was not ready" if far.alive else "it did not answer"
+                    self._give_up(far, troubles.late(far.name, why, self._limit / 2))
+        self._measure_clocks()
+
+    def find(self) -> None:
+        """Have each far side find the processes of the job; hosts without one become gaps."""
+        nodes = [far.node for far in self.here]
+        called = {far.own_name: far.name for far in self.here if nodes.count(far.node) > 1}
+        self._order(
+            self.here,
+            "find",
+            selector=msgspec.to_builtins(self.reach.selector),
+            options=msgspec.to_builtins(self.options),
+            called=called,
+            pids={far.own_name: far.host.pids for far in self.here if far.host.pids},
+            deadline=self.left() + 5,
+        )
+        self._until_answered("finding the job")
+        for far in self.here:
+            if not far.jobs:
+                far.gap = troubles.no_process(far.name)
+
+    def look(self, job: str | None = None) -> None:
+        """Have all take their snapshots at the same moment; ``job`` where there are several."""
+        self._order(self.here, "look", job=job)
+        self._until_answered("looking")
+
+    def ask(
+        self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
+    ) -> None:
+        """Have far sides take more of their processes, each of its own."""
+        pids: dict[str, list[int]] = {}
+        own_names = {each: far for far in self.here for each in (far.name, far.node)}
+        for host, pid in processes:
+            far = own_names.get(host or "") or (self.here[0] if len(self.here) == 1 else None)
+            if far is not None:
+                pids.setdefault(far.own_name, []).append(pid)
+        asked = [far for far in self.here if how or far.own_name in pids]
+        self._order(asked, "ask", what=what, pids=pids, **how)
+        self._until_answered(f"asking for {what.replace('_', ' ')}")
+
+    def _connecting(self) -> list[Far]:
+        return [far for far in self.fars if far.gap is None and not far.ready]
+
+    def _silent(self, now: float) -> list[Far]:
+        """List the hosts that gave no sign of life for too long."""
+        return [
+            far
+            for far in self._connecting()
+            if not far.alive and now - self._started.get(far.channel, now) > self.reach.patience
+        ]
+
+    def _start_more(self) -> None:
+        now = time.monotonic()
+        under_way = sum(
+            not fars[0].alive and fars[0].gap is None and now - self._started[channel] < SLOW
+            for channel, fars in self._by_channel.items()
+            if channel in self._started
+        )
+        new, self._waiting = (
+            self._waiting[: FAN_OUT - under_way],
+            self._waiting[max(0, FAN_OUT - under_way) :],
+        )
+        if not new:
+            return
+        words = payload.words()
+        commands = {
+            far.channel: (*self.reach.together, *words)
+            if self.reach.together
+            else far.host.command(words)
+            for far in new
+        }
+        self._channels.start(commands)
+        self._channels.send(list(commands), payload.first_words())
+        self._started |= dict.fromkeys(commands, now)
+
+    def _listen(self, seconds: float) -> None:
+        """Take what comes, for at most so long where nothing does."""
+        try:
+            event = self._channels.events.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return
+        while True:
+            if isinstance(event, Closed):
+                self._closed(event)
+            else:
+                self._came(event.channel, answer_of(event))
+            try:
+                event = self._channels.events.get_nowait()
+            except queue.Empty:
+                return
+
+    def _came(self, channel: str, answer: Answer) -> None:
+        far = self._far(channel, answer.name)
+        if far is None or far.gap is not None:
+            return
+        take = {
+            "alive": self._alive,
+            "no-python": self._no_python,
+            "hello": self._hello,
+            "clock": self._clock,
+            "found": self._found,
+            "part": self._part,
+            "done": self._done,
+            "trouble": self._trouble,
+        }.get(answer.say)
+        if take is not None:
+            take(far, answer)
+
+    def _alive(self, far: Far, _: Answer) -> None:
+        far.alive = True
+
+    def _done(self, far: Far, _: Answer) -> None:
+        far.busy = False
+
+    def _no_python(self, far: Far, _: Answer) -> None:
+        self._give_up(far, troubles.no_python(far.name))
+
+    def _clock(self, far: Far, answer: Answer) -> None:
+        now, sent = time.time(), answer.number("sent")
+        far.round_trip = now - sent
+        far.offset = answer.number("now") - (now + sent) / 2
+        far.busy = False
+
+    def _found(self, far: Far, answer: Answer) -> None:
+        far.busy = False
+        for job in answer.items("jobs"):
+            if isinstance(job, dict) and isinstance(job.get("ranks"), int):
+                far.jobs[str(job.get("name"))[:500]] = job["ranks"]
+
+    def _part(self, far: Far, answer: Answer) -> None:
+        trouble = self.parts.add(Part(far.name, answer.number("number")), answer.blob)
+        if trouble:
+            self._give_up(far, troubles.unreadable(far.name, trouble))
+
+    def _trouble(self, far: Far, answer: Answer) -> None:
+        """Note what went wrong there; what the host sent before counts."""
+        gap = troubles.said(far.name, answer.text("why"), answer.text("remedy"))
+        if far.name in self.parts.hosts:
+            far.busy = False
+            self.gaps.append(gap)
+        else:
+            self._give_up(far, gap)
+
+    def _hello(self, far: Far, answer: Answer) -> None:
+        far.node = answer.text("node")[:255]
+        if answer.fields.get("has"):
+            far.ready = True
+        else:
+            self._give_up(far, troubles.no_whyhang(far.name))
+
+    def _far(self, channel: str, own_name: str) -> Far | None:
+        """Find who speaks: alone on its channel, or by the name that it gives itself."""
+        fars = self._by_channel.get(channel, [])
+        for far in fars:
+            if far.own_name == own_name or len(fars) == 1:
+                far.own_name = own_name
+                return far
+        short = own_name.partition(".")[0]
+        for far in fars:
+            if not far.own_name and far.name.partition(".")[0] == short:
+                far.own_name = own_name
+                return far
+        return None
+
+    def _closed(self, event: Closed) -> None:
+        for far in self._by_channel.get(event.channel, []):
+            far.busy = False
+            if far.gap is None:
+                far.gap = troubles.ended(
+                    far.name, self.reach.kind, event.code, event.errors, alive=far.alive
+                )
+
+    def _give_up(self, far: Far, gap: Gap) -> None:
+        far.gap, far.busy = gap, False
+        if len(self._by_channel[far.channel]) == 1:
+            self._channels.kill([far.channel])
+
+    def _order(self, fars: Sequence[Far], do: str, **fields: object) -> None:
+        """Send one order: to each channel once, for the far sides that are meant."""
+        for far in fars:
+            far.busy = True
+        names = [far.own_name for far in fars]
+        everybody = len(fars) == len(self.fars) or not self.reach.together
+        channels = list(dict.fromkeys(far.channel for far in fars))
+        if channels:
+            data = wire.question(do, None if everybody else names, b"", **fields)
+            self._channels.send(channels, data)
+
+    def _until_answered(self, doing: str) -> None:
+        """Wait until all have answered or the deadline has come."""
+        while busy := [far for far in self.fars if far.busy]:
+            self._tell(f"{doing}: {len(self.here) - len(busy)} of {len(self.here)} hosts")
+            if self.left() <= 0:
+                for far in busy:
+                    self._give_up(far, troubles.late(far.name, "it did not answer", self._limit))
+                return
+            self._listen(min(0.25, self.left()))
+
+    def _measure_clocks(self) -> None:
+        self._order(self.here, "clock", sent=time.time())
+        self._until_answered("comparing clocks")
+
+    def _end(self) -> None:
+        """Let the far sides clear up and go; cut off those that do not."""
+        self._channels.close(list(self._started))
+        until = time.monotonic() + GOODBYE
+        open_ = {far.channel for far in self.fars if far.gap is None and far.alive}
+        while open_ and time.monotonic() < until:
+            try:
+                event = self._channels.events.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if isinstance(event, Closed):
+                open_.discard(event.channel)

@@ -1,0 +1,115 @@
+"""Why a host brought nothing, as gaps: what was tried, why it failed, what to do."""
+
+from __future__ import annotations
+
+import re
+
+from whyhang.analyzer.facts import Gap, Who
+
+COST = "what its ranks do is known from the other hosts only"
+
+_SSH = (
+    (
+        ("Host key verification failed", "host key is known", "REMOTE HOST IDENTIFICATION"),
+        "ssh does not know its host key, and whyhang accepts none unseen",
+        "Connect once by hand and compare the key (ssh {name}), or add it to known_hosts",
+    ),
+    (
+        ("Permission denied", "Too many authentication failures"),
+        "ssh was refused: no key or ticket of this user is accepted there",
+        "Let `ssh -o BatchMode=yes {name} true` work (ssh-copy-id, ssh-agent), or collect by hand",
+    ),
+    (
+        ("Could not resolve hostname", "Name or service not known"),
+        "its name cannot be resolved here",
+        "Check the name, or give addresses with --hosts",
+    ),
+    (
+        ("Connection refused",),
+        "nothing listens for ssh there",
+        "Start sshd there, or run whyhang collect on it and read the bundles together",
+    ),
+    (
+        ("No route to host", "Network is unreachable", "Connection timed out", "timed out"),
+        "it cannot be reached over the network",
+        "Look whether it is up (ping, the scheduler's node state, its console)",
+    ),
+    (
+        ("Connection reset", "Connection closed", "closed by remote host", "Broken pipe"),
+        "the connection was closed",
+        "Look whether it is up, and at its sshd",
+    ),
+)
+_LONGEST = 200
+
+
+def _gap(name: str, why: str, remedy: str, what: str = "looking at host") -> Gap:
+    return Gap(what=f"{what} {name}", why=why, cost=COST, remedy=remedy, who=Who(host=name))
+
+
+def silent(name: str, kind: str, seconds: float) -> Gap:
+    """Return that a host gave no sign of life."""
+    return _gap(
+        name,
+        f"it gave no sign of life within {seconds:g} s ({kind})",
+        "Look whether it is up (ping, the scheduler's node state, its console)",
+    )
+
+
+def late(name: str, why: str, seconds: float) -> Gap:
+    """Return that a host was not done in time."""
+    return _gap(name, f"{why} within {seconds:g} s", "Give it more with --timeout")
+
+
+def no_python(name: str) -> Gap:
+    """Return that a host has nothing that whyhang runs in."""
+    return _gap(
+        name,
+        "it has no Python of version 3.10 or newer on PATH",
+        "Make one available there (module load, PATH of a shell that is no login)",
+    )
+
+
+def no_whyhang(name: str) -> Gap:
+    """Return that a host has a Python, and whyhang cannot be run in it."""
+    return _gap(
+        name,
+        "this version of whyhang is not installed there, and what is installed here does not fit",
+        "Install whyhang there: pip install whyhang",
+    )
+
+
+def no_process(name: str) -> Gap:
+    """Return that a host was reached and nothing of the job is there."""
+    return _gap(
+        name,
+        "no process of the job was found there",
+        "Its ranks may have ended or never begun: look at their logs there",
+    )
+
+
+def unreadable(name: str, why: str) -> Gap:
+    """Return that what a host sent is not to be used."""
+    return _gap(name, f"what it sent cannot be read: {why}", "Collect there by hand")
+
+
+def said(name: str, why: str, remedy: str) -> Gap:
+    """Return what a far side says that went wrong there."""
+    return _gap(name, _plain(why), _plain(remedy).rstrip("."))
+
+
+def ended(name: str, kind: str, code: int | None, errors: str, *, alive: bool) -> Gap:
+    """Return why the command that reaches a host has ended, from what it printed."""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    for marks, why, remedy in _SSH if kind != "slurm" else ():
+        if any(mark in errors for mark in marks):
+            return _gap(name, why, remedy.format(name=name))
+    if lines:
+        return _gap(name, f"{kind} said: {_plain(lines[-1])}", "")
+    how = "was killed" if code is None or code > 128 else f"ended with code {code}"
+    return _gap(name, f"what ran there {how}" if alive else f"the command {how}", "")
+
+
+def _plain(text: str) -> str:
+    words = re.sub(r"[^\x20-\x7e]+", " ", text).split()
+    return " ".join(words)[:_LONGEST]

@@ -1,0 +1,123 @@
+"""Many hosts: how they are named, what goes over the wire, and one bundle of what they send."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+from whyhang.analyzer.commands import hosts, hosts_options
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import Gap
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
+from whyhang.collectors.hosts import ssh, wire
+from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.reach import Host
+
+
+def options(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    hosts_options.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_a_node_set_names_hosts_and_each_gets_a_command_that_asks_for_no_password() -> None:
+    reach = ssh.reach("n[1-3],login")
+    assert [host.name for host in reach.hosts] == ["login", "n1", "n2", "n3"]
+    assert reach.sentence == "4 hosts by ssh"
+    command = reach.hosts[1].command(("sh", "-c", "echo $0"))
+    assert command[0] == "ssh"
+    assert command[-5:] == ("--", "n1", "sh", "-c", "'echo $0'")
+    assert {"BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no"} < set(command)
+
+
+def test_a_hostfile_of_mpi_or_deepspeed_names_hosts(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("# nodes\nn1 slots=8\nn2:8\n\nn1 slots=8\nn[5-6]\n")
+    assert [host.name for host in ssh.reach(str(file)).hosts] == ["n1", "n2", "n5", "n6"]
+
+
+@pytest.mark.parametrize("text", ["-oProxyCommand=x", "n1,-oX", "a b", "n[1", "", "n1;reboot"])
+def test_what_is_no_name_is_never_given_to_ssh(text: str) -> None:
+    with pytest.raises(TargetError):
+        ssh.reach(text)
+
+
+def test_a_dry_run_prints_each_host_with_its_command_and_reaches_none() -> None:
+    told = hosts.dry_run(hosts.to_reach([], options("--hosts", "n[1-2]")))
+    lines = told.splitlines()
+    assert lines[0] == "2 hosts by ssh"
+    assert lines[1].startswith("n1: ssh -o BatchMode=yes ")
+    assert lines[2].startswith("n2: ssh -o BatchMode=yes ")
+    assert all(sys.executable in line for line in lines[1:])
+
+
+def test_a_message_survives_labels_noise_and_being_cut_into_lines() -> None:
+    lines = list(wire.answer("n1", "part", b"\0\xff" * 50_000, number=3))
+    assert len(lines) > 2
+    assembler = wire.Assembler()
+    assert assembler.line(b"Welcome to n1!") is None
+    assert assembler.line(b"@whyhang1 n2 ! alive").say == "alive"  # type: ignore[union-attr]
+    whole = [assembler.line(b"0: " + line.encode().rstrip()) for line in lines]
+    assert whole[:-1] == [None] * (len(lines) - 1)
+    answer = whole[-1]
+    assert answer is not None
+    assert (answer.name, answer.say, answer.number("number")) == ("n1", "part", 3)
+    assert answer.blob == b"\0\xff" * 50_000
+
+
+@pytest.mark.parametrize("line", [b"@whyhang1 n1 .", b"@whyhang1 n1 . !!!", b"@whyhang1 n1 . W10="])
+def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
+    with pytest.raises(wire.WireError):
+        wire.Assembler().line(line)
+
+
+def packed(host: str, files: dict[str, bytes], **fields: object) -> bytes:
+    entries = tuple(Entry(path=path, kind="log", host=host) for path in files)
+    manifest = Manifest(host=host, looks=2, files=entries, **fields)  # type: ignore[arg-type]
+    return archive({MANIFEST: manifest_file(manifest), **files}, 0.0)
+
+
+def test_the_bundles_of_hosts_become_one_and_what_comes_later_replaces_what_came() -> None:
+    parts = Parts()
+    assert parts.add(Part("n2", 0), packed("n2", {"n2/a": b"2"})) == ""
+    assert parts.add(Part("n1", 0), packed("n1", {"n1/a": b"1"}, touched=("t",))) == ""
+    assert parts.add(Part("n1", 0), packed("n1", {"n1/a": b"3", "n1/b": b"4"})) == ""
+    gap = Gap(what="looking at host n3", why="it gave no sign of life")
+    bundle = parts.bundle([gap], ["n1", "n2", "n3"])
+    assert [entry.path for entry in bundle.manifest.files] == [
+        *("n1/a", "n1/b", "n2/a", "hosts.gaps.json")
+    ]
+    assert bundle.files["n1/a"] == b"3"
+    assert b"no sign of life" in bundle.files["hosts.gaps.json"]
+
+
+def test_two_hosts_of_one_name_do_not_overwrite_each_other() -> None:
+    parts = Parts()
+    for place in ("a", "b"):
+        parts.add(Part(place, 0), packed("node", {"node/x": place.encode(), "node/y": b""}))
+    bundle = parts.bundle([], ["a", "b"])
+    assert sorted(bundle.files) == ["node-2/x", "node-2/y", "node/x", "node/y"]
+    assert bundle.files["node-2/x"] == b"b"
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x"])
+def test_a_host_cannot_name_files_outside_of_its_bundle(name: str) -> None:
+    assert "cannot be" in Parts().add(Part("n", 0), packed("n", {name: b"x"}))
+
+
+def test_what_is_no_bundle_is_refused_with_a_reason() -> None:
+    parts = Parts()
+    assert parts.add(Part("n", 0), b"nonsense")
+    assert parts.add(Part("n", 0), archive({"x": b"y"}, 0.0))
+    bomb = archive({MANIFEST: manifest_file(Manifest()), "x": b"\0" * (300 << 20)}, 0.0)
+    assert "bomb" in parts.add(Part("n", 0), bomb) or "unpack" in parts.add(Part("n", 0), bomb)
+    assert not parts.hosts
+
+
+def test_a_host_is_run_on_with_words_that_its_shell_does_not_take_apart() -> None:
+    words = ("sh", "-c", "a b")
+    assert Host(name="n", argv=("kubectl", "exec")).command(words)[-1] == "a b"
+    assert Host(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"

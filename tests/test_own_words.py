@@ -1,0 +1,120 @@
+"""Ranks that a program names in words of its own: who speaks, who differs, who is absent."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+from whyhang.analyzer.report import Finding
+from whyhang.collectors.logs.text.line import Voice, take_apart
+
+
+def first(text: str, name: str = "job.log") -> Finding | None:
+    """Return what comes first in the diagnosis of one log."""
+    return next(iter(diagnosed_files({name: text}).findings), None)
+
+
+SIZES = "".join(
+    f"    # Rank {rank} buffer before sum: torch.Size([{4096 if rank != 3 else 512}]) 1.0\n"
+    for rank in (2, 0, 3, 1)
+)
+BATCHES = "".join(f"rank = {rank}, batches {7 if rank == 1 else 9}\n" for rank in range(5))
+TABLE = "Length of the train loader on each:\n\n" + "".join(
+    f"- rank{rank}: {2500 if rank else 3100}\n" for rank in range(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "odd"),
+    [
+        (SIZES, "collective-mismatch", 3),
+        (BATCHES, "uneven-inputs", 1),
+        (TABLE, "uneven-inputs", 0),
+    ],
+    ids=["sizes", "batches", "table"],
+)
+def test_the_odd_value(text: str, category: str, odd: int) -> None:
+    """One rank prints another value than all others."""
+    finding = first(text)
+
+    assert finding is not None
+    assert (finding.category, finding.culprit_ranks) == (category, (odd,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"rank = {rank}, batches {7 + rank}\n" for rank in range(5)),
+        "Batches of rank 0 are 9. Rank 1 reads 7 of them. Rank 2 is fine with 9.\n",
+        BATCHES + "".join(f"rank = {rank}, step {step}\n" for step in (1, 2) for rank in range(5)),
+        "rank = 0, batches 9\nrank = 1, batches 7\n",
+    ],
+    ids=["each its own", "prose", "goes on", "of two"],
+)
+def test_values_that_say_nothing(text: str) -> None:
+    """Values of each rank, of two, of a job that goes on, and words about ranks name nobody."""
+    finding = first(text)
+
+    assert finding is None or not finding.culprit_ranks
+
+
+LISTS = {
+    "fetch": "".join(f"rank {rank}, fetch sample {rank * 31 % 17}\n" for rank in (4, 0, 2, 1, 5)),
+    "labels": "".join(f"[rank{rank}]: entering warm-up\n" for rank in (0, 1, 2, 4)),
+    "logger": "".join(
+        f"2031-02-01 10:00:0{rank} INFO:trainer.loop:[Rank {rank}] compiled the graph\n"
+        for rank in (1, 2, 3, 5, 6, 7, 0)
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "absent"), [("fetch", 3), ("labels", 3), ("logger", 4)])
+def test_who_is_absent_from_a_list(name: str, absent: int) -> None:
+    """The number that no line begins with has not come there."""
+    finding = first(LISTS[name])
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("absent-from-lines", (absent,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loading\n" + "".join(f"[rank{rank}]: entering warm-up\n" for rank in (1, 2, 3)),
+        "".join(f"[rank{rank}]: entering warm-up\n" for rank in (0, 2, 4, 6)),
+        "".join(
+            f"[rank{rank}]: part {name}\n" for rank, name in zip((0, 1, 3), "abc", strict=True)
+        ),
+        "".join(f"[rank{rank}]: step 4 loss 0.2\n" for rank in (0, 1, 3)),
+    ],
+    ids=["rank 0 has no label", "every other", "no common line", "at work"],
+)
+def test_lists_that_name_nobody(text: str) -> None:
+    """Rank 0 that prints for all, parts of a group, lines of their own, a job at work."""
+    finding = first(text)
+
+    assert finding is None or not finding.culprit_ranks
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("[2031-02-01 10:00:00] CRITICAL [lib.util:158, rank=6] disk full: OSError: x", 6),
+        ("PolicyWorker[rank=5]: RuntimeError: no kernel image is available", 5),
+        ("10:00:00 ERROR:serve.engine:[Rank 2] RuntimeError: no kernel image", 2),
+    ],
+)
+def test_a_rank_within_a_header(line: str, rank: int) -> None:
+    """The header of a logger, or the name of a worker, holds the rank."""
+    assert take_apart(line, Voice())[0].who.rank == rank
+
+
+def test_a_message_on_the_line_below() -> None:
+    """A line that ends open hands its speaker to the next; a whole one does not."""
+    told = "CUDA error: uncorrectable ECC error encountered\n"
+    header = "[rank1]:[E810 15:36:05.945860779 ProcessGroupNCCL.cpp:1899] [PG ID 0 Rank 1]\n"
+    opened, whole = first(header + told), first("[rank1]: saved the model\n" + told)
+
+    assert opened is not None
+    assert opened.culprit_ranks == (1,)
+    assert whole is None or not whole.culprit_ranks

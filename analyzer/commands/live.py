@@ -34,7 +34,7 @@ def facts(
     """
     if save:
         check_name(save)
-    if (reach := hosts.to_reach(pids, options)).hosts:
+    if (reach := hosts.to_reach(pids, options)).kind != "local":
         return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
     collected: list[Fact] = list(reach.gaps)
     unsaved: list[BundleError] = []

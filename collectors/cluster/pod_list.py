@@ -54,6 +54,7 @@ class Pod(Record):
     name: str
     namespace: str
     state: str
+    labels: Mapping[str, str]
     runs: bool = False
     node: str = ""
     why: str = ""
@@ -62,7 +63,6 @@ class Pod(Record):
     containers: tuple[str, ...] = ()
     default_container: str = ""
     owner: str = ""
-    labels: Mapping[str, str]
 
     @property
     def job(self) -> tuple[str, str]:

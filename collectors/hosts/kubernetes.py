@@ -121,7 +121,7 @@ def plan(asked: Pods, pods: Sequence[Pod], listed: bytes = b"") -> Reach:
         hosts=hosts,
         gaps=tuple(_away(pod) for pod in away if pod.state not in {"Completed", "Succeeded"}),
         patience=PATIENCE_DEBUG if asked.debug_image else PATIENCE,
-        printed=(("kubernetes/pods.json", listed),) if listed else (),
+        printed=(("pods.json", listed),) if listed else (),
     )
 
 

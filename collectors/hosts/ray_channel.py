@@ -1,14 +1,15 @@
-"""A program of its own that reaches the nodes of a Ray cluster; nothing else of whyhang imports Ray.
+"""A program of its own that reaches the nodes of a Ray cluster; nothing else imports Ray.
 
 Run by any Python that has Ray (standard library besides)::
 
     python ray_channel.py state [--address A]
-    python ray_channel.py run [--address A] --node ID [--node ID ...] -- WORDS...
+    python ray_channel.py run [--address A] --node ID=NAME [--node ID=NAME ...] -- WORDS...
 
 ``state`` prints nodes, actors and placement groups as JSON. ``run`` runs the words on each node in
-an actor that is pinned to it and reserves no CPU and no GPU; what stands on standard input goes to
-each, whole lines of what they print come back. Everything ends with this program: Ray ends the
-actors of a driver that has gone, and what they started then finds its standard input closed.
+an actor that is pinned to it and reserves no CPU and no GPU, with its name in ``WHYHANG_HOST``.
+What stands on standard input goes to each; whole lines of what they print come back. Everything
+ends with this program: Ray ends the actors of a driver that has gone, and what they started finds
+its standard input closed.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ ACTOR_FIELDS = ("class_name", "name", "state", "node_id", "pid", "job_id", "plac
 class WhyhangRunner:
     """Runs on a node, as an actor: one program with standard input and output connected."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, name: str, words: list[str]) -> None:
         self._program = subprocess.Popen(
             words,
+            env={**os.environ, "WHYHANG_HOST": name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -123,17 +125,14 @@ def run(address: str | None, nodes: list[str], words: list[str]) -> int:
     ray = connect(address)
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
-    runner = ray.remote(WhyhangRunner)
-    actors = {
-        node: runner.options(
-            num_cpus=0,
-            num_gpus=0,
-            max_restarts=0,
-            concurrency_groups={"in": 1, "out": 1},
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False),
-        ).remote(words)
-        for node in nodes
-    }
+    runner = ray.remote(concurrency_groups={"in": 1, "out": 1})(WhyhangRunner)
+    actors = {}
+    for node in nodes:
+        id_, _, name = node.partition("=")
+        pinned = NodeAffinitySchedulingStrategy(node_id=id_, soft=False)
+        actors[name] = runner.options(
+            num_cpus=0, num_gpus=0, max_restarts=0, scheduling_strategy=pinned
+        ).remote(name, words)
     threading.Thread(target=_feed, args=(ray, actors), daemon=True).start()
     reads = {_read(actor): node for node, actor in actors.items()}
     lost = 0

@@ -50,8 +50,9 @@ class Reach(Record):
     "2 nodes of Slurm job 4711 by srun". ``gaps`` are hosts or ranks that cannot be reached.
     ``together`` is one command that runs the words on all ``hosts`` at once, one task on each, with
     standard input given to every task and the lines of all on standard output; each far side then
-    says its own name (``SLURMD_NODENAME``, or what the host calls itself). ``patience`` is how many
-    seconds a host has for its first sign of life.
+    says its own name (``WHYHANG_HOST``, ``SLURMD_NODENAME``, or what the host calls itself).
+    ``patience`` is how many seconds a host has for its first sign of life. ``printed`` is what the
+    scheduler says of the job, as its tools printed it: evidence, by the name of a file.
     """
 
     kind: str
@@ -61,3 +62,4 @@ class Reach(Record):
     gaps: tuple[Gap, ...] = ()
     together: tuple[str, ...] = ()
     patience: float = 8.0
+    printed: tuple[tuple[str, bytes], ...] = ()

@@ -8,6 +8,7 @@ its nodes is evidence as well; ``collectors/cluster`` reads it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -90,6 +91,12 @@ def of_srun(steps: str, host: str, pid: int) -> SlurmStep | None:
     return None
 
 
+def started_by(pid: int) -> SlurmStep | None:
+    """Ask Slurm which step an srun on this host started."""
+    (asked,) = run_all([Command(arguments=("scontrol", "show", "step"), limit=LIMIT)])
+    return of_srun(_text(asked), os.uname().nodename, pid)
+
+
 def reach(step: SlurmStep) -> Reach:
     """Ask Slurm for the hosts of a job that runs.
 
@@ -112,7 +119,7 @@ def reach(step: SlurmStep) -> Reach:
             f"Slurm job {step.job} is an array or has several parts", f"Give one of them: {there}."
         )
     row = dict(zip(_JOB_NAMES, rows[0].split("|"), strict=False))
-    printed = [("slurm/scontrol-show-job.txt", job.output)]
+    printed = [("scontrol-show-job.txt", job.output)]
     if row["NODELIST"]:
         (nodes,) = run_all(
             [
@@ -122,7 +129,7 @@ def reach(step: SlurmStep) -> Reach:
                 )
             ]
         )
-        printed.append(("slurm/sinfo.txt", nodes.output))
+        printed.append(("sinfo.txt", nodes.output))
     return plan(step, row, _text(steps), printed)
 
 

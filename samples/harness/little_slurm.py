@@ -53,7 +53,16 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
-HOST = ("unshare", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c")
+HOST: tuple[str, ...] = (
+    "unshare",
+    "--uts",
+    "--pid",
+    "--mount-proc",
+    "--fork",
+    "--kill-child",
+    "sh",
+    "-c",
+)
 HOST += ('hostname "$0"; "$@"; exec sleep infinity',)
 """A node has a name and processes of its own, and goes on for a while without its slurmd."""
 
@@ -157,8 +166,11 @@ class LittleSlurm:
         if "slurmctld" in self._daemons:
             for job in self.ask("squeue", "-h", "-o", "%A").split():
                 self.ask("scancel", job)
-        for daemon in reversed(self._daemons.values()):
-            daemon.terminate()
+        for name, daemon in reversed(self._daemons.items()):
+            if name in self.nodes:
+                daemon.kill()  # and the kernel all that runs there
+            else:
+                daemon.terminate()
         for daemon in self._daemons.values():
             try:
                 daemon.wait(5)

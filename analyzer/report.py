@@ -267,8 +267,8 @@ class Timeline(Record):
 class WaitNode(Record):
     """Ranks that wait alike or do the same, or a call that ranks wait in.
 
-    ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process or no
-    evidence. ``culprit``: the first finding names these ranks.
+    ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process.
+    ``culprit``: the first finding names these ranks.
     """
 
     kind: Literal["ranks", "call"]

@@ -15,6 +15,7 @@ from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
+from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     faulthandler,
@@ -33,6 +34,7 @@ READERS: tuple[Reader, ...] = (
     XmlReader(),
     PodListReader(),
     FlightRecorder(),
+    HeartbeatReader(),
     RasReader(),
     pyspy_json.READER,
     pyspy_text.READER,

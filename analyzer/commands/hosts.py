@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import hosts_options
+from whyhang.analyzer.commands import hosts_options, redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
@@ -112,6 +112,7 @@ def facts(
 
     if save:
         check_name(save)
+    names = redaction.pseudonyms(options)
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
     limit = options.timeout if options.timeout is not None else LIMIT
     open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
@@ -132,7 +133,7 @@ def facts(
             return settled(job, open_questions, readers, documents), unsaved
         finally:
             if save:
-                unsaved += save_bundle(job.bundle(), save)
+                unsaved += save_bundle(job.bundle(), save, names)
 
 
 class OnManyHosts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.commands import hosts
+from whyhang.analyzer.commands import hosts, redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
@@ -36,6 +36,7 @@ def facts(
         check_name(save)
     if (reach := hosts.to_reach(pids, options)).kind != "local":
         return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
+    names = redaction.pseudonyms(options)
     collected: list[Fact] = list(reach.gaps)
     unsaved: list[BundleError] = []
     seen: set[int] = set()
@@ -52,7 +53,7 @@ def facts(
             collected += settled(OnThisHost(taken), open_questions, readers, documents)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
-                unsaved += save_bundle(taken.bundle(), _numbered(save, number))
+                unsaved += save_bundle(taken.bundle(), _numbered(save, number), names)
     return collected, unsaved
 
 

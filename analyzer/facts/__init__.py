@@ -71,6 +71,7 @@ from whyhang.analyzer.facts.statements import (
     Paused,
     PrintedValue,
     ProcessRank,
+    Progressed,
     RasReport,
     RootArgument,
     RootCause,

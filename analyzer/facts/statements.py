@@ -272,6 +272,20 @@ class SignOfLife(Statement):
     text: str
 
 
+class Progressed(Statement):
+    """The step that a rank said it was in, at ``time``, by ``whyhang.heartbeat``.
+
+    ``beats`` counts its calls so far, ``longest`` is the longest time between two of them in
+    seconds. ``read_at`` is when this was read, where that is known.
+    """
+
+    step: int
+    time: float
+    beats: int
+    longest: float
+    read_at: float | None = None
+
+
 class TrainingOutput(Statement):
     """Words that only the output of a training program has."""
 

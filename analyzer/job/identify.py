@@ -29,6 +29,7 @@ from whyhang.analyzer.facts import (
     PartOfHost,
     Process,
     ProcessRank,
+    Progressed,
     Record,
     Role,
     Setting,
@@ -186,6 +187,9 @@ def identify(facts: Iterable[Fact]) -> Job:
         registry.mention(fact.who)
     for end in (*sorted_facts.of(LastLine), *sorted_facts.of(LogTail)):
         registry.mention(end.who)  # its log was read: something was collected of it
+    by_time = sorted(sorted_facts.of(Progressed), key=lambda beat: beat.time)
+    for who in {beat.who.rank: beat.who for beat in by_time}.values():
+        registry.mention(who)  # of several starts that left their beats, the last
     return _job(sorted_facts, registry)
 
 

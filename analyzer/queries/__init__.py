@@ -54,6 +54,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
+- ``beat_of``: the step that a rank noted last; ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
 - ``scheduled_hit``: a hit about rows of the scheduler
@@ -159,7 +160,9 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
+    beat_of,
     call_of,
+    duration,
     evidence_of,
     location_of,
     ranks_in_words,

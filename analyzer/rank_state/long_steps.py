@@ -4,7 +4,8 @@ From snapshot to snapshot both look alike: the rank runs through a few lines, an
 answer. What tells them apart is how long this step has lasted, beside how long steps took before.
 A step lasts at least as long as the waiting ranks have slept, or were seen to wait. Of the steps
 before, their number is known from the loop counters of the ranks that wait, and their average is
-at most what passed until then. Where nothing is known of them, a step counts as endless once it
+at most what passed until then. Ranks that note their steps (``whyhang.heartbeat``) tell themselves
+how long one took at most. Where nothing is known of them, a step counts as endless once it
 has lasted longer than steps do as a rule.
 """
 
@@ -15,6 +16,7 @@ from itertools import takewhile
 
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, replace
 from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.rank_state.beats import usual_step
 from whyhang.analyzer.rank_state.motion import Moved, python_frames
 from whyhang.analyzer.rank_state.progress import IN_STEP, progress
 from whyhang.analyzer.rank_state.state import LongStep, RankState, Status
@@ -43,7 +45,7 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
-    step = _long_step(job, waiting)
+    step = _long_step(job, states, waiting)
     if step is None:
         return states
     found = {s.member: _judged(job.members[s.member], s, step) for s in working}
@@ -69,7 +71,9 @@ def _ran(state: RankState) -> bool:
     return Status.RUNNING in {state.status, *state.earlier}
 
 
-def _long_step(job: Job, waiting: Sequence[RankState]) -> LongStep | None:
+def _long_step(
+    job: Job, states: Sequence[RankState], waiting: Sequence[RankState]
+) -> LongStep | None:
     """Measure the step in which these ranks wait."""
     seen = [job.members[state.member].processes for state in waiting]
     times = [[p.taken_at for p in one if p.taken_at is not None] for one in seen]
@@ -78,6 +82,8 @@ def _long_step(job: Job, waiting: Sequence[RankState]) -> LongStep | None:
     watched = min(each[-1] - each[0] for each in times)
     slept = [_slept(s, processes) for s, processes in zip(waiting, seen, strict=True)]
     lasts = max(watched, min(slept))
+    if (noted := _noted(states, lasts)) is not None:
+        return noted
     steps = _steps(job, waiting)
     began = [p.started_at for one in seen for p in one[-1:] if p.started_at is not None]
     if steps < 2 or not began:
@@ -86,6 +92,18 @@ def _long_step(job: Job, waiting: Sequence[RankState]) -> LongStep | None:
     if min(slept) < watched and lasts <= FACTOR * usual:
         return LongStep(lasts=lasts)  # since when they wait is not known, so the steps are not
     return LongStep(lasts=lasts, usual=usual, steps=steps)
+
+
+def _noted(states: Sequence[RankState], lasts: float) -> LongStep | None:
+    """Measure the step by what the ranks noted of their steps, if all have noted some."""
+    found = [state.pulse for state in states]
+    known = [pulse for pulse in found if pulse is not None and pulse.silent_for is not None]
+    usual = usual_step(known)
+    if usual is None or len(known) < len(found):
+        return None
+    silent = min(pulse.silent_for or 0.0 for pulse in known)
+    steps = min(pulse.last.beats for pulse in known)
+    return LongStep(lasts=max(lasts, silent), usual=usual, steps=steps)
 
 
 def _slept(state: RankState, processes: Sequence[Process]) -> float:

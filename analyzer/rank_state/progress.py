@@ -61,6 +61,8 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
     if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
         return True
+    if _next_step(waiting or states):
+        return True
     still = any(s.motion.moved is Moved.STILL for s in waiting)
     if not still and any(_is_fed(s, job.members[s.member]) for s in states):
         return True
@@ -76,6 +78,16 @@ def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
         if member is not None and member.id in known:
             known[member.id].add(fact.checksum)
     return any(len(checksums) > 1 for checksums in known.values())
+
+
+def _next_step(states: Sequence[RankState]) -> bool:
+    """Return whether one of these ranks has noted another step between the snapshots.
+
+    Of ranks that wait one is enough: it had an answer. One that runs may count alone.
+    """
+    steps = [state.pulse.goes_on for state in states if state.pulse is not None]
+    waits = any(state.status in IN_STEP for state in states)
+    return any(steps) if waits else bool(steps) and all(steps)
 
 
 def _took_part(state: RankState) -> bool:

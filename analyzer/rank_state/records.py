@@ -27,6 +27,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.rank_state.beats import pulses
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.gave_up import at_work_until_ended, gave_up
 from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
@@ -56,6 +57,7 @@ def completed(
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     phases = last_phases(tails_of_ranks(job))
+    beats = pulses(job)
     if any(position.inside for position in positions.values()):
         # That it has made a communicator tells less of where a rank is than its own lines do.
         positions = {
@@ -69,6 +71,7 @@ def completed(
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
             phase=_of(phases, job.members[state.member].rank),
+            pulse=beats.get(state.member),
         )
         for state in states
     )

@@ -6,6 +6,7 @@ import enum
 
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.rank_state.beats import Pulse
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.last_phase import LastPhase
 from whyhang.analyzer.rank_state.motion import Motion
@@ -57,6 +58,7 @@ class RankState(Record):
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
     ``phase`` where its own lines in the log part from those of the others.
+    ``pulse`` is what it noted of its steps.
     ``step`` measures the work for which others wait, ``stopped_by`` says what stopped it.
     """
 
@@ -71,5 +73,6 @@ class RankState(Record):
     ras: str = ""
     last_line: str = ""
     phase: LastPhase | None = None
+    pulse: Pulse | None = None
     step: LongStep | None = None
     stopped_by: str = "stopped by a signal"

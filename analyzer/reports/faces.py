@@ -43,6 +43,14 @@ def as_text(report: Report, *, full: bool = False) -> str:
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 
+def _html(report: Report) -> bytes:
+    from whyhang.analyzer.reports.html.page import (  # noqa: PLC0415 - Jinja2 is for this face alone
+        render,
+    )
+
+    return render(report)
+
+
 FACES = {
     face.name: face
     for face in (
@@ -56,6 +64,7 @@ FACES = {
             endings=(".md", ".markdown"),
             make=lambda report, full: markdown.render(report, full=full).encode(),
         ),
+        Face(name="html", endings=(".html", ".htm"), make=lambda report, _: _html(report)),
         Face(
             name="json",
             endings=(".json",),

@@ -45,10 +45,14 @@ class Headline(Record):
 
 
 class Section(Record):
-    """A heading. ``level`` 1 is a part of the report, 2 a finding, 3 a part of a finding."""
+    """A heading. ``level`` 1 is a part of the report, 2 a finding, 3 a part of a finding.
+
+    ``name`` says which part it is, for faces that place or link to it.
+    """
 
     title: str
     level: int = 1
+    name: str = ""
 
 
 class Para(Record):
@@ -83,9 +87,10 @@ class Table(Record):
 
 
 class Quotes(Record):
-    """Evidence: (where it stands, its words)."""
+    """Evidence: (where it stands, its words); ``cited`` has file and line of each."""
 
     items: tuple[tuple[str, str], ...]
+    cited: tuple[tuple[str, int | None], ...] = ()
 
 
 Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
@@ -106,12 +111,12 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
     blocks += _others(report, chosen)
     blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
     if report.gaps:
-        blocks += [Section(title="Not known"), Items(items=report.gaps)]
+        blocks += [Section(title="Not known", name="gaps"), Items(items=report.gaps)]
     if report.notes:
-        blocks += [Section(title="Notes"), Items(items=report.notes)]
+        blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
     facts = job_facts(report)
     if facts:
-        blocks += [Section(title="Job"), Para(text=facts)]
+        blocks += [Section(title="Job", name="job"), Para(text=facts)]
     return blocks
 
 
@@ -138,7 +143,7 @@ def _story(report: Report, chosen: Collection[int]) -> list[Block]:
         row = (_after(event.seconds, span), few(event.ranks, MAX_RANKS), says, where)
         rows.append(row[not timed :])
     columns = ("time", "ranks", "event", "read in")[not timed :]
-    return [Section(title="What happened"), Table(columns=columns, rows=tuple(rows))]
+    return [Section(title="What happened", name="story"), Table(columns=columns, rows=tuple(rows))]
 
 
 def _after(seconds: float | None, span: float) -> str:
@@ -166,18 +171,21 @@ def _others(report: Report, chosen: Collection[int]) -> list[Block]:
     kept += [f"{more} more with --full"] if more > 0 else []
     follows = any(finding.caused_by is not None for finding in report.findings)
     title = "What follows from it" if follows else "Also seen"
-    return [Section(title=title), Items(items=tuple(kept))]
+    return [Section(title=title, name="others"), Items(items=tuple(kept))]
 
 
 def _finding(
     number: int, finding: Finding, shown: _Shown, headline: str, *, full: bool
 ) -> list[Block]:
     """Lay one finding out. What stands above is not said again."""
-    heading = known(finding)
+    heading, name = known(finding), f"finding-{number + 1}"
     blocks: list[Block] = (
-        [Section(title=f"{number + 1}. {heading}", level=2)]
+        [Section(title=f"{number + 1}. {heading}", level=2, name=name)]
         if headline.rstrip(".") == finding.title
-        else [Section(title=f"{number + 1}. {finding.title}", level=2), Para(text=heading)]
+        else [
+            Section(title=f"{number + 1}. {finding.title}", level=2, name=name),
+            Para(text=heading),
+        ]
     )
     explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
     if explanation:
@@ -187,7 +195,7 @@ def _finding(
     if finding.location is not None:
         lines = (place_line(finding.location), *finding.location.excerpt)
         blocks += [
-            Section(title="Where", level=3),
+            Section(title="Where", level=3, name="where"),
             Code(lines=lines[:1] if lines in shown.places else lines),
         ]
         shown.places.add(lines)
@@ -195,9 +203,12 @@ def _finding(
     blocks += _evidence(new, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:
-            blocks += [Section(title="Do now", level=3), Items(items=finding.remedies)]
+            blocks += [Section(title="Do now", level=3, name="now"), Items(items=finding.remedies)]
         if finding.next_steps:
-            blocks += [Section(title="To confirm", level=3), Commands(items=finding.next_steps)]
+            blocks += [
+                Section(title="To confirm", level=3, name="confirm"),
+                Commands(items=finding.next_steps),
+            ]
         if finding.owner:
             blocks.append(Para(text=f"Owner: {finding.owner}"))
         if finding.runbook_url:
@@ -226,7 +237,11 @@ def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Bloc
     kept = quotes if full else quotes[:MAX_EVIDENCE]
     more = sum(len(same) for same in list(alike.values())[len(kept) :])
     title = "Evidence" if not more else f"Evidence ({more} more with --full)"
-    return [Section(title=title, level=3), Quotes(items=tuple(kept))]
+    cited = tuple((same[0].source, same[0].line) for same in alike.values())[: len(kept)]
+    return [
+        Section(title=title, level=3, name="evidence"),
+        Quotes(items=tuple(kept), cited=cited),
+    ]
 
 
 KINDS = {
@@ -313,7 +328,7 @@ def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
         )
     ]
     blocks: list[Block] = [
-        Section(title="Ranks"),
+        Section(title="Ranks", name="ranks"),
         Table(
             columns=("ranks", "state", "activity", "in the user's code"),
             rows=tuple(lines[:MAX_ROWS]),
@@ -356,7 +371,7 @@ def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
     lines = [(fold(row.ranks), row.use, row.power, row.name, cut(row.says, 60)) for row in rows]
     kept = [n for n in range(len(named)) if any(line[n] for line in lines)]
     return [
-        Section(title="GPUs"),
+        Section(title="GPUs", name="gpus"),
         Table(
             columns=tuple(named[n] for n in kept),
             rows=tuple(tuple(line[n] for n in kept) for line in lines),
@@ -376,7 +391,7 @@ def who(rows: list[RankRow]) -> str:
 def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
     if not groups:
         return []
-    blocks: list[Block] = [Section(title="Stacks, innermost frame first")]
+    blocks: list[Block] = [Section(title="Stacks, innermost frame first", name="stacks")]
     for group in groups[:MAX_GROUPS]:
         ranks = few(group.ranks)
         label = f"{'ranks' if len(group.ranks) > 1 else 'rank'} {ranks}" if ranks else ""

@@ -112,7 +112,7 @@ class _Drawing:
     def role(self, one: int) -> Role:
         if one in self.circle:
             return "cycle"
-        if self.rows[one].state in UNSEEN:
+        if self.rows[one].state == "missing":
             return "missing"
         return "root" if one in self.ends else ""
 

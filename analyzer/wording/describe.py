@@ -49,8 +49,8 @@ def activity(state: RankState) -> str:
         return WORDS[state.ras][1]
     if state.place is None and state.end is not None:
         return _ended(state.end)
-    if state.status is Status.UNSEEN and state.last_line:
-        return f"last line: {_cut(state.last_line)}"
+    if state.status is Status.UNSEEN and (state.last_line or state.pulse is not None):
+        return _last_sign(state)
     if state.place is None:
         return state.stopped_by if state.status is Status.STOPPED else "not seen"
     phrase = str(state.place)
@@ -61,6 +61,12 @@ def activity(state: RankState) -> str:
     if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
+
+
+def _last_sign(state: RankState) -> str:
+    """Return what is known last of a rank that was not looked at."""
+    step = f"last in step {state.pulse.last.step}" if state.pulse is not None else ""
+    return step or f"last line: {_cut(state.last_line)}"
 
 
 def _ended(end: End) -> str:
@@ -155,6 +161,8 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         evidence.append(_frames(member.dumps[-1], state.place, member.rank))
     if state.motion.moved is Moved.STILL and member.processes:
         evidence.append(_counters(member.processes, member.rank))
+    if state.pulse is not None and state.pulse.behind:
+        evidence.append(beat_of(case, state))
     main = member.processes[-1].threads[:1] if member.processes else ()
     evidence += [
         Evidence(
@@ -169,6 +177,19 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
     return evidence
+
+
+def beat_of(case: Case, state: RankState) -> Evidence:
+    """Cite the step that a rank noted last; raises ValueError where it noted none."""
+    pulse = state.pulse
+    if pulse is None:
+        raise ValueError(f"{case.member(state.member).name} has noted no step")
+    silent = pulse.silent_for
+    when = "" if silent is None else f", {duration(silent)} before it was read"
+    steps = f"{pulse.behind} step{'s' * (pulse.behind != 1)}"
+    behind = f"; that is {steps} behind the furthest rank" if pulse.behind else ""
+    words = f"it came to step {pulse.last.step} last{when}{behind}"
+    return cite(pulse.last.source, words, case.member(state.member).rank)
 
 
 def _state(process: Process, rank: int | None) -> Evidence:

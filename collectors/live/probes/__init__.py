@@ -3,6 +3,7 @@
 from whyhang.collectors.live.probes import (
     file_store,
     gpus,
+    heartbeats,
     kernel_log,
     libraries,
     logs,
@@ -16,6 +17,7 @@ from whyhang.collectors.live.probes.probe import Probe
 
 PROBES: tuple[Probe, ...] = (
     recorders.PROBE,
+    heartbeats.PROBE,
     kernel_log.PROBE,
     ras.PROBE,
     gpus.PROBE,

@@ -19,6 +19,7 @@ _Variable = tuple[
     str, str, str
 ]  # name, function and file of what counts  # name, function and file of what counts
 _Counts = dict[_Variable, int]
+NOTED: _Variable = ("step", "whyhang.heartbeat", "")
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -100,6 +101,9 @@ def _counts(case: Case) -> dict[int, _Counts]:
         if member is not None:
             variable = (counter.name, counter.function, counter.file)
             counts[member.id].setdefault(variable, counter.value)
+    for state in case.states:
+        if state.pulse is not None:
+            counts[state.member].setdefault(NOTED, state.pulse.last.step)
     return counts
 
 
@@ -135,5 +139,8 @@ def _cite_counters(case: Case, number: int) -> Evidence:
     member = case.member(number)
     counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
     words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    pulse = case.states[number].pulse
+    if not counters and pulse is not None:
+        return queries.beat_of(case, case.states[number])
     file = counters[0].source.file if counters else ""
     return Evidence(source=file, rank=member.rank, quote=words)

@@ -1,0 +1,7 @@
+"""A report as one HTML file: opens anywhere, asks no network for anything.
+
+* ``page``: the template filled in, with style, scripts and data inside, under a strict policy;
+* ``data``: what the drawings of the page are made from, compact for 10,000 ranks;
+* ``page.html.jinja``, ``style.css``, ``report.js``: structure, looks, drawings;
+* ``dagre.min.js``: the layout of the wait graph, https://github.com/dagrejs/dagre 3.1.3 (MIT).
+"""

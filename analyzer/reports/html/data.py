@@ -1,0 +1,127 @@
+"""What the drawings of the page are made from, as JSON that is small for 10,000 ranks.
+
+Texts that many ranks share stand once and are referred to by number. ``report.js`` describes the
+same shapes as its types.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from whyhang.analyzer.exports.frames import place
+from whyhang.analyzer.facts import fold
+from whyhang.analyzer.report import RankRow, Report
+from whyhang.analyzer.reports.page import cut, place_line
+from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
+
+MAX_QUOTES = 2000
+"""Pieces of evidence that can be reached from the cell of a rank."""
+
+MAX_STACKS = 64
+MAX_CELLS = 20_000
+
+T = TypeVar("T", bound=Hashable)
+
+
+class _Numbered(Generic[T]):
+    """Gives each different value a number, in the order they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[T, int] = {}
+
+    def __call__(self, value: T) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def drawn(report: Report) -> dict[str, Any]:
+    """Return the data of all drawings of a report."""
+    first = report.findings[0] if report.findings else None
+    return {
+        "verdict": report.verdict,
+        "culprits": fold(first.culprit_ranks or ()) if first else "",
+        "first": _first(report),
+        "ranks": _ranks(report.ranks[:MAX_CELLS]),
+        "groups": [
+            [group.name, group.ranks, group.completed, group.entered, group.behind]
+            for group in report.groups
+        ],
+        "stacks": _stacks(report),
+        "evidence": _evidence(report),
+        "events": [
+            {"seconds": event.seconds, "says": event.says, "ranks": fold(event.ranks)}
+            for event in report.story
+        ],
+        "timeline": msgspec.to_builtins(report.timeline),
+        "waits": msgspec.to_builtins(report.waits),
+    }
+
+
+def _first(report: Report) -> int:
+    """Return the row to show first: one that the first finding is about, else the first of all."""
+    about = set(report.findings[0].subjects) if report.findings else set()
+    named = [number for number, row in enumerate(report.ranks[:MAX_CELLS]) if row.name in about]
+    return named[0] if named else 0
+
+
+def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:
+    hosts, states, activities, places = (_Numbered[str]() for _ in range(4))
+    columns = {
+        "rank": [row.rank for row in rows],
+        "pid": [row.pid for row in rows],
+        "host": [hosts(row.host or "") for row in rows],
+        "state": [states(row.state) for row in rows],
+        "activity": [activities(row.activity) for row in rows],
+        "place": [places(place_line(row.location) if row.location else "") for row in rows],
+    }
+    return {
+        **columns,
+        "names": {number: row.name for number, row in enumerate(rows) if row.rank is None},
+        "hosts": list(hosts.numbers),
+        "states": list(states.numbers),
+        "activities": list(activities.numbers),
+        "places": list(places.numbers),
+    }
+
+
+def _stacks(report: Report) -> dict[str, Any]:
+    """Return the stacks, outermost frame first, frames by number, and whose code each is."""
+    frames = _Numbered[str]()
+    groups = [
+        {
+            "ranks": fold(group.ranks),
+            "count": max(len(group.ranks), len(group.names), 1),
+            "names": group.names[:64],
+            "waits": group.waits_for or "",
+            "thread": group.thread,
+            "frames": [frames(frame) for frame in reversed(group.frames)],
+        }
+        for group in report.stack_groups[:MAX_STACKS]
+    ]
+    return {"groups": groups, "frames": list(frames.numbers), "user": _of_user(frames.numbers)}
+
+
+def _of_user(frames: dict[str, int]) -> list[int]:
+    """Return the numbers of the frames in the user's own code."""
+    files = {number: place(frame).file for frame, number in frames.items()}
+    return [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
+
+
+def _evidence(report: Report) -> dict[int, list[list[str]]]:
+    """Return what is quoted of each rank: where it stands, its words, the finding's number."""
+    quotes: dict[int, list[list[str]]] = defaultdict(list)
+    pieces = (
+        (number, piece)
+        for number, finding in enumerate(report.findings, 1)
+        for piece in finding.evidence
+        if piece.rank is not None
+    )
+    for (number, piece), _ in zip(pieces, range(MAX_QUOTES), strict=False):
+        where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
+        entry = [where, cut(piece.quote), str(number)]
+        if piece.rank is not None and entry not in quotes[piece.rank]:
+            quotes[piece.rank].append(entry)
+    return quotes

@@ -1,0 +1,146 @@
+"""The page: a report's blocks in HTML, with style, scripts and data in the same file.
+
+Everything that comes from the report is escaped, by Jinja2 in the markup and as JSON in the data;
+scripts put it into the page as text. Should an escape ever fail, the policy of the page stands
+behind it: it runs this script and this style, known by their hashes, and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from whyhang.analyzer.facts import Record, few
+from whyhang.analyzer.report import LinesAround, Report
+from whyhang.analyzer.reports.html.data import drawn
+from whyhang.analyzer.reports.page import Block, Headline, Section, is_command, job_facts, page
+
+MAX_QUOTES = 40
+"""Quotes of one finding; the others are in the JSON report."""
+
+HERE = resources.files(__package__ or "")
+
+
+class Part(Record):
+    """A section of the page with what stands in it."""
+
+    title: str
+    name: str
+    blocks: tuple[Block, ...]
+    parts: tuple[Part, ...] = ()
+    effect: bool = False
+
+
+def render(report: Report) -> bytes:
+    """Write a report, with all effects and evidence, as one HTML file in UTF-8."""
+    headline, *blocks = page(report, full=True)
+    assert isinstance(headline, Headline)
+    style, script = _file("style.css"), _file("dagre.min.js") + _file("report.js")
+    around = {(each.source, each.line): each for each in report.lines_around}
+    text = _template().render(
+        headline=headline,
+        report=report,
+        facts=job_facts(report),
+        parts={part.name: part for part in _parts(report, blocks)},
+        around=around,
+        numbered=_numbered,
+        devices=[row for row in report.devices if row not in report.gpus],
+        policy=_policy(style, script),
+        style=Markup(style),  # noqa: S704 - files of this package
+        script=Markup(script),  # noqa: S704
+        data=_json(drawn(report)),
+    )
+    return text.encode("utf-8", "replace")
+
+
+def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
+    """Nest blocks into sections, and sections of findings into theirs."""
+    parts: list[tuple[Section, list[Block], list[tuple[Section, list[Block]]]]] = []
+    for block in blocks:
+        if isinstance(block, Section) and block.level < 3:
+            parts.append((block, [], []))
+        elif isinstance(block, Section):
+            parts[-1][2].append((block, []))
+        else:
+            (parts[-1][2][-1][1] if parts[-1][2] else parts[-1][1]).append(block)
+    effects = {
+        f"finding-{number}"
+        for number, finding in enumerate(report.findings, 1)
+        if finding.caused_by is not None
+    }
+    return [
+        Part(
+            title=section.title,
+            name=section.name,
+            blocks=tuple(own),
+            parts=tuple(
+                Part(title=inner.title, name=inner.name, blocks=tuple(its)) for inner, its in inside
+            ),
+            effect=section.name in effects,
+        )
+        for section, own, inside in parts
+    ]
+
+
+def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
+    """Return the lines around a cited one: number, text, whether it is the one."""
+    return [
+        (number, text, number == around.line)
+        for number, text in enumerate(around.lines, around.first)
+    ]
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__
+
+
+def _step(text: str) -> tuple[str, str] | None:
+    """Take a command and the remark behind it apart; None for a sentence."""
+    if not is_command(text):
+        return None
+    command, _, remark = text.partition("  # ")
+    return command, remark
+
+
+def _json(data: Mapping[str, Any]) -> Markup:
+    """Write data that no text in it can end: within a script, only ``<`` begins anything."""
+    text = msgspec.json.encode(data).decode()
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)  # noqa: S704 - no markup is left in it
+
+
+def _policy(style: str, script: str) -> str:
+    """Return the content security policy: nothing but the style and the script of this page."""
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+@functools.cache
+def _file(name: str) -> str:
+    return HERE.joinpath(name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(kind=_kind, step=_step, ranks=few)
+    environment.globals.update(most=MAX_QUOTES, todo=("now", "confirm"))
+    return environment.from_string(_file("page.html.jinja"))

@@ -1,0 +1,96 @@
+"""What ``whyhang.heartbeat`` wrote: the step of each rank, a line of text for each.
+
+The line is described where it is written, in ``whyhang._heartbeat``. A file holds one, or many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from whyhang._heartbeat import MARK, SIZE
+from whyhang.analyzer.facts import Fact, Gap, Progressed, Record, Source, Trust, Who, WorldSize
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+
+MAX_BYTES = 8 << 20
+_LINE = limits.compile(
+    rf"{MARK}rank (?P<rank>-|\d{{1,9}}) of (?P<world>-|\d{{1,9}}) pid (?P<pid>\d{{1,9}}) "
+    r"step (?P<step>-?\d{1,18}) beats (?P<beats>\d{1,18}) longest (?P<longest>\d{1,12}\.\d{3}) "
+    r"time (?P<time>\d{1,12}\.\d{3}) host (?P<host>\S{1,64}) *+"
+)
+
+
+class Beat(Record):
+    """One line: who wrote it, and what it says."""
+
+    rank: int | None
+    world: int | None
+    pid: int
+    step: int
+    beats: int
+    longest: float
+    time: float
+    host: str
+
+    def progressed(self, source: Source, read_at: float | None) -> Progressed:
+        """Return what it says as a fact."""
+        trust = Trust.NONE if self.rank is None else Trust.CONTENT
+        return Progressed(
+            who=Who(rank=self.rank, trust=trust, host=self.host, pid=self.pid),
+            source=source,
+            step=self.step,
+            time=self.time,
+            beats=self.beats,
+            longest=self.longest,
+            read_at=read_at,
+        )
+
+
+def parse(text: str) -> Beat | None:
+    """Read one line; None where it is none."""
+    match = _LINE.fullmatch(text.rstrip("\n"))
+    if match is None:
+        return None
+    rank, world = (None if word == "-" else int(word) for word in match.group("rank", "world"))
+    return Beat(
+        rank=rank,
+        world=world,
+        pid=int(match["pid"]),
+        step=int(match["step"]),
+        beats=int(match["beats"]),
+        longest=float(match["longest"]),
+        time=float(match["time"]),
+        host=match["host"],
+    )
+
+
+class HeartbeatReader:
+    """Reads the files of ``whyhang.heartbeat``."""
+
+    name = "heartbeats of ranks"
+
+    def sniff(self, document: Document) -> bool:
+        """Return whether it begins as such a line does."""
+        return document.head.startswith(MARK.encode())
+
+    def owns(self, document: Document) -> bool:
+        """Return whether no other reader need look at it."""
+        return self.sniff(document)
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield the step of each rank, and the world size."""
+        with document.open() as stream:
+            lines = stream.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
+        for number, text in enumerate(lines, 1):
+            source, beat = document.source(number), parse(text)
+            if beat is None:
+                yield Gap(
+                    what=f"the heartbeat in {source}",
+                    why=f"it is no line of {SIZE} bytes as whyhang.heartbeat writes it",
+                    cost="in which step this rank was last is not known",
+                )
+                continue
+            fact = beat.progressed(source, document.taken_at)
+            yield fact
+            if beat.world is not None:
+                yield WorldSize(size=beat.world, who=fact.who, source=source)

@@ -1,0 +1,77 @@
+"""The steps that ranks note with ``whyhang.heartbeat``, at the first look and after the last.
+
+A rank keeps its file open: it is found among the descriptors, wherever it lies, also in a
+container. What it says of pid and host is put as they are called here.
+"""
+
+from __future__ import annotations
+
+import time
+
+from whyhang._heartbeat import ENDING, SIZE, line
+from whyhang.collectors.files.bundle import Entry
+from whyhang.collectors.heartbeat import Beat, parse
+from whyhang.collectors.live.files import Files
+from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.proc import Proc
+
+MAX_RANKS = 4096
+
+
+def collect(site: Site, collected: Collected) -> None:
+    """Read all files twice; two steps of one rank that differ show that it goes on."""
+    ranks = site.job.ranks[:MAX_RANKS]
+    paths = {rank.pid: path for rank in ranks if (path := file_of(site.host.proc, rank.pid))}
+    for look in (0, 1) if paths else ():
+        if look:
+            site.wait_for_last()
+        collected.files.append(_file(site, ranks, paths, look))
+
+
+def file_of(proc: Proc, pid: int) -> str | None:
+    """Return where a process's heartbeat is read: through its own descriptor."""
+    links = proc.open_files(pid).items()
+    number = next((n for n, link in links if link.split(" (deleted)")[0].endswith(ENDING)), None)
+    return None if number is None else f"{proc.root}/{pid}/fd/{number}"
+
+
+def beat_at(files: Files, path: str) -> Beat | None:
+    """Read one file; None where it says nothing."""
+    return parse(files.read(path, most=SIZE).data.decode("utf-8", "replace"))
+
+
+def _file(site: Site, ranks: list[Member], paths: dict[int, str], look: int) -> File:
+    lines = []
+    for rank in ranks:
+        beat = beat_at(site.host.files, paths[rank.pid]) if rank.pid in paths else None
+        if beat is not None:
+            number = beat.rank if rank.rank is None else rank.rank
+            lines.append(
+                line(
+                    number,
+                    beat.world,
+                    rank.pid,
+                    beat.step,
+                    beat.beats,
+                    beat.longest,
+                    beat.time,
+                    site.hostname,
+                )
+            )
+    entry = Entry(
+        path=f"heartbeats.look{look}.txt",
+        kind="heartbeats",
+        host=site.hostname,
+        taken_at=time.time(),
+    )
+    return File(entry=entry, data=b"".join(lines))
+
+
+PROBE = Probe(
+    name="the heartbeats of the ranks",
+    takes="the files that whyhang.heartbeat writes, which the ranks have open",
+    limit=2.0,
+    writes=("heartbeats.look*.txt",),
+    collect=collect,
+)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.html.page import render
 from whyhang.samples.harness import scenario
 
+DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -153,6 +156,18 @@ def test_filters_hide_ranks_and_give_them_back(opened) -> None:
     assert page.visible() == 64
 
 
+def test_where_all_are_in_one_state_colours_tell_what_they_do(opened) -> None:
+    """A map of one colour says nothing; what ranks do is folded over the names of groups."""
+    page = opened(sample("fr-groups-in-opposite-order"))
+    legend = [each.inner_text() for each in page.page.locator("button.state").all()]
+    assert legend == ["in all_reduce #7 of weights 3", "in all_reduce #7 of statistics 1"]
+    page.page.locator("button.state").first.click()
+    assert page.visible() == 1
+    page.page.get_by_label("colour").select_option(label="by state")
+    assert page.visible() == 4
+    assert page.page.locator("button[data-state=waiting]").count() == 1
+
+
 def test_a_click_on_a_cell_tells_of_its_rank(opened) -> None:
     """The place, the stack and the evidence of the rank that is clicked stand beside the map."""
     page = opened(sample("dataloader-worker-blocked"))
@@ -271,10 +286,18 @@ def test_commands_can_be_copied(opened, browser: sync_api.Browser) -> None:
 
 
 def test_print_shows_what_is_folded(opened) -> None:
-    """On paper nothing can be unfolded, and no control is of use."""
+    """On paper nothing can be unfolded or typed in; what the colours mean stays."""
     page = opened(diagnosed(eight_ranks())).page
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert page.locator("nav").is_hidden()
-    assert page.locator("#rank-map .controls").is_hidden()
+    assert page.get_by_label("find").is_hidden()
+    assert page.locator("button.state").first.is_visible()
+
+
+def test_the_picture_of_the_documentation_can_be_drawn(tmp_path: Path) -> None:
+    """By the command that the docs name."""
+    target = tmp_path / "page.png"
+    subprocess.run([sys.executable, DOCS / "page_picture.py", target], check=True)
+    assert target.read_bytes().startswith(b"\x89PNG")

@@ -17,10 +17,9 @@ from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle, check_name
-from whyhang.collectors.hosts import kubernetes, payload, ray, slurm, ssh
+from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
-from whyhang.collectors.live.job.environment import environment
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
@@ -59,20 +58,20 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
 
 
 def _of_process(pid: int) -> Reach | None:
-    """Return where else the job of a process here runs; None where that is nowhere, or unknown."""
-    proc = Proc()
-    step = slurm.of_process(environment(proc.bytes_of(f"{pid}/environ")))
-    stat = proc.stat(pid)
+    """Return where the job of a process here runs; None where that is this host alone."""
+    host = Host(Proc())
+    stat = host.stats.get(pid)
+    step = slurm.of_process(host.environ(pid))
     if step is None and stat is not None and stat.comm == "srun":
         step = slurm.started_by(pid)
-    if step is None:
-        return None
-    try:
-        found = slurm.reach(step)
-    except TargetError as error:
-        sys.stderr.write(f"whyhang: only this host is looked at: {plain(error.message)}\n")
-        return None
-    return found if len(found.hosts) > 1 else None
+    if step is not None:
+        try:
+            there = slurm.reach(step)
+        except TargetError as error:
+            sys.stderr.write(f"whyhang: not by Slurm, then: {plain(error.message)}\n")
+        else:
+            return there if len(there.hosts) > 1 else None
+    return local.reach(host, find_job(host, pid))
 
 
 def _selector(pids: Sequence[int]) -> Selector:

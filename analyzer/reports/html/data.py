@@ -6,6 +6,7 @@ same shapes as its types.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
@@ -46,7 +47,14 @@ def drawn(report: Report) -> dict[str, Any]:
         "first": _first(report),
         "ranks": _ranks(report.ranks[:MAX_CELLS]),
         "groups": [
-            [group.name, group.ranks, group.completed, group.entered, group.behind]
+            [
+                group.name,
+                group.ranks,
+                group.completed,
+                group.entered,
+                group.behind,
+                group.unseen,
+            ]
             for group in report.groups
         ],
         "stacks": _stacks(report),
@@ -111,17 +119,18 @@ def _of_user(frames: dict[str, int]) -> list[int]:
 
 
 def _evidence(report: Report) -> dict[int, list[list[str]]]:
-    """Return what is quoted of each rank: where it stands, its words, the finding's number."""
-    quotes: dict[int, list[list[str]]] = defaultdict(list)
+    """Return what is quoted of each rank: where it stands, its words, the findings that do."""
+    findings: dict[int, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     pieces = (
-        (number, piece)
+        (number, piece, piece.rank)
         for number, finding in enumerate(report.findings, 1)
         for piece in finding.evidence
         if piece.rank is not None
     )
-    for (number, piece), _ in zip(pieces, range(MAX_QUOTES), strict=False):
+    for number, piece, rank in itertools.islice(pieces, MAX_QUOTES):
         where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
-        entry = [where, cut(piece.quote), str(number)]
-        if piece.rank is not None and entry not in quotes[piece.rank]:
-            quotes[piece.rank].append(entry)
-    return quotes
+        findings[rank][where, cut(piece.quote)].append(str(number))
+    return {
+        rank: [[*place, ", ".join(dict.fromkeys(numbers))] for place, numbers in own.items()]
+        for rank, own in findings.items()
+    }

@@ -22,7 +22,7 @@
  *   state: string|null, role: string, culprit: boolean}} WaitNode
  * @typedef {{source: number, target: number, certain: boolean}} WaitEdge
  * @typedef {{verdict: string, culprits: string, first: number, ranks: Ranks,
- *   groups: [string, string, number|null, number|null, string][], stacks: Stacks,
+ *   groups: [string, string, number|null, number|null, string, string][], stacks: Stacks,
  *   evidence: Record<string, [string, string, string][]>,
  *   events: {seconds: number|null, says: string, ranks: string}[], timeline: Timeline,
  *   waits: {nodes: WaitNode[], edges: WaitEdge[]}}} Data
@@ -97,27 +97,41 @@ function rankMap() {
   const ranks = data.ranks;
   const count = ranks.rank.length;
   if (!home || count === 0) return;
+  /** @type {Set<number>} */
   const hidden = new Set();
   let host = "";
   /** @type {Set<number>|null} */
   let members = null;
   let wanted = "";
   let chosen = data.first;
+  const facets = facetsOf(ranks);
+  let facet = facets[0].names.length === 1 && facets[1].names.length > 1 ? facets[1] : facets[0];
 
   const controls = element("div", "controls");
-  const counts = new Map();
-  for (const state of ranks.state) counts.set(state, (counts.get(state) ?? 0) + 1);
-  for (const [state, number] of counts) {
-    const name = ranks.states[state];
-    const button = element("button", "state", element("span", `swatch of-${name}`), `${name} ${number}`);
-    button.dataset.state = name;
-    button.setAttribute("aria-pressed", "true");
-    button.addEventListener("click", () => {
-      const off = hidden.delete(state) ? false : Boolean(hidden.add(state));
-      button.setAttribute("aria-pressed", String(!off));
-      draw();
-    });
-    controls.append(button);
+  const legend = element("span", "controls");
+
+  /** Offer a button for each kind of rank, which hides those of the kind. */
+  function listKinds() {
+    hidden.clear();
+    legend.replaceChildren(...facet.names.map((name, kind) => {
+      const button = element("button", "state", element("span", `swatch ${facet.classes[kind]}`), `${name} ${facet.counts[kind]}`);
+      if (facet === facets[0]) button.dataset.state = name;
+      button.setAttribute("aria-pressed", "true");
+      button.addEventListener("click", () => {
+        const off = hidden.delete(kind) ? false : Boolean(hidden.add(kind));
+        button.setAttribute("aria-pressed", String(!off));
+        draw();
+      });
+      return button;
+    }));
+  }
+  listKinds();
+  controls.append(legend);
+  if (facets[1].names.length > 1) {
+    const select = /** @type {HTMLSelectElement} */ (element("select"));
+    select.append(...facets.map((one, number) => new Option(one.title, String(number), false, one === facet)));
+    select.addEventListener("change", () => { facet = facets[Number(select.value)]; listKinds(); draw(); });
+    controls.append(element("label", "", "colour", select));
   }
   if (ranks.hosts.length > 1) {
     const list = element("datalist");
@@ -166,7 +180,7 @@ function rankMap() {
 
   /** Say whether a rank passes the filters. @param {number} index */
   function passes(index) {
-    if (hidden.has(ranks.state[index])) return false;
+    if (hidden.has(facet.kinds[index])) return false;
     if (host && !ranks.hosts[ranks.host[index]].toLowerCase().includes(host)) return false;
     const rank = ranks.rank[index];
     if (members && (rank === null || !members.has(rank))) return false;
@@ -223,7 +237,7 @@ function rankMap() {
     if (!context) return;
     const scale = window.devicePixelRatio || 1;
     const style = getComputedStyle(document.documentElement);
-    const colour = ranks.states.map((name) => style.getPropertyValue(`--${name}`).trim() || "#888");
+    const colour = [...legend.querySelectorAll(".swatch")].map((swatch) => getComputedStyle(swatch).backgroundColor);
     const [accent, ink, soft] = ["--accent", "--ink", "--soft"].map((name) => style.getPropertyValue(name).trim());
     const search = wanted && /^[\d,\s-]+$/.test(wanted) ? ranksOf(wanted.replace(/\s/g, "")) : null;
     const words = search ? "" : wanted;
@@ -241,7 +255,7 @@ function rankMap() {
         : fitting[ranks.activity[i]] || placed[ranks.place[i]]);
       if (fits) visible++;
       context.globalAlpha = fits ? 1 : 0.13;
-      context.fillStyle = colour[ranks.state[i]];
+      context.fillStyle = colour[facet.kinds[i]];
       context.fillRect(x[i], y[i], size, size);
       if (culprit[i]) {
         const edge = size > 10 ? 3 : 2;
@@ -250,7 +264,7 @@ function rankMap() {
         context.strokeRect(x[i] + edge / 2, y[i] + edge / 2, size - edge, size - edge);
       }
       if (size >= 20) {
-        context.fillStyle = ranks.states[ranks.state[i]] === "missing" ? style.getPropertyValue("--paper") : "#111";
+        context.fillStyle = facet.classes[facet.kinds[i]] === "of-missing" ? style.getPropertyValue("--paper") : "#111";
         context.font = `${size >= 30 ? 12 : 9}px system-ui, sans-serif`;
         context.fillText(rank === null ? "?" : String(rank), x[i] + size / 2, y[i] + size / 2 + 0.5);
       }
@@ -306,6 +320,39 @@ function rankMap() {
   resized(box, lay);
 }
 
+/**
+ * @typedef {{title: string, names: string[], classes: string[], counts: number[], kinds: number[]}} Facet
+ * Return by what ranks can be coloured: their state, or what they do, the most frequent first.
+ * @param {Ranks} ranks @returns {Facet[]}
+ */
+function facetsOf(ranks) {
+  const most = 8;
+  /** @type {(title: string, names: string[], of: number[], kindOf: (name: string, place: number) => string) => Facet} */
+  const facet = (title, names, of, kindOf) => {
+    const counts = new Array(names.length).fill(0);
+    for (const value of of) counts[value]++;
+    const order = [...names.keys()].sort((one, other) => counts[other] - counts[one]);
+    const shown = order.length > most ? order.slice(0, most - 1) : order;
+    const place = new Map(shown.map((value, number) => [value, number]));
+    const kinds = of.map((value) => place.get(value) ?? shown.length);
+    const rest = order.slice(shown.length).reduce((sum, value) => sum + counts[value], 0);
+    return {
+      title, kinds,
+      names: [...shown.map((value) => names[value]), ...(rest ? ["other"] : [])],
+      classes: [...shown.map((value, number) => kindOf(names[value], number)), ...(rest ? ["kind-7"] : [])],
+      counts: [...shown.map((value) => counts[value]), ...(rest ? [rest] : [])],
+    };
+  };
+  const plain = ranks.activities.map((text) => text.replace(/ \(ranks [^)]*\)/, "").replace(/ rank \d+$/, " a rank"));
+  const names = [...new Set(plain)];
+  const number = new Map(names.map((name, index) => [name, index]));
+  const doing = ranks.activity.map((activity) => number.get(plain[activity]) ?? 0);
+  return [
+    facet("by state", ranks.states, ranks.state, (name) => `of-${name}`),
+    facet("by what they do", names, doing, (_, place) => `kind-${place}`),
+  ];
+}
+
 /** Return the ranges of neighbours on one host. @param {number[]} hosts @returns {[number, number][]} */
 function hostRuns(hosts) {
   /** @type {[number, number][]} */
@@ -345,9 +392,11 @@ function known(index, culprit) {
   ];
   if (rank !== null) {
     const groups = data.groups.filter(([, members]) => ranksOf(members).has(rank)).slice(0, 4);
-    for (const [name, , completed, entered, behind] of groups) {
-      const late = ranksOf(behind).has(rank);
-      rows.push(["group", `${name}: ${late ? `not in #${entered}, where others are` : entered === null ? "" : `in step up to #${completed ?? entered}`}`]);
+    for (const [name, , , entered, behind, unseen] of groups) {
+      if (entered === null) continue;
+      const how = ranksOf(behind).has(rank) ? `not in #${entered}, where others are`
+        : ranksOf(unseen).has(rank) ? "nothing is recorded of it" : `has entered #${entered}`;
+      rows.push(["group", `${name}: ${how}`]);
     }
   }
   for (const [name, text] of rows) {
@@ -661,14 +710,14 @@ function drawLanes(box, note, timed) {
  * Draw the calls of a lane: a stroke for each that was completed, a bar for the one that is not,
  * a light stroke for those queued behind it.
  * @param {SVGElement} svg @param {Lane} lane @param {number} middle
- * @param {ReturnType<typeof scaleOfTimes>|null} place @param {number} left @param {number} width
+ * @param {ReturnType<typeof scaleOfTimes>|null} place @param {number} begin @param {number} width
  */
-function drawCalls(svg, lane, middle, place, left, width) {
-  const step = Math.min(40, (width - left - 190) / Math.max(1, lane.calls.length));
+function drawCalls(svg, lane, middle, place, begin, width) {
+  const step = Math.min(40, (width - begin - 190) / Math.max(1, lane.calls.length));
   let pending = false;
   lane.calls.forEach((call, order) => {
     if (place && call.start === null) return;
-    const x = place ? place.at(call.start ?? 0) : left + order * step;
+    const x = place ? place.at(call.start ?? 0) : begin + order * step;
     if (call.state !== "pending" || pending) {
       const tick = shape("rect", { x: x - 1.5, y: middle - 6, width: 3, height: 12, class: pending ? "queued" : "done" });
       tick.append(shape("title", {}, `${titleOf(call)}${pending ? ", queued" : ""}`));
@@ -681,8 +730,9 @@ function drawCalls(svg, lane, middle, place, left, width) {
     bar.append(shape("title", {}, titleOf(call)));
     svg.append(bar);
     if (call.end !== null) svg.append(shape("path", { d: `M${stop - 5} ${middle - 5}l10 10m0 -10l-10 10`, class: "given-up" }));
-    const room = Math.min(stop - x - 12, 240);
-    if (room > 60) svg.append(shape("text", { x: Math.max(x + 12, stop - room), y: middle + 4, class: "inside" }, clipped(call.name, room)));
+    // Where the bar is still open its name stands behind all strokes and events, else at its start.
+    const left = place && call.end === null ? Math.max(x + 12, width - 180) : x + 12;
+    if (stop - left > 50) svg.append(shape("text", { x: left, y: middle + 4, class: "inside" }, clipped(call.name, Math.min(stop - left - 6, 260))));
   });
 }
 
@@ -741,7 +791,7 @@ function resized(box, lay) {
 }
 
 /** List the parts of the page at its top. */
-function navigation() {
+function listParts() {
   const nav = document.getElementById("nav");
   for (const part of document.querySelectorAll("main > section[id]")) {
     const title = part.querySelector("h2")?.textContent ?? "";
@@ -775,7 +825,7 @@ window.addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details")) folded.open = true;
 });
 
-navigation();
+listParts();
 copyButtons();
 waitGraph();
 icicle();

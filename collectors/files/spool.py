@@ -99,6 +99,11 @@ class Extent(Record):
     size: int
     offset: int | None = None
 
+    @property
+    def path(self) -> str | None:
+        """Its path on disk, for a file of the user's own."""
+        return self.local if self.offset is None else None
+
     def open(self) -> BinaryIO:
         """Return a stream of these bytes. Raises OSError and ValueError."""
         stream = open(self.local, "rb")  # noqa: PTH123, SIM115 - 100,000 times

@@ -9,15 +9,12 @@ everything before it, and every other file, is read.
 
 from __future__ import annotations
 
-import functools
-import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
@@ -120,19 +117,16 @@ class Store:
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
-        opened: Callable[[], BinaryIO] = item.extent.open
         try:
-            with opened() as stream:
+            with item.extent.open() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
-        if item.extent.path is None and len(head) == item.size:
-            opened = functools.partial(io.BytesIO, head)  # nobody writes to it meanwhile
         return Document(
             path=item.path,
             head=head,
             size=item.size,
-            open=opened,
+            open=item.extent.open,
             who=naming.from_path(item.path) if who is None else who,
             local=item.extent.path,
         )

@@ -83,7 +83,7 @@ def test_the_place_where_a_log_ends_is_said_with_what_is_missing() -> None:
 
 
 def test_what_nccl_launched_on_all_ranks_is_not_completed() -> None:
-    """Its lines for each collective are printed at the launch: a hang in the last looks the same."""
+    """Its lines are printed as it launches a collective: a hang in the last looks the same."""
     begun = "".join(
         f"n1:10{rank}:10{rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x55d0{rank} rank {rank} "
         f"nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0x8e1f - Init COMPLETE\n"

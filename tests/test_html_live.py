@@ -59,6 +59,7 @@ class Opened:
             "document.addEventListener('securitypolicyviolation',"
             " (event) => console.error(event.violatedDirective))"
         )
+        self.page.set_default_timeout(10_000)
         self.url = file.as_uri()
         self.page.goto(self.url)
 
@@ -266,6 +267,10 @@ def test_the_way_to_the_culprit_is_marked_in_the_stacks(opened) -> None:
     before = chart.locator(".frame").count()
     chart.locator("button.fold").click()
     assert chart.locator(".frame").count() > before
+    chart.get_by_text("main (dataloader-worker-blocked/train.py:58)").click()
+    assert [leaf.inner_text()[:9] for leaf in chart.locator(".leaf").all()] == ["ranks 0,2"]
+    page.get_by_text("show all stacks").first.click()
+    assert chart.locator(".leaf").count() == 2
 
 
 def test_events_of_the_lanes_can_be_read_with_keys(opened) -> None:
@@ -280,9 +285,12 @@ def test_commands_can_be_copied(opened, browser: sync_api.Browser) -> None:
     page = opened(sample("dataloader-worker-blocked")).page
     command = page.locator(".command").first.inner_text()
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    page.locator("button.copy").first.click()
+    page.locator(".steps button.copy").first.click()
     page.wait_for_function("window.copied !== undefined")
     assert page.evaluate("window.copied") == command
+    page.get_by_text("copy summary").click()
+    page.wait_for_function("window.copied.includes('Do now')")
+    assert page.evaluate("window.copied").startswith("HUNG: Rank 1 gets no batch")
 
 
 def test_print_shows_what_is_folded(opened) -> None:

@@ -150,7 +150,7 @@ def test_a_bundle_that_cannot_be_is_refused_before_work(
     with pytest.raises(BundleError):
         check_name(tmp_path / name)
     monkeypatch.setattr(
-        "whyhang.analyzer.commands.live.capture", lambda *_, **__: pytest.fail("work was done")
+        "whyhang.analyzer.commands.live.Capture", lambda *_, **__: pytest.fail("work was done")
     )
     assert main(["collect", str(os.getpid()), "-o", str(tmp_path / name)]) == 1
 

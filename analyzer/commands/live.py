@@ -13,7 +13,8 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import check_name
-from whyhang.collectors.live.capture import Capture, capture
+from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.proc import Proc
 
 
 def facts(
@@ -37,13 +38,15 @@ def facts(
     if (reach := hosts.to_reach(pids, options)).hosts:
         return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
     names = redaction.pseudonyms(options)
-    collected: list[Fact] = list(reach.gaps)
+    collected: list[Fact] = []
     unsaved: list[BundleError] = []
     seen: set[int] = set()
     for pid in pids:
         if pid in seen:
             continue
-        taken = capture(pid, capture_options(options), progress.say)
+        taken = Capture(pid, capture_options(options), progress.say, Proc())
+        taken.note(reach.gaps)
+        taken.take()
         seen |= {member.pid for member in taken.job.members}
         number = len(seen) if collected else 0
         open_questions = questions(

@@ -37,8 +37,8 @@ _ALL_BUT = (
 )
 _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
-    r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return|respond"
-    r"|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b)"
+    r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
+    r"|respond|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b)"
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"

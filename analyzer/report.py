@@ -204,7 +204,7 @@ class ProcessGroup(Record):
 
     ``ranks`` is folded ("0-3,7"), ``size`` counts them. ``completed`` is the last sequence number
     that all of them have completed, ``entered`` the last that any has entered; ``behind`` are the
-    ranks that have not entered that one.
+    ranks that have not entered that one, ``unseen`` those of which nothing is recorded.
     """
 
     name: str
@@ -213,6 +213,7 @@ class ProcessGroup(Record):
     completed: int | None = None
     entered: int | None = None
     behind: str = ""
+    unseen: str = ""
 
 
 class LaneCall(Record):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.html.page import render
 from whyhang.samples.harness import scenario
 
+DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -56,6 +59,7 @@ class Opened:
             "document.addEventListener('securitypolicyviolation',"
             " (event) => console.error(event.violatedDirective))"
         )
+        self.page.set_default_timeout(10_000)
         self.url = file.as_uri()
         self.page.goto(self.url)
 
@@ -151,6 +155,18 @@ def test_filters_hide_ranks_and_give_them_back(opened) -> None:
     page.page.get_by_label("find").fill("")
     page.page.get_by_label("group").select_option(label="process group default_pg")
     assert page.visible() == 64
+
+
+def test_where_all_are_in_one_state_colours_tell_what_they_do(opened) -> None:
+    """A map of one colour says nothing; what ranks do is folded over the names of groups."""
+    page = opened(sample("fr-groups-in-opposite-order"))
+    legend = [each.inner_text() for each in page.page.locator("button.state").all()]
+    assert legend == ["in all_reduce #7 of weights 3", "in all_reduce #7 of statistics 1"]
+    page.page.locator("button.state").first.click()
+    assert page.visible() == 1
+    page.page.get_by_label("colour").select_option(label="by state")
+    assert page.visible() == 4
+    assert page.page.locator("button[data-state=waiting]").count() == 1
 
 
 def test_a_click_on_a_cell_tells_of_its_rank(opened) -> None:
@@ -251,6 +267,10 @@ def test_the_way_to_the_culprit_is_marked_in_the_stacks(opened) -> None:
     before = chart.locator(".frame").count()
     chart.locator("button.fold").click()
     assert chart.locator(".frame").count() > before
+    chart.get_by_text("main (dataloader-worker-blocked/train.py:58)").click()
+    assert [leaf.inner_text()[:9] for leaf in chart.locator(".leaf").all()] == ["ranks 0,2"]
+    page.get_by_text("show all stacks").first.click()
+    assert chart.locator(".leaf").count() == 2
 
 
 def test_events_of_the_lanes_can_be_read_with_keys(opened) -> None:
@@ -265,16 +285,27 @@ def test_commands_can_be_copied(opened, browser: sync_api.Browser) -> None:
     page = opened(sample("dataloader-worker-blocked")).page
     command = page.locator(".command").first.inner_text()
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    page.locator("button.copy").first.click()
+    page.locator(".steps button.copy").first.click()
     page.wait_for_function("window.copied !== undefined")
     assert page.evaluate("window.copied") == command
+    page.get_by_text("copy summary").click()
+    page.wait_for_function("window.copied.includes('Do now')")
+    assert page.evaluate("window.copied").startswith("HUNG: Rank 1 gets no batch")
 
 
 def test_print_shows_what_is_folded(opened) -> None:
-    """On paper nothing can be unfolded, and no control is of use."""
+    """On paper nothing can be unfolded or typed in; what the colours mean stays."""
     page = opened(diagnosed(eight_ranks())).page
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
     assert page.locator("nav").is_hidden()
-    assert page.locator("#rank-map .controls").is_hidden()
+    assert page.get_by_label("find").is_hidden()
+    assert page.locator("button.state").first.is_visible()
+
+
+def test_the_picture_of_the_documentation_can_be_drawn(tmp_path: Path) -> None:
+    """By the command that the docs name."""
+    target = tmp_path / "page.png"
+    subprocess.run([sys.executable, DOCS / "page_picture.py", target], check=True)
+    assert target.read_bytes().startswith(b"\x89PNG")

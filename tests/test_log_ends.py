@@ -63,6 +63,8 @@ def test_a_job_that_came_to_its_end_or_idles_is_healthy(logs: dict[int | None, s
         {None: BENCH.partition("    1048576")[0]},
         {None: UP + VLLM.format(1, 3) + VLLM.format(2, 3)},
         {None: SGLANG.format(7)},
+        {None: STEPS + "step 100 of 100, 16 documents\n"},  # the last step has begun
+        dict.fromkeys(range(4), STEPS + "all steps done, total 8129\n"),  # and the job?
     ],
 )
 def test_a_log_that_merely_ends_is_not_healthy(logs: dict[int | None, str]) -> None:

@@ -15,7 +15,19 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, LOADER, process, report_of, still
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.facts import Call, CallState, Gap, Group, Source, Track, Trust, Who, few
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Gap,
+    Group,
+    Source,
+    Track,
+    Trust,
+    Who,
+    few,
+    replace,
+    spaced,
+)
 from whyhang.analyzer.report import Location, RankRow
 from whyhang.analyzer.reports.faces import as_text
 from whyhang.analyzer.reports.page import Para, Section, Table, page
@@ -138,7 +150,7 @@ def test_a_bundle_that_cannot_be_is_refused_before_work(
     with pytest.raises(BundleError):
         check_name(tmp_path / name)
     monkeypatch.setattr(
-        "whyhang.analyzer.commands.live.capture", lambda *_, **__: pytest.fail("work was done")
+        "whyhang.analyzer.commands.live.Capture", lambda *_, **__: pytest.fail("work was done")
     )
     assert main(["collect", str(os.getpid()), "-o", str(tmp_path / name)]) == 1
 
@@ -155,7 +167,7 @@ def test_what_is_no_pid_is_said_to_be_none(
 def test_who_stands_where_comes_right_after_the_answer() -> None:
     """Below the first line stand the ranks, those that wait for others last."""
     blocks = page(report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})))
-    assert blocks[1] == Section(title="Ranks")
+    assert blocks[1] == Section(title="Ranks", name="ranks")
     assert isinstance(blocks[2], Table)
     assert [row[0] for row in blocks[2].rows] == ["2", "0-1,3"]
 
@@ -185,6 +197,34 @@ def test_many_ranks_at_many_places_stay_few_rows() -> None:
     assert table[1].split() == ["300", "blocked", "x"]
     assert table[2].split(maxsplit=1)[0] == "0-299,301-400,402-511"
     assert table[2].endswith("40 places")
+
+
+def test_ranks_of_many_groups_of_one_kind_are_one_row_and_the_culprit_stands_first() -> None:
+    """6,400 ranks in 128 groups of a mesh: which group each is in is left to the JSON report."""
+    report = report_of(still({0: ALL_REDUCE, 1: ELSEWHERE}))
+    (culprit,) = report.findings[0].culprit_ranks or ()
+    rows = tuple(
+        RankRow(rank=n, host=None, pid=None, state="waiting",
+                activity=f"in x of G (ranks {n % 128})")
+        for n in range(6400) if n != culprit
+    )  # fmt: skip
+    own = RankRow(
+        rank=culprit, host=None, pid=None, state="waiting", activity="in x of G (ranks 1)"
+    )
+    text = as_text(replace(report, ranks=(*rows, own)))
+    table = text.partition("Ranks\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split(maxsplit=1) for line in table[1:]] == [
+        [str(culprit), "waiting  in x of G"],
+        ["0,2-6399", "waiting  in x of G"],
+    ]
+
+
+def test_a_group_is_called_by_ranks_that_are_evenly_apart() -> None:
+    """The groups of a mesh are told by their first, second and last rank."""
+    assert spaced(range(5, 6400, 8)) == "5,13,…,6397"
+    assert spaced([0, 1, 2, 7]) == "0-2,7"
+    assert spaced([0, 2, 4]) == "0,2,4"
+    assert spaced([0, 2, 4, 7, 20, 22, 30, 40]) == "0,2,4,7,… (8 in all)"
 
 
 def test_a_list_of_ranks_says_how_many_it_leaves_out() -> None:

@@ -105,6 +105,8 @@ def test_lanes_carry_the_events_of_their_ranks() -> None:
     }
     assert (3,) in lanes["3"]
     assert report.timeline.lanes[0].culprit
+    (world,) = report.groups
+    assert (world.behind, world.unseen) == ("", "3")
 
 
 @pytest.mark.parametrize("line", [1, 2, 900, 1000])

@@ -28,8 +28,8 @@ from whyhang.analyzer.facts import (
     Group,
     Source,
     Track,
-    fold,
     replace,
+    spaced,
 )
 
 PREFERENCE = {RECORDER: 0, "watchdog": 1, "fingerprint": 2, "nccl-coll": 3, "ras": 4}
@@ -220,15 +220,19 @@ def _by_local_ranks(tracks: Sequence[Track]) -> set[int]:
 def _names(by_key: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:
     """Choose names to show: the description where there is one, with more where it is shared."""
     plain = {key: pg.description or pg.name for key, (pg, _) in by_key.items()}
-    shared = Counter((key[0], name) for key, name in plain.items())
-    names: dict[Key, str] = {}
-    for key, name in plain.items():
-        pg = by_key[key][0]
-        names[key] = name
-        if shared[key[0], name] > 1:
-            ranks = fold(pg.ranks) if pg.ranks and len(pg.ranks) <= 64 else pg.name
-            names[key] = f"{name} (ranks {ranks})" if pg.ranks else f"{name} ({pg.name})"
+    names = dict(plain)
+    for key in _not_alone(names):
+        ranks = by_key[key][0].ranks
+        names[key] += f" (ranks {spaced(ranks)})" if ranks else f" ({by_key[key][0].name})"
+    for key in _not_alone(names):  # long lists that begin alike
+        names[key] = f"{plain[key]} ({by_key[key][0].name}{names[key].removeprefix(plain[key])[1:]}"
     return names
+
+
+def _not_alone(names: Mapping[Key, str]) -> list[Key]:
+    """List the groups that share their name with others in the same space."""
+    shared = Counter((key[0], name) for key, name in names.items())
+    return [key for key, name in names.items() if shared[key[0], name] > 1]
 
 
 def _progress_of_ranks(tracks: Sequence[Track]) -> dict[int, GroupProgress]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import hosts, hosts_options, live, live_options
+from whyhang.analyzer.commands import hosts, hosts_options, live, live_options, redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="BUNDLE", help="a folder or a .tar.zst"
     )
+    redaction.add_arguments(parser)
     live_options.add_arguments(parser)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import hosts_options
+from whyhang.analyzer.commands import hosts_options, redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle, check_name
-from whyhang.collectors.hosts import payload, ssh
+from whyhang.collectors.hosts import local, payload, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
@@ -40,9 +40,16 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
         case "hosts":
             return replace(ssh.reach(options.hosts), selector=_selector(pids))
         case None:
-            return Reach(kind="local", sentence="this host", hosts=())
+            there = () if options.local else filter(None, map(_of_process, pids))
+            return next(iter(there), Reach(kind="local", sentence="this host", hosts=()))
         case other:
             raise TargetError(f"--{other} cannot be used in this version of whyhang")
+
+
+def _of_process(pid: int) -> Reach | None:
+    """Return where the job of a process here runs; None where that is this host alone."""
+    host = Host(Proc())
+    return local.reach(host, find_job(host, pid))
 
 
 def _selector(pids: Sequence[int]) -> Selector:
@@ -82,6 +89,7 @@ def facts(
 
     if save:
         check_name(save)
+    names = redaction.pseudonyms(options)
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
     limit = options.timeout if options.timeout is not None else LIMIT
     open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
@@ -102,7 +110,7 @@ def facts(
             return settled(job, open_questions, readers, documents), unsaved
         finally:
             if save:
-                unsaved += save_bundle(job.bundle(), save)
+                unsaved += save_bundle(job.bundle(), save, names)
 
 
 class OnManyHosts:

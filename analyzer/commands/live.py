@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.commands import hosts
+from whyhang.analyzer.commands import hosts, redaction
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.questions import Named, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
@@ -13,7 +13,8 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import check_name
-from whyhang.collectors.live.capture import Capture, capture
+from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.proc import Proc
 
 
 def facts(
@@ -36,13 +37,16 @@ def facts(
         check_name(save)
     if (reach := hosts.to_reach(pids, options)).hosts:
         return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
-    collected: list[Fact] = list(reach.gaps)
+    names = redaction.pseudonyms(options)
+    collected: list[Fact] = []
     unsaved: list[BundleError] = []
     seen: set[int] = set()
     for pid in pids:
         if pid in seen:
             continue
-        taken = capture(pid, capture_options(options), progress.say)
+        taken = Capture(pid, capture_options(options), progress.say, Proc())
+        taken.note(reach.gaps)
+        taken.take()
         seen |= {member.pid for member in taken.job.members}
         number = len(seen) if collected else 0
         open_questions = questions(
@@ -52,7 +56,7 @@ def facts(
             collected += settled(OnThisHost(taken), open_questions, readers, documents)
         finally:  # what was taken is kept, also where reading it fails or is interrupted
             if save:
-                unsaved += save_bundle(taken.bundle(), _numbered(save, number))
+                unsaved += save_bundle(taken.bundle(), _numbered(save, number), names)
     return collected, unsaved
 
 

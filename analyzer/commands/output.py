@@ -11,7 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from whyhang.analyzer.commands import redaction
 from whyhang.analyzer.errors import WhyhangError
+from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, as_text, face_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all evidence, and all that follows from the causes",
     )
+    redaction.add_arguments(parser)
     parser.add_argument(
         "--exit-code",
         action="store_true",
@@ -80,8 +83,11 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     so are the errors in ``unsaved``, of bundles that could not be kept.
     """
     report = outgoing(report)
+    names = redaction.pseudonyms(options)
+    if names is not None:
+        report = with_pseudonyms(report, names)
     written = [
-        _write(Path(name), face.render(report, full=options.full))
+        write(Path(name), face.render(report, full=options.full))
         for name in options.output
         if (face := face_of(name)) is not None
     ]
@@ -105,7 +111,7 @@ def _print(report: Report, format_: str, *, full: bool) -> None:
     sys.stdout.flush()
 
 
-def _write(path: Path, content: bytes) -> WhyhangError | None:
+def write(path: Path, content: bytes) -> WhyhangError | None:
     """Write a file; return what to tell the person if that fails. Half a file is none."""
     try:
         path.write_bytes(content)

@@ -10,9 +10,11 @@ from whyhang.analyzer.commands.questions import Named, Observed, Question
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
+from whyhang.analyzer.pseudonyms import Pseudonyms
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.signatures.frames import TABLE
 
@@ -46,10 +48,13 @@ def settled(
         question.take(taken, [Named(m.host, m.pid) for m in members if m.pid is not None])
 
 
-def save_bundle(bundle: Bundle, path: str) -> list[BundleError]:
-    """Write a bundle; return the error where that fails, for the diagnosis goes first."""
+def save_bundle(bundle: Bundle, path: str, names: Pseudonyms | None) -> list[BundleError]:
+    """Write a bundle, with ``names`` replaced if there are any.
+
+    Returns the error where that fails, for the diagnosis goes first.
+    """
     try:
-        write_bundle(bundle, path)
+        write_bundle(bundle if names is None else with_pseudonyms(bundle, names), path)
     except BundleError as error:
         return [error]
     return []

@@ -33,6 +33,7 @@ from whyhang.analyzer.facts.base import (
     few,
     fold,
     replace,
+    spaced,
     unfold,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, Track

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -97,6 +98,18 @@ def unfold(text: str) -> tuple[int, ...]:
         if first.isdecimal() and (last or first).isdecimal() and len(run) < 20:
             ranks += range(int(first), min(int(last or first) + 1, MAX_RANKS))
     return tuple(ranks[:MAX_RANKS])
+
+
+def spaced(ranks: Iterable[int], most: int = 6) -> str:
+    """Print the ranks of a group: ``0-3``, and ``1,9,…,393`` where they are evenly apart.
+
+    Of more than ``most`` runs that are not, the first and how many there are.
+    """
+    chosen = sorted(set(ranks))
+    steps = {after - before for before, after in itertools.pairwise(chosen)}
+    if len(chosen) > most and len(steps) == 1 and steps != {1}:
+        return f"{chosen[0]},{chosen[1]},…,{chosen[-1]}"
+    return few(chosen, most)
 
 
 def few(ranks: Iterable[int], most: int = 12) -> str:

@@ -16,6 +16,9 @@ OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"}
 NCCL_FAILED = ("NCCL error", "NCCL Error")
 """How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
 
+BY_OTHERS = (*NCCL_FAILED, "DEADLINE_EXCEEDED: Barrier timed out")
+"""The same for what XLA's coordination service says of tasks that did not come."""
+
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
 )
@@ -32,7 +35,7 @@ def is_own_exception(fields: Mapping[str, str]) -> bool:
     return (
         fields.get("launcher") != "yes"
         and not (fields.get("op") and is_about_others(fields))
-        and not fields.get("message", "").startswith(NCCL_FAILED)
+        and not fields.get("message", "").startswith(BY_OTHERS)
         and "gloo/transport/" not in fields.get("message", "")
         and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
     )

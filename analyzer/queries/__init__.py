@@ -38,7 +38,8 @@ Queries about ranks:
 - ``all_seen``: every member's place is known; ``all_recorded``: by records alone
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
-- ``failures``, ``first_failures``, ``raised_by``: ranks that ended by an error of their own
+- ``failures``, ``first_failures``, ``left_others``, ``raised_by``: ranks that ended by an error
+  of their own
 - ``speakers``: the ranks of which log lines speak
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
@@ -89,6 +90,7 @@ from whyhang.analyzer.queries.failures import (
     failures,
     first_failures,
     has_no_ranks_to_blame,
+    left_others,
     raised_by,
     speakers,
 )

@@ -7,6 +7,7 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
@@ -16,6 +17,7 @@ from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
+CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 
 
@@ -32,7 +34,8 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     """Return which ranks an error belongs to that these lines tell; empty where it cannot be told.
 
     Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
-    the same error, as long as nothing says that one rank's end brought the others down.
+    the same error, as long as nothing says that one rank's end brought the others down. Where a
+    launcher ended all others, it is of those that ended by themselves.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
@@ -41,8 +44,26 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         return tuple(sorted(spoken | alike))
     if len(ended) == 1:
         return tuple(ended)
+    if not ended:
+        return _crashed(case)
     copies = sum(line.count for line in lines)
-    return tuple(sorted(ended)) if ended and copies >= len(ended) else ()
+    return tuple(sorted(ended)) if copies >= len(ended) or _others_were_ended(case) else ()
+
+
+def _crashed(case: Case) -> tuple[int, ...]:
+    """Return the one rank that a signal of its own ended; an abort may be a watchdog's."""
+    gave_up = any(WAITED.search(line.text) for line in case.job.lines)
+    own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
+    rows = {row.who.rank for row in case.job.exits if row.signal in own}
+    return tuple(rank for rank in rows if rank is not None) if len(rows) == 1 else ()
+
+
+def _others_were_ended(case: Case) -> bool:
+    """Return whether a launcher ended all ranks that did not fail, and they are the most."""
+    ended = failures(case)
+    signals = [row.signal for row in case.job.exits if row.who.rank not in ended]
+    only_ended = bool(signals) and set(signals) == {signal.SIGTERM}
+    return only_ended and len(signals) > len(ended) and not _brought_down(case.job.lines)
 
 
 def first_failures(case: Case) -> tuple[int, ...]:
@@ -62,6 +83,15 @@ def first_failures(case: Case) -> tuple[int, ...]:
         # Each host's launcher names its own: the earliest failed first.
         roots = {rank for rank in roots if (ended[rank].time or 0) <= min(known) + CLOCKS}
     return tuple(sorted(roots))
+
+
+def left_others(case: Case) -> tuple[int, ...]:
+    """Return the one rank that failed, where others lost a peer and it says nothing of one."""
+    ended = failures(case)
+    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
+    waited = {line.who.rank for line in case.job.lines if WAITED.search(line.text)}
+    own = len(ended) == 1 and lost and not {None, *ended} & (lost | waited)
+    return tuple(ended) if own else ()
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
@@ -96,7 +126,8 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
-    everyone = speakers(case) | failures(case).keys()
+    exits = {row.who.rank for row in case.job.exits if row.who.rank is not None}
+    everyone = speakers(case) | exits
     return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
 
 

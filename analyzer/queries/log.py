@@ -19,13 +19,12 @@ from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
-from whyhang.analyzer.queries.failures import raised_by
+from whyhang.analyzer.queries.failures import CRASHES, raised_by
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.report import Collective
 
 MAX_QUOTES = 6
 MAX_DIGITS = 9
-CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
 class Blames(enum.Enum):

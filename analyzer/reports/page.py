@@ -9,7 +9,7 @@ what follows from a cause is one line each, unless all of it is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record, few, fold
@@ -33,6 +33,8 @@ MAX_QUOTE = 240
 MAX_FRAMES = 14
 MAX_GROUPS = 12
 MAX_ROWS = 12
+_MEMBERS = re.compile(r" \([^()]*\branks [^()]*\)")
+_PEER = re.compile(r"\brank \d+")
 MAX_PLACES = 2
 MAX_RANKS = 5
 
@@ -105,7 +107,8 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         if full or number == 0 or (finding.caused_by is None and finding.kind == "cause")
     }
     shown = _Shown()
-    blocks += [*_ranks(report.ranks), *_story(report, chosen)]
+    culprits = {rank for finding in chosen.values() for rank in finding.culprit_ranks or ()}
+    blocks += [*_ranks(report.ranks, culprits), *_story(report, chosen)]
     for number, finding in chosen.items():
         blocks += _finding(number, finding, shown, report.headline, full=full)
     blocks += _others(report, chosen)
@@ -308,23 +311,27 @@ def places_of(alike: list[Evidence]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, MAX_RANKS)} · {where}"
 
 
-def _ranks(rows: tuple[RankRow, ...]) -> list[Block]:
+def _ranks(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Block]:
     """Fold ranks that are in the same state at the same place into one row.
 
-    Those that wait for others stand below the rest. Where there are many rows, those that differ
-    only in the place become one.
+    Culprits stand above, those that wait for others below the rest. Where there are many rows,
+    those become one that differ only in the place, then those that differ only in which of several
+    groups of one kind they are in.
     """
-    folded: dict[tuple[str, str, str], list[RankRow]] = {}
+    folded: dict[_Alike, list[RankRow]] = {}
     for row in rows:
-        folded.setdefault((row.state, row.activity, _where(row.location)), []).append(row)
+        alike = (row.rank in culprits, row.state, row.activity, _where(row.location))
+        folded.setdefault(alike, []).append(row)
     if len(folded) > MAX_ROWS:
-        folded = _by_activity(folded)
+        folded = _by_activity(folded, str)
+    if len(folded) > MAX_ROWS:
+        folded = _by_activity(folded, _of_any_group)
     if not folded:
         return []
     lines = [
         (who(members), state, activity, where)
-        for (state, activity, where), members in sorted(
-            folded.items(), key=lambda item: item[0][0] == "waiting"
+        for (_, state, activity, where), members in sorted(
+            folded.items(), key=lambda item: (not item[0][0], item[0][1] == "waiting")
         )
     ]
     blocks: list[Block] = [
@@ -348,18 +355,27 @@ def _where(location: Location | None) -> str:
     return f"{function}({location.file.rpartition('/')[2]}{line})"
 
 
+def _of_any_group(activity: str) -> str:
+    """Leave out which of several process groups of one kind, and which peer."""
+    return _PEER.sub("a rank", _MEMBERS.sub("", activity))
+
+
+_Alike: TypeAlias = tuple[bool, str, str, str]
+"""Whether it is a culprit, its state, activity and place: what ranks of one row share."""
+
+
 def _by_activity(
-    folded: dict[tuple[str, str, str], list[RankRow]],
-) -> dict[tuple[str, str, str], list[RankRow]]:
+    folded: dict[_Alike, list[RankRow]], shorten: Callable[[str], str]
+) -> dict[_Alike, list[RankRow]]:
     """Put the rows of one state and activity together that stand at more than a few places."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for state, activity, where in folded:
-        places.setdefault((state, activity), []).append(where)
-    fewer: dict[tuple[str, str, str], list[RankRow]] = {}
-    for (state, activity, where), members in folded.items():
-        count = len(places[state, activity])
+    places: dict[tuple[bool, str, str], dict[str, None]] = {}
+    for culprit, state, activity, where in folded:
+        places.setdefault((culprit, state, shorten(activity)), {})[where] = None
+    fewer: dict[_Alike, list[RankRow]] = {}
+    for (culprit, state, activity, where), members in folded.items():
+        count = len(places[culprit, state, shorten(activity)])
         shown = where if count <= MAX_PLACES else f"{count} places"
-        fewer.setdefault((state, activity, shown), []).extend(members)
+        fewer.setdefault((culprit, state, shorten(activity), shown), []).extend(members)
     return fewer
 
 
@@ -420,8 +436,8 @@ def job_facts(report: Report) -> str:
     if job.world_size:
         parts.append(f"{job.world_size} rank{'s' if job.world_size > 1 else ''}")
     if job.hosts:
-        shown = ", ".join(job.hosts[:4]) + (", …" if len(job.hosts) > 4 else "")
-        parts.append(f"on {shown}")
+        many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
+        parts.append(f"on {', '.join(job.hosts[:4])}{many}")
     for label, value in (
         ("launched by", job.launcher),
         ("backend", job.backend),

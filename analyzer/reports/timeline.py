@@ -33,22 +33,20 @@ def _process_group(group: GroupCalls) -> ProcessGroup:
     of_ranks = group.progress
     completed = [of_ranks[r].completed if r in of_ranks else None for r in group.members]
     counted = [number for number in completed if number is not None]
-    entered = [p.enqueued for p in of_ranks.values() if p.enqueued is not None]
-    last = max(entered, default=None)
+    known = {
+        rank: of_ranks[rank].enqueued or 0
+        for rank in group.members
+        if rank in of_ranks and of_ranks[rank].enqueued is not None
+    }
+    last = max(known.values(), default=None)
     return ProcessGroup(
         name=group.name,
         ranks=fold(group.members),
         size=len(group.members),
         completed=min(counted) if counted and len(counted) == len(completed) else None,
         entered=last,
-        behind=fold(
-            rank
-            for rank in group.members
-            if last is not None
-            and rank in of_ranks
-            and (number := of_ranks[rank].enqueued) is not None
-            and number < last
-        ),
+        behind=fold(rank for rank, number in known.items() if last is not None and number < last),
+        unseen=fold(rank for rank in group.members if rank not in known),
     )
 
 

@@ -46,19 +46,22 @@ def say(kind: str, **fields: object) -> None:
 def installed() -> bool:
     """Find the same version of whyhang here, with what it needs, and make it importable."""
     here = list(sys.path)
-    for root in (*here, *map(str, CONFIG["roots"])):  # type: ignore[call-overload]
+    for root in dict.fromkeys((*map(str, CONFIG["roots"]), *here)):  # type: ignore[call-overload]
         try:
             with open(f"{root}/whyhang/__init__.py", encoding="utf-8") as file:  # noqa: PTH123
                 text = file.read()
         except OSError:
             continue
-        found = re.search(r'__version__ = "(.*?)"', text)
-        if found is None or found[1] != CONFIG["version"]:
-            continue
-        sys.path[:] = [*here] if root in here else [root, *here]
+        version = re.search(r'__version__ = "(.*?)"', text)
+        sys.path[:] = [root, *here]
         with contextlib.suppress(ImportError, ValueError):
-            if all(importlib.util.find_spec(name) for name in NEEDED):
-                return os.path.isdir(f"{root}/whyhang/collectors/hosts")  # noqa: PTH112
+            if (
+                version is not None
+                and version[1] == CONFIG["version"]
+                and os.path.isdir(f"{root}/whyhang/collectors/hosts")  # noqa: PTH112
+                and all(importlib.util.find_spec(name) for name in NEEDED)
+            ):
+                return True
     sys.path[:] = here
     return False
 

@@ -21,11 +21,12 @@ import msgspec
 
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.collectors.files.bundle import MANIFEST, archive, manifest_file
-from whyhang.collectors.hosts import select, wire
+from whyhang.collectors.hosts import local, select, wire
 from whyhang.collectors.hosts.reach import Selector
 from whyhang.collectors.live.capture import Capture, Options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.sockets import own_addresses
 
 PATIENCE = 120.0
 """Seconds without an order or work after which a far side ends, whatever the channel says."""
@@ -39,6 +40,10 @@ class FarSide:
         self._captures: list[Capture] = []
         self._jobs: list[str] = []
         self._sent: list[dict[str, bytes]] = []
+
+    def ready(self) -> None:
+        """Say that orders are followed from now on."""
+        self._say("ready")
 
     def do(self, order: Mapping[str, Any]) -> None:
         """Follow one order. What goes wrong is an answer, too."""
@@ -79,8 +84,16 @@ class FarSide:
             self._sent.append({})
         if not self._captures and troubles:
             raise troubles[0]
+        there = [local.known(taken.host, taken.job) for taken in self._captures]
         self._say(
             "found",
+            others=[
+                name
+                for taken, each in zip(self._captures, there, strict=True)
+                if each is not None and order.get("grows")
+                for name in local.others_of(taken.host, each)
+            ],
+            own=sorted(own_addresses(host.proc, os.getpid())),
             jobs=[
                 {"name": name, "ranks": len(taken.job.ranks), "size": taken.job.world_size}
                 for name, taken in zip(self._jobs, self._captures, strict=True)
@@ -135,6 +148,7 @@ def main(name: str) -> None:
         signal.signal(number, _interrupt)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
+    far.ready()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
         while (order := orders.get(timeout=PATIENCE)) is not None:
             if order["do"] == "find":

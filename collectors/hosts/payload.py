@@ -1,15 +1,42 @@
-"""What is sent to a host so that whyhang runs there: first words, and a self-contained file."""
+"""What is sent to a host so that whyhang runs there: first words, and a self-contained file.
+
+The file is a zip of whyhang and what it needs, as installed here, for hosts of the same Python and
+kind of machine. For others pip fetches the wheels, where it reaches a package index. Both are kept
+in the user's cache folder. (A shiv or pex unpacks itself into the home of whoever runs it, and
+would stay there.)
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
+import importlib.util
+import io
+import os
+import platform
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import whyhang
 from whyhang import __version__
+from whyhang.analyzer.facts import Record
 from whyhang.collectors.hosts import boot
+from whyhang.collectors.stacks import pyspy
+
+PACKAGES = ("msgspec", "regex", "zstandard", "hyperscan", "pynvml")
+"""What far sides import; they run without the last two."""
+
+WHEELS = ("msgspec", "regex", "zstandard", "nvidia-ml-py", "py-spy")
+ROOMS = ("analyzer", "collectors", "signatures")
+PIP_LIMIT = 20.0
+
+_LEFT_OUT = ("/tests/", "/__pycache__/", "/_cffi.", "/backend_cffi", "/extension.c")
+_MOMENT = (2020, 1, 1, 0, 0, 0)  # so that equal content is an equal file
 
 _SCRIPT = (
     "n=${SLURMD_NODENAME:-$(hostname 2>/dev/null || uname -n)}; "
@@ -39,3 +66,131 @@ def first_words() -> bytes:
     head, future, rest = text.partition("from __future__ import annotations\n")
     settings = f"CONFIG = {config!r}\nimport sys\nCONFIG['name'] = sys.argv[1]\n"
     return base64.b64encode(f"{head}{future}{settings}{rest}".encode()) + b"\n"
+
+
+class Platform(Record):
+    """For what a self-contained file is made: "3.11", "x86_64", "Linux"."""
+
+    python: str
+    machine: str
+    system: str
+
+
+def here() -> Platform:
+    """Return what this whyhang runs on."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return Platform(python=python, machine=platform.machine(), system=platform.system())
+
+
+def self_contained(wanted: Platform) -> bytes | None:
+    """Return the zip for hosts of this kind; None where it cannot be made."""
+    if wanted == here():
+        files = dict((*_own_files(), *_installed_files()))
+        return _kept(_name(wanted, _state(files.values())), lambda: _zipped(files))
+    with tempfile.TemporaryDirectory(prefix="whyhang-") as folder:
+        own = dict(_own_files())
+
+        def fetched() -> bytes | None:
+            if not _fetch(wanted, folder):
+                return None
+            root = Path(folder)
+            paths = (path for path in root.rglob("*") if path.is_file())
+            return _zipped({**own, **{str(path.relative_to(root)): path for path in paths}})
+
+        return _kept(_name(wanted, _state(own.values())), fetched)
+
+
+def _name(wanted: Platform, state: str) -> str:
+    return f"far-{__version__}-{wanted.system}-{wanted.machine}-{wanted.python}-{state}.zip"
+
+
+def _own_files() -> Iterator[tuple[str, Path]]:
+    root = Path(whyhang.__file__).parent
+    yield "whyhang/__init__.py", root / "__init__.py"
+    for room in ROOMS:
+        for folder, _, names in os.walk(root / room):
+            for name in sorted(names):
+                if name.endswith((".py", ".toml")):
+                    path = Path(folder) / name
+                    yield f"whyhang/{path.relative_to(root)}", path
+
+
+def _installed_files() -> Iterator[tuple[str, Path]]:
+    """Yield what whyhang needs from where it is installed, and py-spy."""
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        origin = Path(spec.origin)
+        if origin.name != "__init__.py":
+            yield origin.name, origin
+            continue
+        for path in sorted(origin.parent.rglob("*")):
+            inside = f"{name}/{path.relative_to(origin.parent)}"
+            if path.suffix in {".py", ".so"} and not any(
+                part in f"/{inside}" for part in _LEFT_OUT
+            ):
+                yield inside, path
+    program = Path(pyspy.executable())
+    if program.is_file():
+        yield "bin/py-spy", program
+
+
+def _state(paths: Iterable[Path]) -> str:
+    """Return a word that changes when one of the files does."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            facts = path.stat()
+            digest.update(f"{path} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _kept(name: str, make: Callable[[], bytes | None]) -> bytes | None:
+    """Return a file of the cache, made where it is not there yet; older ones are removed."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    folder = Path(home) / "whyhang"
+    with contextlib.suppress(OSError):
+        return (folder / name).read_bytes()
+    data = make()
+    if data is None:
+        return None
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for old in folder.glob(f"{name.rpartition('-')[0]}-*.zip"):
+            old.unlink()
+        part = folder / f"{name}.{os.getpid()}"
+        part.write_bytes(data)
+        part.replace(folder / name)
+    return data
+
+
+def _zipped(files: Mapping[str, Path]) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in sorted(files):
+            member = zipfile.ZipInfo(name, _MOMENT)
+            member.external_attr = (0o755 if name == "bin/py-spy" else 0o644) << 16
+            archive.writestr(member, files[name].read_bytes(), zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def _fetch(wanted: Platform, folder: str) -> bool:
+    """Have pip fetch the wheels of another platform; return whether it could."""
+    if wanted.system != "Linux":
+        return False
+    tags = [f"manylinux{tag}_{wanted.machine}" for tag in ("2014", "_2_17", "_2_28", "_2_34")]
+    number = wanted.python.replace(".", "")
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--target", folder]
+    words += ["--only-binary=:all:", "--no-deps", "--retries", "0", "--timeout", "5"]
+    words += ["--python-version", wanted.python, "--implementation", "cp", "--abi", f"cp{number}"]
+    words += ["--abi", "abi3", "--abi", "none"]
+    words += [word for tag in tags for word in ("--platform", tag)]
+    needed = [*WHEELS, *(["tomli"] if wanted.python == "3.10" else [])]
+    try:
+        done = subprocess.run(
+            [*words, *needed], check=False, capture_output=True, timeout=PIP_LIMIT
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

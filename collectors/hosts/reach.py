@@ -51,7 +51,8 @@ class Reach(Record):
     ``together`` is one command that runs the words on all ``hosts`` at once, one task on each, with
     standard input given to every task and the lines of all on standard output; each far side then
     says its own name (``SLURMD_NODENAME``, or what the host calls itself). ``patience`` is how many
-    seconds a host has for its first sign of life.
+    seconds a host has for its first sign of life. ``grows``: hosts that are reached may know of
+    others; ``count`` is of how many the job is, where that is known.
     """
 
     kind: str
@@ -61,3 +62,5 @@ class Reach(Record):
     gaps: tuple[Gap, ...] = ()
     together: tuple[str, ...] = ()
     patience: float = 8.0
+    grows: bool = False
+    count: int | None = None

@@ -6,6 +6,8 @@ did answer counts. No more than ``FAN_OUT`` hosts are being connected to at a ti
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.hosts import payload, troubles, wire
+from whyhang.collectors.hosts import payload, ssh, troubles, wire
 from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host, Reach
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 FAN_OUT = 64
 SLOW = 2.0
 """Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+MOST_NEW = 4096
+"""Hosts that others may name: more than any job has."""
+
+FED_AT_ONCE = 16
+"""Hosts that are sent the self-contained file at a time."""
 
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
@@ -48,6 +56,9 @@ class Far:
         self.gap: Gap | None = None
         self.offset: float | None = None
         self.round_trip: float | None = None
+        self.asked = False
+        self.own: list[str] = []  # its addresses
+        self.others: list[str] = []  # hosts that it knows of
 
     @property
     def name(self) -> str:
@@ -73,6 +84,9 @@ class Conversation:
         self._by_channel: dict[str, list[Far]] = {}
         self._waiting: list[Far] = []
         self._started: dict[str, float] = {}
+        self._unfed: list[tuple[Far, Answer]] = []
+        self._fed: list[Far] = []
+        self._programs: dict[payload.Platform, bytes | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -99,14 +113,33 @@ class Conversation:
 
     def open(self) -> None:
         """Reach all hosts; then each has a gap, or waits for orders."""
-        for host in self.reach.hosts:
-            far = Far(host, "all" if self.reach.together else f"host {len(self.fars)}")
+        self._open(self.reach.hosts)
+
+    def find(self) -> None:
+        """Have each far side find the processes of the job; hosts without one become gaps.
+
+        Where a host knows of others that the job runs on, these are reached, too.
+        """
+        self._find()
+        while self.reach.grows and (names := self._new_names()):
+            self._open([ssh.host(name, connect=ssh.CONNECT) for name in names])
+            self._find()
+        found = len(self.fars)
+        if self.reach.count is not None and found < self.reach.count:
+            self.gaps.append(troubles.not_all_known(found, self.reach.count))
+
+    def _open(self, hosts: Iterable[Host]) -> None:
+        new: list[Far] = []
+        for host in hosts:
+            far = Far(host, "all" if self.reach.together else f"host {len(self._by_channel)}")
+            new.append(far)
             self.fars.append(far)
             self._by_channel.setdefault(far.channel, []).append(far)
-        self._waiting = [fars[0] for fars in self._by_channel.values()]
-        half = time.monotonic() + self._limit / 2
+        self._waiting = list({far.channel: far for far in reversed(new)}.values())[::-1]
+        half = time.monotonic() + self.left() / 2
         while self._connecting():
             self._start_more()
+            self._feed()
             self._listen(0.05)
             now = time.monotonic()
             for far in self._silent(now):
@@ -115,25 +148,33 @@ class Conversation:
                 for far in self._connecting():
                     why = "it was not ready" if far.alive else "it did not answer"
                     self._give_up(far, troubles.late(far.name, why, self._limit / 2))
-        self._measure_clocks()
+        self._measure_clocks([far for far in new if far.ready])
 
-    def find(self) -> None:
-        """Have each far side find the processes of the job; hosts without one become gaps."""
+    def _find(self) -> None:
+        new = [far for far in self.here if not far.asked]
         nodes = [far.node for far in self.here]
-        called = {far.own_name: far.name for far in self.here if nodes.count(far.node) > 1}
-        self._order(
-            self.here,
-            "find",
-            selector=msgspec.to_builtins(self.reach.selector),
-            options=msgspec.to_builtins(self.options),
-            called=called,
-            pids={far.own_name: far.host.pids for far in self.here if far.host.pids},
-            deadline=self.left() + 5,
-        )
+        for some in [new] if self.reach.together else [[far] for far in new]:
+            self._order(
+                some,
+                "find",
+                selector=msgspec.to_builtins(self.reach.selector),
+                options=msgspec.to_builtins(self.options),
+                called={far.own_name: far.name for far in some if nodes.count(far.node) > 1},
+                pids={far.own_name: far.host.pids for far in some if far.host.pids},
+                grows=self.reach.grows,
+                deadline=self.left() + 5,
+            )
         self._until_answered("finding the job")
-        for far in self.here:
-            if not far.jobs:
+        for far in new:
+            far.asked = True
+            if far.gap is None and not far.jobs:
                 far.gap = troubles.no_process(far.name)
+
+    def _new_names(self) -> list[str]:
+        """Return the hosts that others have named and that nobody has tried yet."""
+        tried = {name for far in self.fars for name in (far.name, far.node, *far.own)}
+        names = dict.fromkeys(name for far in self.fars for name in far.others)
+        return [name for name in names if name not in tried][:MOST_NEW]
 
     def look(self, job: str | None = None) -> None:
         """Have all take their snapshots at the same moment; ``job`` where there are several."""
@@ -213,6 +254,7 @@ class Conversation:
             "alive": self._alive,
             "no-python": self._no_python,
             "hello": self._hello,
+            "ready": self._ready,
             "clock": self._clock,
             "found": self._found,
             "part": self._part,
@@ -239,6 +281,10 @@ class Conversation:
 
     def _found(self, far: Far, answer: Answer) -> None:
         far.busy = False
+        far.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
+        for name in answer.items("others", MOST_NEW):
+            with contextlib.suppress(ValueError):
+                far.others.append(ssh.host(str(name)).name)
         for job in answer.items("jobs"):
             if isinstance(job, dict) and isinstance(job.get("ranks"), int):
                 far.jobs[str(job.get("name"))[:500]] = job["ranks"]
@@ -257,12 +303,47 @@ class Conversation:
         else:
             self._give_up(far, gap)
 
+    def _ready(self, far: Far, _: Answer) -> None:
+        far.ready = True
+
     def _hello(self, far: Far, answer: Answer) -> None:
         far.node = answer.text("node")[:255]
-        if answer.fields.get("has"):
-            far.ready = True
-        else:
-            self._give_up(far, troubles.no_whyhang(far.name))
+        far.alive = True
+        if not answer.fields.get("has"):
+            self._unfed.append((far, answer))
+
+    def _feed(self) -> None:
+        """Send whyhang to some of those that have none: a few at a time, as it is megabytes."""
+        under_way = [far for far in self._fed if not far.ready and far.gap is None]
+        while self._unfed and len(under_way) < FED_AT_ONCE:
+            far, hello = self._unfed.pop(0)
+            python, program = self._fitting(hello)
+            if program is None:
+                self._give_up(far, troubles.no_whyhang(far.name, hello.text("python")))
+                continue
+            fields = {"sha256": hashlib.sha256(program).hexdigest(), "python": python}
+            order = wire.question("payload", [far.own_name], program, **fields)
+            self._channels.send([far.channel], order)
+            self._fed.append(far)
+            under_way.append(far)
+
+    def _fitting(self, hello: Answer) -> tuple[str, bytes | None]:
+        """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
+        listed = hello.fields.get("pythons")
+        pythons = {str(k): str(v) for k, v in listed.items()} if isinstance(listed, dict) else {}
+        own, machine, system = payload.here(), hello.text("machine"), hello.text("system")
+        if hello.text("libc") != "glibc":
+            return "", None
+        for version in (own.python, hello.text("python")):
+            wanted = payload.Platform(python=version, machine=machine, system=system)
+            if version in pythons and wanted not in self._programs:
+                began = time.monotonic()
+                self._tell(f"making what runs in Python {version}")
+                self._programs[wanted] = payload.self_contained(wanted)
+                self._until += time.monotonic() - began
+            if version in pythons and (program := self._programs[wanted]) is not None:
+                return pythons[version], program
+        return "", None
 
     def _far(self, channel: str, own_name: str) -> Far | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""
@@ -312,8 +393,8 @@ class Conversation:
                 return
             self._listen(min(0.25, self.left()))
 
-    def _measure_clocks(self) -> None:
-        self._order(self.here, "clock", sent=time.time())
+    def _measure_clocks(self, fars: Sequence[Far]) -> None:
+        self._order(fars, "clock", sent=time.time())
         self._until_answered("comparing clocks")
 
     def _end(self) -> None:

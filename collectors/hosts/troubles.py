@@ -70,12 +70,13 @@ def no_python(name: str) -> Gap:
     )
 
 
-def no_whyhang(name: str) -> Gap:
+def no_whyhang(name: str, python: str) -> Gap:
     """Return that a host has a Python, and whyhang cannot be run in it."""
     return _gap(
         name,
-        "this version of whyhang is not installed there, and what is installed here does not fit",
-        "Install whyhang there: pip install whyhang",
+        f"whyhang is not installed there for its Python {_plain(python)}, and what is installed "
+        "here does not run there",
+        "pip install whyhang there, or put a Python like the one here on its PATH",
     )
 
 
@@ -85,6 +86,16 @@ def no_process(name: str) -> Gap:
         name,
         "no process of the job was found there",
         "Its ranks may have ended or never begun: look at their logs there",
+    )
+
+
+def not_all_known(found: int, count: int) -> Gap:
+    """Return that the job runs on more hosts than could be learnt."""
+    return Gap(
+        what=f"looking at {count - found} more hosts of the job",
+        why=f"it runs on {count}, and which they are could be learnt of {found} only",
+        cost="what their ranks do is not known",
+        remedy="name them: whyhang PID --hosts n[1-8], or collect on each by hand",
     )
 
 

@@ -78,6 +78,10 @@ class Capture:
         self._facts: list[Fact] = [*self.job.left_out, *ended(self.host, self.job, self.hostname)]
         self._touched: list[str] = []
 
+    def note(self, facts: Iterable[Fact]) -> None:
+        """Add facts that were learnt otherwise."""
+        self._facts += facts
+
     def take(self) -> None:
         """Take all snapshots; the first tells which processes are ranks, and starts the probes."""
         self._take_snapshot()

@@ -25,6 +25,7 @@ _STATES = (  # include/net/tcp_states.h
     *("", "established", "syn-sent", "syn-received", "fin-wait-1", "fin-wait-2", "time-wait"),
     *("closed", "close-wait", "last-ack", "listen", "closing"),
 )
+_ESTABLISHED = b"01"
 _LISTEN = b"0A"
 _MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
 
@@ -172,3 +173,21 @@ def is_own(own: frozenset[str], address: str) -> bool | None:
     if not own:
         return None
     return address in own or address.startswith("127.") or address == "::1"
+
+
+def connected(proc: Proc, pid: int, ports: frozenset[int]) -> list[str]:
+    """Return the addresses of other hosts that are connected to or from one of these TCP ports.
+
+    They are those of the network that a process lives in, in the order of the kernel's table.
+    """
+    own = own_addresses(proc, pid)
+    addresses: dict[str, None] = {}
+    for kind in ("tcp", "tcp6"):
+        for line in (proc.bytes_of(f"{pid}/net/{kind}") or b"").splitlines()[1:]:
+            field = line.split()
+            if len(field) < 4 or field[3] != _ESTABLISHED:
+                continue
+            here, there = (_address(part.decode()) for part in field[1:3])
+            if {int(here.rpartition(":")[2]), int(there.rpartition(":")[2])} & ports:
+                addresses[there.rpartition(":")[0].strip("[]")] = None
+    return [address for address in addresses if is_own(own, address) is False]

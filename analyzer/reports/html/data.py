@@ -1,11 +1,12 @@
 """What the drawings of the page are made from, as JSON that is small for 10,000 ranks.
 
-Texts that many ranks share stand once and are referred to by number. ``report.js`` describes the
+Texts that many ranks share stand once and are referred to by number. ``common.js`` describes the
 same shapes as its types.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
@@ -40,13 +41,22 @@ class _Numbered(Generic[T]):
 def drawn(report: Report) -> dict[str, Any]:
     """Return the data of all drawings of a report."""
     first = report.findings[0] if report.findings else None
+    cells = _cells(report)
     return {
         "verdict": report.verdict,
         "culprits": fold(first.culprit_ranks or ()) if first else "",
-        "first": _first(report),
-        "ranks": _ranks(report.ranks[:MAX_CELLS]),
+        "first": _first(report, cells),
+        "ranks": _ranks(cells),
+        "count": len(report.ranks),
         "groups": [
-            [group.name, group.ranks, group.completed, group.entered, group.behind]
+            [
+                group.name,
+                group.ranks,
+                group.completed,
+                group.entered,
+                group.behind,
+                group.unseen,
+            ]
             for group in report.groups
         ],
         "stacks": _stacks(report),
@@ -60,11 +70,23 @@ def drawn(report: Report) -> dict[str, Any]:
     }
 
 
-def _first(report: Report) -> int:
-    """Return the row to show first: one that the first finding is about, else the first of all."""
+def _cells(report: Report) -> tuple[RankRow, ...]:
+    """Return the rows that have a cell: of too many, those that do not wait come first."""
+    if len(report.ranks) <= MAX_CELLS:
+        return report.ranks
+    telling = [n for n, row in enumerate(report.ranks) if row.state not in {"waiting", "running"}]
+    others = [n for n, row in enumerate(report.ranks) if row.state in {"waiting", "running"}]
+    return tuple(report.ranks[n] for n in sorted([*telling, *others][:MAX_CELLS]))
+
+
+def _first(report: Report, cells: tuple[RankRow, ...]) -> int:
+    """Return the cell to show first: of whom the first finding is about, else where waits end."""
     about = set(report.findings[0].subjects) if report.findings else set()
-    named = [number for number, row in enumerate(report.ranks[:MAX_CELLS]) if row.name in about]
-    return named[0] if named else 0
+    ends = {node.ranks.partition(",")[0] for node in report.waits.nodes if node.role}
+    ends = {ranks.partition("-")[0] for ranks in ends}
+    of_finding = (number for number, row in enumerate(cells) if row.name in about)
+    of_graph = (number for number, row in enumerate(cells) if str(row.rank) in ends)
+    return next(itertools.chain(of_finding, of_graph), 0)
 
 
 def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:
@@ -111,17 +133,18 @@ def _of_user(frames: dict[str, int]) -> list[int]:
 
 
 def _evidence(report: Report) -> dict[int, list[list[str]]]:
-    """Return what is quoted of each rank: where it stands, its words, the finding's number."""
-    quotes: dict[int, list[list[str]]] = defaultdict(list)
+    """Return what is quoted of each rank: where it stands, its words, the findings that do."""
+    findings: dict[int, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
     pieces = (
-        (number, piece)
+        (number, piece, piece.rank)
         for number, finding in enumerate(report.findings, 1)
         for piece in finding.evidence
         if piece.rank is not None
     )
-    for (number, piece), _ in zip(pieces, range(MAX_QUOTES), strict=False):
+    for number, piece, rank in itertools.islice(pieces, MAX_QUOTES):
         where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
-        entry = [where, cut(piece.quote), str(number)]
-        if piece.rank is not None and entry not in quotes[piece.rank]:
-            quotes[piece.rank].append(entry)
-    return quotes
+        findings[rank][where, cut(piece.quote)].append(str(number))
+    return {
+        rank: [[*place, ", ".join(dict.fromkeys(numbers))] for place, numbers in own.items()]
+        for rank, own in findings.items()
+    }

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from whyhang.analyzer.facts import Gap, Trust, Who, replace
-from whyhang.analyzer.redact import redact, redact_bytes
+from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
@@ -211,7 +211,7 @@ def _file(site: Site, content: Content, name: str, who: Who) -> File:
         local_rank=who.local_rank,
         taken_at=content.modified_at,
     )
-    return File(entry=entry, data=redact_bytes(content.data))
+    return File(entry=entry, data=content.data)
 
 
 def _cut_off(file: File, shown: str, who: Who) -> Gap:

@@ -62,6 +62,8 @@ _OF_LAUNCHERS = frozenset(
 )
 _HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
+LEAST_FRAMES = 2  # of a traceback whose end is cut off
+INNER = 4  # of its frames, in which torch.distributed would have let it down
 _FOREIGN = 8  # lines of others that may stand between those of one traceback
 
 # What threading prints above the traceback of a thread; the program goes on without it.
@@ -134,6 +136,8 @@ class TracebackReader(LineReader):
             return
         chain = _read_chain(line)
         if chain[-1].end is None:
+            _close(chain[-1], line)
+        if chain[-1].end is None:
             return
         self._read_to[line.prefix] = chain[-1].end[0]
         who = _speaker(line)
@@ -147,6 +151,18 @@ class TracebackReader(LineReader):
             raised = replace(raised, fields=fields, frames=())
         time = line.time if raised.time is None else raised.time
         self._lines.append(replace(raised, time=time, offset=line.offset))
+
+    @wants(r"\b(?:Uncaught|Unhandled)(?: exception)?:? [A-Z]\w*(?:Error|Exception): \S")
+    def on_uncaught(self, line: FoundLine, match: Match) -> None:
+        """Read what a program's own hook logs of the exception that ends it."""
+        said = line.text[match.start() :].partition(" ")[2]
+        said = said.removeprefix("exception").lstrip(": ")
+        traceback = _Traceback()
+        if line.who.rank is None or len(self._bare) >= MAX_TRACEBACKS:
+            return
+        if _read_frame(traceback, line.number, replace(line.line, text=said)):
+            raised = self._exception(line.who, [traceback])
+            self._bare.append(replace(raised, time=line.time, offset=line.offset))
 
     @wants(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
     def on_bare(self, line: FoundLine, match: Match) -> None:
@@ -235,6 +251,20 @@ def _speaker(line: FoundLine) -> Who:
     return who
 
 
+def _close(traceback: _Traceback, line: FoundLine) -> None:
+    """End a rank's traceback whose last line is not there, where it tells whose fault it is.
+
+    Within a collective it does not: the rank may have been let down by another.
+    """
+    own = line.who.rank is not None and line.who.trust > Trust.INFERRED
+    if not own or len(traceback.frames) < LEAST_FRAMES or traceback.op:
+        return
+    if any("torch/distributed/" in frame.file for frame in traceback.frames[:INNER]):
+        return
+    *_, traceback.end = line.following(len(traceback.frames))
+    traceback.type = "an exception, whose words are cut off"
+
+
 def _read_chain(line: FoundLine) -> list[_Traceback]:
     """Read a traceback, and further ones that name it as their cause, in the order printed.
 
@@ -243,7 +273,7 @@ def _read_chain(line: FoundLine) -> list[_Traceback]:
     """
     chain = [_Traceback()]
     chained = False
-    indent = re.compile(f" {{0,{len(line.text) - len(line.text.lstrip())}}}")
+    indent = _in_front(line.text)
     for number, indented in line.following(MAX_LINES):
         current = chain[-1]
         after = replace(indented, text=indent.sub("", indented.text, count=1))
@@ -263,6 +293,17 @@ def _read_chain(line: FoundLine) -> list[_Traceback]:
             if len(current.message) < MAX_MESSAGE:
                 current.message += "\n" + after.text
     return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
+
+
+def _in_front(text: str) -> re.Pattern[str]:
+    """Return what stands in front of each line of a traceback: blanks, or a logger's header.
+
+    Loggers that part a message put the header before each of its lines, with the time of that line.
+    """
+    front = text.partition("Traceback (most recent")[0]
+    if front.strip() and "(most recent" in text:
+        return re.compile(re.sub(r"\d+", r"\\d+", re.escape(front.rstrip())) + " ?")
+    return re.compile(f" {{0,{len(text) - len(text.lstrip())}}}")
 
 
 def _unspliced(kind: str, message: str) -> tuple[str, str]:

@@ -9,11 +9,12 @@ from whyhang.analyzer.queries import Case, Hit, Signature
 
 MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
+LEAST = 2  # ranks, of which none is the odd one
 SOME = "..."  # stands for all tensors, where lists of them were cut short
 
 PATTERNS = (
     r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
-    r"^\d+: \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.)",
+    r"^(?:\[\d+\] )?\d+: \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.)",
 )
 LINES = (
     "HorovodBroadcast_global_step_0 [missing ranks: 1]",
@@ -24,7 +25,7 @@ LINES = (
     "0: [broadcast.noname.3765, broadcast.noname.3873]",
 )
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
-_LISTED = re.compile(r"^(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+_LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
 def missing_ranks(case: Case) -> Iterator[Hit]:
@@ -40,7 +41,7 @@ def different_tensors(case: Case) -> Iterator[Hit]:
     """Yield one hit where one rank lacks what another has submitted and the other way round."""
     missing, ready = _reports(case)
     if _differ(missing) or _differ(ready):
-        yield _hit(case, ())
+        yield _hit(case, _alone(ready))
 
 
 MISSING_RANKS = Signature(
@@ -146,6 +147,14 @@ def _differ(by_tensor: dict[str, set[int]]) -> bool:
     """Return whether two tensors each concern a rank that the other does not."""
     kinds = sorted({frozenset(ranks) for ranks in by_tensor.values()}, key=sorted)[:MAX_KINDS]
     return any(one - other and other - one for one, other in combinations(kinds, 2))
+
+
+def _alone(ready: dict[str, set[int]]) -> tuple[int, ...]:
+    """Return the rank that has submitted what no other has, where all others agree on the rest."""
+    came = set[int]().union(*ready.values())
+    kinds = {frozenset(ranks) for ranks in ready.values()}
+    odd = [rank for rank in came if kinds == {frozenset({rank}), frozenset(came - {rank})}]
+    return tuple(odd) if len(came) > LEAST and len(odd) == 1 else ()
 
 
 def _absent(missing: dict[str, set[int]], ready: dict[str, set[int]]) -> tuple[int, ...]:

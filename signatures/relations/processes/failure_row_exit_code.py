@@ -18,8 +18,9 @@ MAX_QUOTES = 6
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for those that failed first."""
-    ranks = queries.first_failures(case)
-    if not ranks or case.job.lines_with(VETOES):
+    left = queries.left_others(case)
+    ranks = left or queries.first_failures(case)
+    if not ranks or (case.job.lines_with(VETOES) and not left):
         return
     rows = queries.failures(case)
     members, unseen = queries.members_of(case, ranks)

@@ -1,0 +1,102 @@
+"""Find the names of hosts and users in a set of texts, to recognise them wherever they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.pseudonyms.coin import is_pseudonym
+from whyhang.analyzer.pseudonyms.words import PUBLIC_WORDS
+
+_HOST = r"[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9][\w-]*)*"
+_VARIABLES = "HOSTNAME|SLURMD_NODENAME|MASTER_ADDR|NODE_NAME|RAY_HEAD_IP|PET_MASTER_ADDR|HOST"
+_ENDS = "internal|local|lan|corp|intra|com|net|org|edu|gov|cloud|de|fr|uk|ch|cn|jp"
+_HOSTS = tuple(
+    re.compile(text.replace("<>", f"(?P<host>{_HOST})"), flags)
+    for text, flags in (
+        (r'"(?:host|hostname|node|nodename)"\s*:\s*"<>"', 0),
+        (rf"\b(?:{_VARIABLES})[\"']?\s*[=:]\s*[\"']?<>", 0),
+        (r"^(?:\[[^\]]*\]:?\s*)?<>:\d+:\d+ (?:\[\d+\] )?NCCL ", re.MULTILINE),
+        (r"\[<>\]:\d{2,5}\b", 0),
+        (r"\[<>:\d+[\],|]", 0),
+        (r"\b(?:host|hostname|node|nodename)\s*[=:]\s*['\"]?<>", re.IGNORECASE),
+        (r"\b(?:on|of|from|at) (?:host|node) <>", re.IGNORECASE),
+        (r"[\w.+-]@<>\b", 0),
+        (r"://(?:[^\s/@\"']*@)?<>", 0),
+        (r"\b(?P<host>ip-\d+-\d+-\d+-\d+[\w.-]*)", 0),
+        (
+            rf"(?<![\w.])(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDS}))\b(?![\w.]|\s?\()",
+            0,
+        ),
+        (r"\b(?:srun|slurmstepd): error: <>:", 0),
+        (r"\berror: \*\*\* .* ON <> ", 0),
+    )
+)
+_LISTS = re.compile(
+    r"(?:NODELIST|NodeList|nodelist)[\"']?\s*[=:]\s*[\"']?(?P<list>[A-Za-z][\w\[\],.-]*)"
+)
+_USERS = tuple(
+    re.compile(text)
+    for text in (
+        r"/(?:home|Users)/(?P<user>[A-Za-z][\w.-]{1,31})(?![\w.-])",
+        r"\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER)[\"']?\s*[=:]\s*[\"']?(?P<user>[A-Za-z][\w.-]{1,31})",
+        r"\bUserId=(?P<user>[A-Za-z][\w.-]{1,31})\(",
+        r"(?<![\w.+-])(?P<user>[A-Za-z][\w.+-]{1,31})@[A-Za-z]",
+    )
+)
+_FORM = re.compile(_HOST)
+_NOT_A_NAME = re.compile(
+    r"\d+(?:\.\d+)*|[\d.]+|\w|.*\.(?:py|log|json|txt|so|sh|out|err|yaml|c|cpp)"
+)
+_RANKS = re.compile(
+    r"(?:rank|local_rank|r|dp|tp|pp|default|cuda|gpu|pid|tid|worker)[-_ ]?\d*", re.IGNORECASE
+)
+LIST = re.compile(r"([A-Za-z][\w.-]*?)\[(\d[\d,-]*)\]([\w.-]*)")
+"""A list of hosts as Slurm writes it: "node[01-04,07]"."""
+
+MAX_LIST = 20_000
+
+
+def hosts_in(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what texts call a host."""
+    for text in texts:
+        for pattern in _HOSTS:
+            yield from (m["host"].rstrip(".") for m in pattern.finditer(text) if is_host(m["host"]))
+        for match in _LISTS.finditer(text):
+            for name in LIST.sub(lambda found: ",".join(expanded(found)), match["list"]).split(","):
+                if is_host(name) and _FORM.fullmatch(name):
+                    yield name
+
+
+def users_in(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what texts call a user."""
+    for text in texts:
+        for pattern in _USERS:
+            for match in pattern.finditer(text):
+                if match["user"].lower() not in PUBLIC_WORDS and not is_pseudonym(match["user"]):
+                    yield match["user"]
+
+
+def is_host(name: str) -> bool:
+    """Return whether a word can be the name of one host, and not one of everybody's."""
+    return (
+        len(name) > 1
+        and name.lower() not in PUBLIC_WORDS
+        and not is_pseudonym(name.partition(".")[0])
+        and not _NOT_A_NAME.fullmatch(name)
+        and not _RANKS.fullmatch(name)
+    )
+
+
+def expanded(match: re.Match[str]) -> list[str]:
+    """Return the hosts of one part of a Slurm list."""
+    before, inside, after = match.groups()
+    names: list[str] = []
+    for run in inside.split(","):
+        first, _, last = run.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            continue
+        end = min(int(last or first), int(first) + MAX_LIST)
+        width = len(first)
+        names += [f"{before}{n:0{width}}{after}" for n in range(int(first), end + 1)]
+    return names[:MAX_LIST]

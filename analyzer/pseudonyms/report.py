@@ -1,0 +1,72 @@
+"""A report with pseudonyms in place of names, for every face alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from whyhang.analyzer.pseudonyms.text import Pseudonyms
+from whyhang.analyzer.report import Report
+
+_WORDS = """
+    verdict signature category kind state role op tool_version launcher backend torch_version
+    nccl_version function thread ranks use power
+"""
+_AS_THEY_ARE = frozenset(_WORDS.split())
+"""Fields whose texts are words of whyhang, of PyTorch or of the code."""
+
+_FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?P<line>:\d+)?\)")
+
+
+def with_pseudonyms(report: Report, names: Pseudonyms) -> Report:
+    """Return the report as it may be shown to strangers."""
+    plain = msgspec.to_builtins(report)
+    names.learn(_texts(plain))
+    hosts = {row.host for row in report.ranks if row.host} | set(report.job.hosts or ())
+    names.add(hosts=hosts)
+    return msgspec.convert(_each(plain, "", names), Report)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+
+
+def _each(value: Any, field: str, names: Pseudonyms) -> Any:
+    if isinstance(value, str):
+        return value if field in _AS_THEY_ARE else _REPLACED.get(field, _text)(names, value)
+    if isinstance(value, list | tuple):
+        return [_each(each, field, names) for each in value]
+    if isinstance(value, dict):
+        return {key: _each(each, key, names) for key, each in value.items()}
+    return value
+
+
+def _text(names: Pseudonyms, value: str) -> str:
+    return names.text(value)
+
+
+def _frame(names: Pseudonyms, value: str) -> str:
+    """Replace the file of a frame; the function and the line stay."""
+    match = _FRAME.fullmatch(value)
+    if match is None:
+        return names.text(value)
+    return f"{match['function']} ({names.path(match['file'])}{match['line'] or ''})"
+
+
+_REPLACED: dict[str, Callable[[Pseudonyms, str], str]] = {
+    "source": lambda names, value: names.path(value),
+    "file": lambda names, value: names.path(value),
+    "host": lambda names, value: names.host(value),
+    "hosts": lambda names, value: names.host(value),
+    "frames": _frame,
+}

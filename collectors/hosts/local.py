@@ -1,0 +1,112 @@
+"""From a process of this host to all hosts of its job."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from whyhang.collectors.hosts import mpi, select, ssh, torchrun, troubles
+from whyhang.collectors.hosts.known import Known
+from whyhang.collectors.hosts.reach import Host, Reach, Selector
+from whyhang.collectors.live.job.host import Host as LiveHost
+from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.sockets import own_addresses
+
+CONNECT = 3
+"""Seconds that ssh tries to connect, where nobody asked for other hosts by name."""
+
+PATIENCE = 4.0
+NAMING = 1.0
+"""Seconds for the names of all addresses together."""
+
+
+def known(host: LiveHost, job: Job) -> Known | None:
+    """Return what is known here of the other hosts of a job; None where it has no others."""
+    return mpi.known(host, job) or torchrun.known(host, job)
+
+
+def reach(host: LiveHost, job: Job) -> Reach | None:
+    """Return how to reach all hosts of a job of this one; None where it runs here alone."""
+    there = known(host, job)
+    if there is None:
+        return None
+    here = os.uname().nodename
+    others = others_of(host, there)
+    hosts = tuple(ssh.host(name, connect=CONNECT) for name in others)
+    pids = tuple(member.pid for member in (*job.ranks, *job.members)[:1])
+    seed = (job.ranks or job.members)[0].pid
+    named = f"{', '.join(others[:4])}{', …' if len(others) > 4 else ''}"
+    sentence = f"this host and, by ssh, {named}: {there.sentence}"
+    return Reach(
+        kind="ssh" if others else "local",
+        sentence=sentence if others else f"this host: {there.sentence}",
+        hosts=(Host(name=here, pids=pids), *hosts) if hosts else (),
+        selector=select.selector_of(host, seed) if job.ranks else Selector(words=there.words),
+        gaps=() if others else (troubles.not_all_known(1, there.count or 2),),
+        patience=PATIENCE,
+        count=there.count,
+        grows=True,
+    )
+
+
+def others_of(host: LiveHost, there: Known) -> list[str]:
+    """Return names that ssh knows for what was found, without this host's own."""
+    own = own_addresses(host.proc, there.pid)
+    names = _named([name for name in there.names if not _is_here(name, own)])
+    wanted: dict[str, None] = {}
+    for name in names:
+        with contextlib.suppress(ValueError):
+            ssh.host(name)
+            wanted[name] = None
+    return list(wanted)
+
+
+def _is_here(name: str, own: frozenset[str]) -> bool:
+    node = os.uname().nodename
+    if name in {"localhost", node, node.partition(".")[0], *own} or name.startswith("127."):
+        return True
+    return _resolved([name], socket.gethostbyname).get(name) in own
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    """Put the name of a host in place of its address, where it has one that leads back to it."""
+    listed = list(names)
+    addresses = [name for name in listed if _is_address(name)]
+    found = _resolved(addresses, _name_of)
+    return list(dict.fromkeys(found.get(name) or name for name in listed))
+
+
+def _name_of(address: str) -> str:
+    name = socket.gethostbyaddr(address)[0]
+    back = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    return name if address in back else ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _resolved(names: Iterable[str], how: Callable[[str], str]) -> dict[str, str]:
+    """Ask for all beside each other; a name server that does not answer costs a second."""
+    answers: dict[str, str] = {}
+
+    def ask(name: str) -> None:
+        with contextlib.suppress(OSError):
+            answers[name] = how(name)
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + NAMING
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return dict(answers)

@@ -1,0 +1,37 @@
+"""Secrets of all kinds, as they stand in the texts of a job, for tests that search for them."""
+
+from __future__ import annotations
+
+MARK = "Vq7Lm2Xp"
+"""A part of each secret, in some spelling."""
+
+SECRETS = {
+    "url": "postgres://svc:Vq7Lm2Xp@db1:5432/runs",
+    "bearer": "Authorization: Bearer Vq7Lm2Xpabcd",
+    "jwt": "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKVq7Lm2Xp",
+    "variable": "WANDB_API_KEY=Vq7Lm2Xp",
+    "option": "--hf-token Vq7Lm2Xp",
+    "json": '{"password": "Vq7Lm2Xp"}',
+    "literal": 'password = """Vq7Lm2Xp"""',
+    "call": 'client.login("svc", "Vq7Lm2Xp")',
+    "curl": "curl -u svc:Vq7Lm2Xp https://files/x",
+    "account": "DefaultEndpointsProtocol=https;AccountKey=Vq7Lm2Xp8888==;",
+    "signed url": "https://acct.blob/x?se=2026&sig=Vq7Lm2Xp%2B88",
+    "hub": "hf_Vq7Lm2XpVq7Lm2XpVq7Lm2Xp",
+    "aws": "AKIAVQ7LM2XPEXAMPLE1",
+    "git": "ghp_Vq7Lm2XpVq7Lm2XpVq7Lm2Xp",
+    "lab": "glpat-Vq7Lm2XpVq7Lm2Xp",
+    "openai": "sk-proj-Vq7Lm2XpVq7Lm2Xp",
+    "stripe": "sk_live_Vq7Lm2XpVq7Lm2Xp",
+    "slack": "https://hooks.slack.com/services/T000/B000/Vq7Lm2Xp",
+    "npm": "npm_Vq7Lm2XpVq7Lm2XpVq7Lm2XpVq7Lm2Xp1234",
+    "sendgrid": "SG.Vq7Lm2XpVq7Lm2Xp.Vq7Lm2XpVq7Lm2Xp",
+    "telegram": "bot123456789:AAVq7Lm2XpVq7Lm2XpVq7Lm2XpVq7Lm2Xp1",
+}
+"""By kind: a text as it stands in evidence, with the secret in it."""
+
+
+def holds_a_secret(text: str | bytes) -> bool:
+    """Return whether any of the planted secrets is in a text."""
+    lower = text.lower()
+    return MARK.lower() in lower if isinstance(lower, str) else MARK.lower().encode() in lower

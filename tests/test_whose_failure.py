@@ -1,0 +1,124 @@
+"""Whose failure it is, where the line that says why does not say who."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+from whyhang.analyzer.report import Finding
+
+
+def first(text: str, name: str = "job.log") -> Finding | None:
+    """Return what comes first in the diagnosis of one log."""
+    return next(iter(diagnosed_files({name: text}).findings), None)
+
+
+def culprits(text: str) -> tuple[int, ...]:
+    """Return whom it blames."""
+    finding = first(text)
+    return (finding.culprit_ranks or ()) if finding is not None else ()
+
+
+FRAMES = '  File "/srv/run.py", line 4, in main\n    load()\n  File "/srv/io.py", line 9, in load\n'
+HEAD = "(Worker rank=2 pid=11) ERROR 06-10 03:43:33 [executor.py:487] "
+CUT = "".join(
+    HEAD + line + "\n"
+    for line in ("Traceback (most recent call last):", *FRAMES.rstrip("\n").split("\n"))
+)
+ROW = "failed (exitcode: {code}) local_rank: {rank} (pid: 7) of binary: /usr/bin/python\n"
+TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank in range(9))
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("double free or corruption (!prev)\n" + ROW.format(code=-6, rank=5), 5),
+        (
+            "OSError: no route to the scheduler\n"
+            "srun: error: n9: task 9: Exited with exit code 1\n" + TERMINATED,
+            9,
+        ),
+        (CUT, 2),
+        (
+            "[10:00:00] CRITICAL [lib.hub:15, rank=6] Uncaught HubError: 429 Too Many Requests\n",
+            6,
+        ),
+        (
+            "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+            "[10.0.0.2]:3523\n" + ROW.format(code=1, rank=0),
+            0,
+        ),
+        ("(Trainer pid=8) Worker 3 has failed.\n", 3),
+        ("\t\tRanks [4] are 'Collective wasn't posted'\n", 4),
+        (
+            "loss [ready ranks: 3], grad_0 [ready ranks: 2, 0, 1], grad_1 [ready ranks: 0, 1, 2]\n",
+            3,
+        ),
+    ],
+    ids=["abort", "tasks", "cut", "hook", "lost peer", "ray", "ucc", "horovod"],
+)
+def test_another_line_tells_who(text: str, rank: int) -> None:
+    """A launcher's row, a logger's header, a list: the finding names the rank."""
+    assert culprits(text) == (rank,)
+
+
+IN_COLLECTIVE = CUT + "".join(
+    f'{HEAD}  File "/lib/torch/distributed/distributed_c10d.py", line 9, in {name}\n'
+    for name in ("wrapper", "all_reduce")
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "double free or corruption (!prev)\n"
+        + ROW.format(code=-6, rank=5)
+        + "Process group watchdog thread terminated with exception: timeout\n",
+        IN_COLLECTIVE,
+        "Uncaught HubError: 429 Too Many Requests\n",
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:3\n"
+        + ROW.format(code=1, rank=0),
+        "loss [ready ranks: 1], grad_0 [ready ranks: 0]\n",
+        "Ranks [0] are last known progressing comms #11 (op=ALLTOALL_BASE)\n",
+    ],
+    ids=["watchdog's abort", "in a collective", "no header", "who lost it", "of two", "progress"],
+)
+def test_nobody_is_blamed(text: str) -> None:
+    """An abort of a watchdog, a call that others broke, a victim that is not told apart."""
+    assert culprits(text) == ()
+
+
+STEP = "error: *** STEP 52.0 ON n0 CANCELLED AT 2031-04-29T23:36:37{why} ***\n"
+ENDED = "srun: error: n0: tasks 0-11,13-15: Terminated\n"
+
+
+def test_the_task_that_was_left_out() -> None:
+    """The launcher ended all others because a task failed."""
+    finding = first(STEP.format(why=" DUE TO TASK FAILURE") + ENDED)
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("launcher-ended-others", (12,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [STEP.format(why="") + ENDED, STEP.format(why=" DUE TO TASK FAILURE") + TERMINATED],
+    ids=["somebody cancelled", "all were ended"],
+)
+def test_a_step_that_somebody_cancelled(text: str) -> None:
+    """Without a failure, or without a gap in the list, nobody is left out."""
+    assert culprits(text) == ()
+
+
+def test_a_barrier_after_steps() -> None:
+    """XLA's tasks that did not come to a barrier in the middle of a run."""
+    text = (
+        "completed step: 46, loss: 6.5\n"
+        "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: write_complete.0\n"
+        "/job:jax_worker/replica:0/task:6\n/job:jax_worker/replica:0/task:4\n"
+        "I0320 20:56:05 manager.py:1722] [step=0] Resetting\n"
+    )
+    finding = first(text)
+
+    assert finding is not None
+    assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (4, 6))

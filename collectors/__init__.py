@@ -8,6 +8,7 @@ reader of logs (``logs/scan.py``) joins them where it is known which lines to lo
 from __future__ import annotations
 
 from whyhang.analyzer.reading import Reader
+from whyhang.collectors.cluster.pod_list import PodListReader
 from whyhang.collectors.cluster.reader import ClusterReader
 from whyhang.collectors.files.bundle import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
@@ -31,6 +32,7 @@ READERS: tuple[Reader, ...] = (
     OwnFiles(),
     NvmlReader(),  # these have a file for themselves, and tell at once
     XmlReader(),
+    PodListReader(),
     FlightRecorder(),
     HeartbeatReader(),
     RasReader(),

@@ -62,7 +62,7 @@ def collect(site: Site, collected: Collected) -> None:
     began = min(
         (site.host.proc.started_at(site.host.stats[pid]) or 0.0 for pid in pids), default=0.0
     )
-    for path, shown, who in _candidates(site):
+    for path, shown, who in candidates(site):
         if len(names) == MAX_FILES or total > MAX_TOTAL:
             break
         content = site.host.files.read(path, most=0)
@@ -87,7 +87,7 @@ def _identity(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
-def _candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
+def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     """Yield files that may be logs: where to read each, its name, and whose it is."""
     host = site.host
     nobody = Who(host=site.hostname)

@@ -7,6 +7,7 @@ knows collectors, analysis, signatures and reports at once.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import platform
@@ -35,6 +36,9 @@ Say which rank, which line and which collective holds a hung PyTorch job up.
 """
 
 
+CONFIG_HELP = "read this whyhang.toml, too; it counts more than others (`whyhang config --help`)"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; never raises for what a user did."""
     if hasattr(sys, "set_int_max_str_digits"):
@@ -48,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             completion.answer(parser, DEFAULT)
         arguments = _with_command(arguments)
-        options = parser(arguments[0]).parse_args(arguments)
+        options = parser(arguments[0]).parse_args(_with_defaults(arguments))
         code = int(options.run(options))
         sys.stdout.flush()
     except SystemExit as stop:  # argparse ends so, after printing usage or help
@@ -79,6 +83,35 @@ def _with_command(arguments: list[str]) -> list[str]:
     if arguments and arguments[0] in {*COMMANDS, "-h", "--help", "--version"}:
         return arguments
     return [DEFAULT, *arguments]
+
+
+def _with_defaults(arguments: list[str]) -> list[str]:
+    """Put what is configured for a command in front of its own words, which count more."""
+    name, *words = arguments
+    if name not in COMMANDS:
+        return arguments
+    from whyhang.analyzer.configuration import defaults, files  # noqa: PLC0415 - not for --help
+
+    files.chosen.set(_named_configuration(words))
+    found = [] if name == "config" else files.files()
+    if not any("defaults" in file.table for file in found):
+        return arguments
+    sub = argparse.ArgumentParser(add_help=False)
+    load(name).add_arguments(sub)
+    more, wrong = defaults.words_of(found, name, defaults.options_of(sub))
+    for mistake in wrong:
+        print(f"whyhang: {plain(str(mistake))}; it is not used", file=sys.stderr)
+    return [name, *more, *words]
+
+
+def _named_configuration(words: Sequence[str]) -> str | None:
+    """Return what --config names, before the other words can be understood."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    first.add_argument("--config")
+    with contextlib.suppress(argparse.ArgumentError):
+        named, _ = first.parse_known_args(words)
+        return None if named.config is None else str(named.config)
+    return None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -129,5 +162,6 @@ def parser(*named: str) -> argparse.ArgumentParser:
             command = load(name)
             sub.description = (command.__doc__ or "").rstrip()
             command.add_arguments(sub)
+            sub.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
             sub.set_defaults(run=command.run)
     return whole

@@ -8,6 +8,7 @@ reader of logs (``logs/scan.py``) joins them where it is known which lines to lo
 from __future__ import annotations
 
 from whyhang.analyzer.reading import Reader
+from whyhang.collectors.cluster.pod_list import PodListReader
 from whyhang.collectors.cluster.reader import ClusterReader
 from whyhang.collectors.files.bundle import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
@@ -17,6 +18,7 @@ from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
+    accounts,
     faulthandler,
     gdb,
     handwritten,
@@ -31,6 +33,7 @@ READERS: tuple[Reader, ...] = (
     OwnFiles(),
     NvmlReader(),  # these have a file for themselves, and tell at once
     XmlReader(),
+    PodListReader(),
     FlightRecorder(),
     HeartbeatReader(),
     RasReader(),
@@ -42,6 +45,7 @@ READERS: tuple[Reader, ...] = (
     traceback.READER,
     handwritten.READER,
     sentences.READER,
+    accounts.READER,
     TextReader(),
     ClusterReader(),
 )

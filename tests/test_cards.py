@@ -15,10 +15,10 @@ from whyhang import signatures
 from whyhang.analyzer.cards.card import read_cards
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cards.template import template
-from whyhang.analyzer.cards.toml_lines import line_numbers
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.findings.signature_toml import FIELDS, FORMER, signature_of
 from whyhang.analyzer.queries.log import Blames, Log
+from whyhang.analyzer.toml_lines import line_numbers
 
 if sys.version_info >= (3, 11):
     import tomllib

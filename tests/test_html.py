@@ -225,6 +225,22 @@ def test_a_page_of_ten_thousand_ranks_is_small() -> None:
     assert len(page) < 2_000_000
 
 
+def test_of_more_ranks_than_cells_those_that_tell_are_shown() -> None:
+    rows = tuple(
+        RankRow(
+            rank=rank,
+            host=None,
+            pid=None,
+            state="exited" if rank == 29_999 else "waiting",
+            activity="",
+        )
+        for rank in range(30_000)
+    )
+    data = Page(render(msgspec.structs.replace(report(), ranks=rows))).data
+    assert (data["count"], len(data["ranks"]["rank"])) == (30_000, 20_000)
+    assert data["ranks"]["rank"][-1] == 29_999
+
+
 def test_jinja_is_loaded_for_a_page_alone() -> None:
     script = (
         "import sys, whyhang.analyzer.cli, whyhang.analyzer.commands.diagnose;"

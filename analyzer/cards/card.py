@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from whyhang.analyzer.cards.toml_lines import Path, line_numbers
 from whyhang.analyzer.cards.trial import Problem, Trial
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
@@ -32,6 +31,7 @@ from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml_lines import Path, line_numbers
 
 MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence

@@ -1,9 +1,9 @@
 """Find users' cards and put them beside the signatures that ship with whyhang.
 
 Where they are looked for, the first of equal ids winning: the folders named with ``--cards``,
-``cards/`` in the user's configuration folder, and installed packages that name a folder by an
-entry point of the group ``whyhang.cards`` (no code of theirs is run). A card takes the place
-of a shipped signature only if it says ``override = true``.
+those that the configuration names, ``cards/`` in the user's configuration folder, and installed
+packages that name a folder by an entry point of the group ``whyhang.cards`` (no code of theirs is
+run). A card takes the place of a shipped signature only if it says ``override = true``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from whyhang import signatures
 from whyhang.analyzer.cards.card import MAX_BYTES, Card, read_cards
 from whyhang.analyzer.cards.clash import settled
-from whyhang.analyzer.cards.settings import configuration, runbooks
+from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.settings import Settings, advice, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source
 from whyhang.analyzer.findings.signature import Signature
@@ -49,14 +50,14 @@ def known(folders: Sequence[str] = ()) -> Known:
     Raises ``TargetError`` for one that does not exist. A mistake in a card is a gap.
     """
     shipped = signatures.load()
-    gaps: list[Gap] = []
-    cards = _read(list(_files(folders, gaps)), shipped, gaps)
+    configured = settings()
+    gaps = configured.gaps()
+    cards = _read(list(_files(folders, configured, gaps)), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
-    links, more = runbooks()
-    gaps += more
+    advised = advice(configured)
     every = (*(s for s in shipped if s.id not in own), *own.values())
     return Known(
-        signatures=tuple(sorted((links.on(s) for s in every), key=lambda s: s.id)),
+        signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)),
         cards=cards,
         gaps=tuple(gaps),
     )
@@ -72,26 +73,34 @@ def _read(
     return cards
 
 
-def _files(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
+def _files(
+    folders: Sequence[str], configured: Settings, gaps: list[Gap]
+) -> Iterator[tuple[str, Path]]:
     """Yield each card file once, with the name to show for it."""
     seen: set[Path] = set()
-    for shown, path in _everywhere(folders, gaps):
+    for shown, path in _everywhere(folders, configured, gaps):
         real = path.resolve()
         if real not in seen:
             seen.add(real)
             yield shown, path
 
 
-def _everywhere(folders: Sequence[str], gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
+def _everywhere(
+    folders: Sequence[str], configured: Settings, gaps: list[Gap]
+) -> Iterator[tuple[str, Path]]:
     for name in folders:
         if not Path(name).exists():
             raise TargetError(
                 f"there is no folder of cards at {name}", "Check the path given with --cards."
             )
         yield from ((str(path), path) for path in cards_in(Path(name)))
-    home = configuration()
-    if home is not None:
-        yield from ((str(path), path) for path in cards_in(home / "cards"))
+    for configured_folder in map(Path, configured.card_folders()):
+        if not configured_folder.exists():
+            gaps.append(_no_folder(configured_folder))
+        yield from ((str(path), path) for path in cards_in(configured_folder))
+    own = home()
+    if own is not None:
+        yield from ((str(path), path) for path in cards_in(own / "cards"))
     for package, folder in _packages(gaps):
         for path in cards_in(folder):
             yield f"{package}:{path.relative_to(folder)}", path
@@ -150,6 +159,16 @@ def _of_mistakes(card: Card) -> Gap:
     if len(card.mistakes) > SHOWN:
         texts.append(f"{len(card.mistakes) - SHOWN} more")
     return _gap(card.file, "; ".join(texts), used=card.signature is not None)
+
+
+def _no_folder(folder: Path) -> Gap:
+    return Gap(
+        what=f"using the cards in {folder}",
+        why="the configuration names this folder, and it does not exist",
+        cost="what they describe is not recognised",
+        remedy="`whyhang config check` says where it is named",
+        source=Source(file=str(folder)),
+    )
 
 
 def _gap(card: str, why: str, *, used: bool = False) -> Gap:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import regex
 
 from whyhang.analyzer.cards.ordinary import LINES
-from whyhang.analyzer.cards.toml_lines import Path
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature_toml import NAMES
+from whyhang.analyzer.toml_lines import Path
 from whyhang.collectors.logs.engine.needle import cannot_search
 from whyhang.collectors.logs.text.line import Voice, take_apart
 

@@ -19,9 +19,9 @@ from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, read_cards
 from whyhang.analyzer.cards.clash import settled
 from whyhang.analyzer.cards.load import Known, cards_in, content, known
-from whyhang.analyzer.cards.settings import configuration
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
+from whyhang.analyzer.configuration.files import home
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reports.outgoing import plain
@@ -52,7 +52,7 @@ def add_card_folders(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List, check or print."""
     if options.action == "new":
-        sys.stdout.write(template(with_tilde(configuration() or "~/.config/whyhang")))
+        sys.stdout.write(template(with_tilde(home() or "~/.config/whyhang")))
         return 0
     if options.action == "check":
         return _check(options.files or options.cards)
@@ -101,8 +101,8 @@ def _content(path: Path) -> bytes:
 def _listing(in_use: Known) -> str:
     used = [(card, card.signature) for card in in_use.cards if card.signature is not None]
     if not used:
-        home = configuration()
-        place = f" Put cards into {with_tilde(home)}/cards/, or" if home is not None else ""
+        own = home()
+        place = f" Put cards into {with_tilde(own)}/cards/, or" if own is not None else ""
         return (
             f"No cards are in use.{place} give their folder with --cards DIR.\n"
             "`whyhang cards new` prints one to start from.\n"

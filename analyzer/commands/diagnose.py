@@ -6,7 +6,9 @@ be a folder, a file or an archive (.tar, .tar.gz, .tar.zst, .zip, .gz, .zst, .xz
 stacks (py-spy, faulthandler, gdb, pystack), logs, flight-recorder dumps and bundles in any
 mix and under any names; "-" is standard input. Without a TARGET, the flight-recorder dumps
 are read that torch wrote last where it writes them: ~/.cache/torch, /tmp, or what
-TORCH_FR_DUMP_TEMP_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE name.
+TORCH_FR_DUMP_TEMP_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE name. A path may also lie elsewhere:
+s3://, gs://, hdfs://, https:// and whatever fsspec knows (pip install 'whyhang[remote]');
+a web server's folder is named with a / at its end.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.lines_around import with_lines_around
+from whyhang.collectors.files import remote
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.flight_recorder import places
@@ -150,6 +153,9 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
     paths: list[str] = []
     for target in targets:
         if target == "-" or (target and Path(target).exists()):
+            paths.append(target)
+        elif remote.is_remote(target):
+            remote.check(target)
             paths.append(target)
         elif target.isdecimal() and target.isascii():
             pids.append(int(target))

@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle, check_name
-from whyhang.collectors.hosts import local, payload, ssh
+from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
@@ -40,16 +40,38 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
     match hosts_options.given(options):
         case "hosts":
             return replace(ssh.reach(options.hosts), selector=_selector(pids))
-        case None:
-            there = () if options.local else filter(None, map(_of_process, pids))
-            return next(iter(there), Reach(kind="local", sentence="this host", hosts=()))
-        case other:
-            raise TargetError(f"--{other} cannot be used in this version of whyhang")
+        case "slurm":
+            return slurm.reach(slurm.named(options.slurm))
+        case "k8s":
+            return kubernetes.reach(
+                kubernetes.Pods(
+                    selector=options.k8s,
+                    namespace=options.namespace,
+                    container=options.container,
+                    debug_image=options.k8s_debug,
+                )
+            )
+        case "ray":
+            return ray.reach(options.ray)
+        case _:
+            found = () if options.local else filter(None, map(_of_process, pids))
+            return next(iter(found), Reach(kind="local", sentence="this host", hosts=()))
 
 
 def _of_process(pid: int) -> Reach | None:
     """Return where the job of a process here runs; None where that is this host alone."""
     host = Host(Proc())
+    stat = host.stats.get(pid)
+    step = slurm.of_process(host.environ(pid))
+    if step is None and stat is not None and stat.comm == "srun":
+        step = slurm.started_by(pid)
+    if step is not None:
+        try:
+            there = slurm.reach(step)
+        except TargetError as error:
+            sys.stderr.write(f"whyhang: not by Slurm, then: {plain(error.message)}\n")
+        else:
+            return there if len(there.hosts) > 1 else None
     return local.reach(host, find_job(host, pid))
 
 
@@ -113,7 +135,7 @@ def facts(
             if not talk.parts.hosts:
                 raise
             open_questions = []
-        if not talk.parts.hosts:
+        if reach.hosts and not talk.parts.hosts:
             raise _nothing(talk)
         try:
             return settled(job, open_questions, readers, documents), unsaved
@@ -132,7 +154,7 @@ class OnManyHosts:
         """Return what has come of all hosts, and what is missing, as one bundle."""
         order = [far.name for far in self._talk.fars]
         gaps = [*self._talk.gaps, *(far.gap for far in self._talk.fars if far.gap is not None)]
-        return self._talk.parts.bundle(gaps, order)
+        return self._talk.parts.bundle(gaps, order, self._talk.reach.printed)
 
     def look_more(self, count: int, *, apart: float = 1.0) -> None:
         """Have all hosts take further snapshots."""

@@ -46,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="have hosts send whole logs (8 MiB of each), not only the lines that matter: "
         "for --save",
     )
+    group.add_argument(
+        "--k8s-debug",
+        metavar="IMAGE",
+        help="with --k8s: not by exec, but by an ephemeral container of this image (one with "
+        "Python 3.10 or newer) beside the job's, for images without Python or pods that forbid "
+        "ptrace. This changes the pods: what was added stays in their description",
+    )
     one.add_argument("--local", action="store_true", help="keep to this host")
     group.add_argument(
         "--dry-run",

@@ -35,7 +35,8 @@ def facts(
     """
     if save:
         check_name(save)
-    if (reach := hosts.to_reach(pids, options)).hosts:
+    reach = hosts.to_reach(pids, options)
+    if reach.hosts or reach.printed:
         return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
     names = redaction.pseudonyms(options)
     collected: list[Fact] = []

@@ -87,7 +87,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     if names is not None:
         report = with_pseudonyms(report, names)
     written = [
-        _write(Path(name), face.render(report, full=options.full))
+        write(Path(name), face.render(report, full=options.full))
         for name in options.output
         if (face := face_of(name)) is not None
     ]
@@ -111,7 +111,7 @@ def _print(report: Report, format_: str, *, full: bool) -> None:
     sys.stdout.flush()
 
 
-def _write(path: Path, content: bytes) -> WhyhangError | None:
+def write(path: Path, content: bytes) -> WhyhangError | None:
     """Write a file; return what to tell the person if that fails. Half a file is none."""
     try:
         path.write_bytes(content)

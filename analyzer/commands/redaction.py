@@ -9,7 +9,8 @@ import secrets
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.cards.settings import configuration
+from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.settings import settings
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.pseudonyms import Pseudonyms
 
@@ -33,13 +34,18 @@ def pseudonyms(options: argparse.Namespace) -> Pseudonyms | None:
 
     Raises ``WhyhangError`` for a key that cannot be used.
     """
-    return Pseudonyms(_key()) if getattr(options, "redact", False) else None
+    configured = settings().table("redaction")
+    if not (getattr(options, "redact", False) or configured.get("always", False)):
+        return None
+    named = configured.get("key_file")
+    key = read_key(Path(named)) if named else _key()
+    return Pseudonyms(key, hide=configured.get("hide", ()), keep=configured.get("keep", ()))
 
 
 def _key() -> bytes:
     """Read the user's key, or make it; where none can be kept, one for this run alone."""
-    home = configuration()
-    path = home / KEY if home is not None else None
+    folder = home()
+    path = folder / KEY if folder is not None else None
     if path is not None:
         if path.exists():
             return read_key(path)

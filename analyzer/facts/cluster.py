@@ -38,6 +38,7 @@ class Scheduled(Statement):
 
     ``state`` is the scheduler's word in full ("OUT_OF_MEMORY", "NotReady"), ``reason`` says why,
     ``code`` is the exit code as printed ("0:9", "137"), ``hosts`` are where a job or pod runs.
+    ``index`` is a pod's number among those of its job that hold ranks, where its labels tell it.
     """
 
     kind: Literal["job", "node", "pod"]
@@ -47,6 +48,7 @@ class Scheduled(Statement):
     reason: str = ""
     code: str = ""
     hosts: tuple[str, ...] = ()
+    index: int | None = None
 
 
 class LaunchPlan(Statement):

@@ -221,6 +221,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
             on_host(fill(text, words), hosts) for text in _next_steps(case, signature, ranks)
         ),
         runbook_url=signature.runbook,
+        owner=signature.owner,
         kind=signature.kind.value,
         subjects=tuple(case.member(number).name for number in hit.members),
     )

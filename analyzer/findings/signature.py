@@ -122,6 +122,7 @@ class Signature(Record):
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None
+    owner: str | None = None  # whom to call, as configured
     origin: str = ""  # the card it was read from; empty for those that ship with whyhang
 
     @property

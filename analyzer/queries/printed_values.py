@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import PrintedValue, SignOfLife, Topic, replace
+from whyhang.analyzer.facts import PrintedValue, SignOfLife, Topic, Variable, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Value, compared
@@ -33,9 +33,10 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     if not (stands(case) or _failed(case) or _shows_no_work(case)):
         return
     lines: dict[str, dict[int, PrintedValue]] = defaultdict(dict)
+    variables = {fact.source for fact in case.job.of(Variable)}  # have signatures of their own
     for fact in case.job.of(PrintedValue):
         member = case.job.member_of(fact.who)
-        if fact.topic in topics and member is not None:
+        if fact.topic in topics and member is not None and fact.source not in variables:
             lines[fact.name][member.id] = fact
     for facts in lines.values():
         values = [Value(member=n, text=fact.value, source=fact.source) for n, fact in facts.items()]

@@ -6,7 +6,7 @@ A face is made from a report alone, which has gone through the gate (``outgoing`
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from rich.console import Console
@@ -15,7 +15,8 @@ from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trac
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.terminal import show
+from whyhang.analyzer.reports.page import Block, page
+from whyhang.analyzer.reports.terminal import draw
 
 FILE_WIDTH = 100
 
@@ -34,12 +35,13 @@ class Face(Record):
 
 def as_text(report: Report, *, full: bool = False) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
+    return text_of(page(report, full=full))
+
+
+def text_of(blocks: Iterable[Block]) -> str:
+    """Render blocks for a text file."""
     buffer = io.StringIO()
-    show(
-        report,
-        Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False),
-        full=full,
-    )
+    draw(blocks, Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False))
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.redact import redact
+from whyhang.analyzer.redact import redact, redact_texts
 from whyhang.analyzer.report import Report
 
 # C0 and C1 controls but the end of a line, and the marks of Unicode that reorder what follows.
@@ -23,7 +22,7 @@ _ACTIVE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 def outgoing(report: Report) -> Report:
     """Return a report as it may be shown, sent or pasted anywhere."""
-    return msgspec.convert(_each_text(msgspec.to_builtins(report)), Report)
+    return msgspec.convert(redact_texts(msgspec.to_builtins(report), plain), Report)
 
 
 @functools.lru_cache(1 << 14)  # ranks that stand together say the same
@@ -34,13 +33,3 @@ def plain(text: str) -> str:
 
 def _spelt(match: re.Match[str]) -> str:
     return " " if match[0] == "\t" else match[0].encode("unicode_escape").decode()
-
-
-def _each_text(value: Any) -> Any:
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, list | tuple):
-        return [_each_text(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _each_text(each) for key, each in value.items()}
-    return value

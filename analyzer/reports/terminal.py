@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -35,8 +37,13 @@ INDENT = 6
 
 def show(report: Report, console: Console, *, full: bool = False) -> None:
     """Print the report; ``full``: with all effects and evidence."""
+    draw(page(report, full=full), console)
+
+
+def draw(blocks: Iterable[Block], console: Console) -> None:
+    """Print blocks one below the other."""
     previous: Block | None = None
-    for block in page(report, full=full):
+    for block in blocks:
         if previous is not None and _has_blank_between(previous, block):
             console.print()
         width = min(console.width, WIDEST)

@@ -103,7 +103,7 @@ def _nodes(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled 
         name=row["NODELIST"],
         state=state.upper(),
         quote=line.words,
-        reason=row.get("REASON", ""),
+        reason="" if row.get("REASON") == "none" else row.get("REASON", ""),
         hosts=hosts,
     )
 

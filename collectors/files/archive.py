@@ -9,20 +9,19 @@ everything before it, and every other file, is read.
 
 from __future__ import annotations
 
-import functools
-import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
+from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors.files import naming, unpack
+from whyhang.collectors.files import naming, remote, unpack
 from whyhang.collectors.files.meter import Meter
+from whyhang.collectors.files.remote import RemoteFile
 from whyhang.collectors.files.spool import MIB, Budget, Extent, Limits, SpentError, Spool
 
 STDIN = "-"
@@ -49,7 +48,7 @@ class Item(Record):
     """A file that was found. ``start``: its first bytes."""
 
     path: str
-    extent: Extent
+    extent: Extent | RemoteFile
     start: bytes = b""
 
     @property
@@ -64,7 +63,9 @@ class Store:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.meter = Meter()
-        self.found: dict[str, Extent] = {}  # all files by the path under which they are cited
+        self.found: dict[
+            str, Extent | RemoteFile
+        ] = {}  # all files by the path under which they are cited
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 
@@ -88,6 +89,9 @@ class Store:
         path = Path(named)
         if str(named) == STDIN:
             yield from self._standard_input(shown or "stdin")
+            return
+        if remote.is_remote(str(named)):
+            yield from self._remote(str(named), shown)
             return
         try:
             state = path.stat()
@@ -113,21 +117,18 @@ class Store:
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
         """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
-        opened: Callable[[], BinaryIO] = item.extent.open
         try:
-            with opened() as stream:
+            with item.extent.open() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
             return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
-        if item.extent.offset is not None and len(head) == item.size:
-            opened = functools.partial(io.BytesIO, head)  # nobody writes to it meanwhile
         return Document(
             path=item.path,
             head=head,
             size=item.size,
-            open=opened,
+            open=item.extent.open,
             who=naming.from_path(item.path) if who is None else who,
-            local=item.extent.local if item.extent.offset is None else None,
+            local=item.extent.path,
         )
 
     def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
@@ -142,6 +143,38 @@ class Store:
         except SpentError as error:
             yield _gap(shown, str(error), cost=_REST)
         self.meter.stop()
+
+    def _remote(self, url: str, shown: str | None) -> Iterator[Item | Gap]:
+        """Yield the files at a URL, as those of a folder here, or the one file that it names."""
+        self.meter.start(f"listing {remote.without_secrets(url)}")
+        try:
+            folder = remote.RemoteFolder(url)
+        except TargetError as error:
+            yield _gap(shown or url, error.message, remedy=error.remedy.rstrip("."))
+            return
+        finally:
+            self.meter.stop()
+        for file in folder.files:
+            name = clean(folder.shown(file))
+            if not folder.is_file and name[name.rfind(".") :].lower() in NOT_EVIDENCE:
+                continue
+            if shown is not None:
+                name = shown if folder.is_file else f"{shown}/{name}"
+            if file.size < 0:  # nobody tells how large it is: kept to its end, like standard input
+                yield from self._unsized(file, name)
+                continue
+            inside = "" if folder.is_file and shown is None else None
+            item = Item(path=name, extent=file)
+            yield from self._expand(item, _start(file), 0, asked=folder.is_file, inside=inside)
+
+    def _unsized(self, file: RemoteFile, shown: str) -> Iterator[Item | Gap]:
+        try:
+            with file.open() as stream:
+                yield from self._keep(unpack.Charged(stream, self._budget.spend), shown, 0)
+        except SpentError as error:
+            yield _gap(shown, str(error), cost=_REST)
+        except OSError as error:
+            yield _gap(shown, f"it cannot be read ({_reason(error)})")
 
     def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Item | Gap]:
         if depth > self.limits.folder_depth:
@@ -251,7 +284,7 @@ class Store:
             yield _gap(shown, why, cost=_REST)
 
 
-def _start(extent: Extent) -> bytes | Exception:
+def _start(extent: Extent | RemoteFile) -> bytes | Exception:
     """Give the first bytes of a file, or why they cannot be read."""
     try:
         with extent.open() as stream:

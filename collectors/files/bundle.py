@@ -42,6 +42,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.reading import HEAD_BYTES, Document
+from whyhang.analyzer.redact import redact_texts
 from whyhang.collectors.files import claims
 
 FORMAT = 1
@@ -142,18 +143,21 @@ def time_text(moment: float) -> str:
 
 
 def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
-    """Write facts as JSON for people to read: each field on a line, unknown ones left out."""
+    """Write facts as JSON for people to read: each field on a line, unknown ones left out.
+
+    No text in it looks like a secret.
+    """
     rows = ",\n".join(_row(fact) for fact in facts)
     head = f'{{\n  "whyhang": "{kind}",\n  "format": {FORMAT},\n  "facts": ['
     return f"{head}\n{rows}\n  ]\n}}\n".encode()
 
 
 def _row(fact: Fact | claims.Row) -> str:
-    fields = msgspec.json.decode(msgspec.json.encode(fact), type=dict[str, msgspec.Raw])
+    fields = redact_texts(msgspec.json.decode(msgspec.json.encode(fact)))
     lines = [
-        f'      "{name}": {bytes(raw).decode()}'
-        for name, raw in fields.items()
-        if bytes(raw) != b"null"
+        f'      "{name}": {msgspec.json.encode(value).decode()}'
+        for name, value in fields.items()
+        if value is not None
     ]
     return "    {\n" + ",\n".join(lines) + "\n    }"
 

@@ -19,6 +19,7 @@ from whyhang.collectors import limits
 from whyhang.collectors.files import bundle, naming, snapshots, workers
 from whyhang.collectors.files.archive import Item, Store, clean
 from whyhang.collectors.files.meter import Meter
+from whyhang.collectors.files.remote import RemoteFile
 
 SHOWN = 3  # of alike troubles, so many are named
 EVERY = 200  # files between two words on progress
@@ -150,11 +151,15 @@ def _facts_of_all(
 
 
 def _shared(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, SharedReader]:
-    """Find the files that several processes read, each with the reader it may be for."""
+    """Find the files that several processes read, each with the reader it may be for.
+
+    What lies elsewhere is read here: a connection cannot be shared with processes that are forked.
+    """
     fitting = [reader for reader in readers if isinstance(reader, SharedReader)]
     return {
         number: reader
         for number, item in enumerate(files)
+        if not isinstance(item.extent, RemoteFile)
         for reader in fitting
         if reader.is_shared(item.start, item.size)
     }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Gap, replace
+from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files import unpack
 from whyhang.collectors.files.archive import refusal
 from whyhang.collectors.files.bundle import (
@@ -56,8 +57,16 @@ class Parts:
         self._manifests[part] = replace(manifest, files=entries)
         return ""
 
-    def bundle(self, gaps: Sequence[Gap], order: Sequence[str]) -> Bundle:
-        """Return all as one bundle, hosts in this order; ``gaps`` are of those that are missing."""
+    def bundle(
+        self,
+        gaps: Sequence[Gap],
+        order: Sequence[str],
+        printed: Sequence[tuple[str, bytes]] = (),
+    ) -> Bundle:
+        """Return all as one bundle, hosts in this order; ``gaps`` are of those that are missing.
+
+        ``printed`` is what the scheduler says of the job, by the name of a file.
+        """
         files: dict[str, bytes] = {}
         entries: list[Entry] = []
         place = {name: number for number, name in enumerate(order)}
@@ -68,6 +77,9 @@ class Parts:
                 path = _free(entry.path, taken)
                 files[path] = self._files[part][entry.path]
                 entries.append(replace(entry, path=path))
+        for name, data in printed:
+            files[f"hosts.{name}"] = redact_bytes(data)
+            entries.append(Entry(path=f"hosts.{name}", kind="printed"))
         if gaps:
             files["hosts.gaps.json"] = facts_file("gaps", gaps)
             entries.append(Entry(path="hosts.gaps.json", kind="gaps"))

@@ -39,7 +39,7 @@ _LEFT_OUT = ("/tests/", "/__pycache__/", "/_cffi.", "/backend_cffi", "/extension
 _MOMENT = (2020, 1, 1, 0, 0, 0)  # so that equal content is an equal file
 
 _SCRIPT = (
-    "n=${SLURMD_NODENAME:-$(hostname 2>/dev/null || uname -n)}; "
+    "n=${WHYHANG_HOST:-${SLURMD_NODENAME:-$(hostname 2>/dev/null || uname -n)}}; "
     'echo "@whyhang1 $n ! alive"; '
     'for p in "$1" python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do '
     'command -v "$p" >/dev/null 2>&1 && '

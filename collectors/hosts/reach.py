@@ -50,9 +50,11 @@ class Reach(Record):
     "2 nodes of Slurm job 4711 by srun". ``gaps`` are hosts or ranks that cannot be reached.
     ``together`` is one command that runs the words on all ``hosts`` at once, one task on each, with
     standard input given to every task and the lines of all on standard output; each far side then
-    says its own name (``SLURMD_NODENAME``, or what the host calls itself). ``patience`` is how many
-    seconds a host has for its first sign of life. ``grows``: hosts that are reached may know of
-    others; ``count`` is of how many the job is, where that is known.
+    says its own name (``WHYHANG_HOST``, ``SLURMD_NODENAME``, or what the host calls itself).
+    ``patience`` is how many seconds a host has for its first sign of life. ``grows``: hosts that
+    are reached may know of others; ``count`` is of how many the job is, where that is known.
+    ``printed`` is what the scheduler says of the job, as its tools printed it: evidence, by the
+    name of a file.
     """
 
     kind: str
@@ -64,3 +66,4 @@ class Reach(Record):
     patience: float = 8.0
     grows: bool = False
     count: int | None = None
+    printed: tuple[tuple[str, bytes], ...] = ()

@@ -302,7 +302,7 @@ class Conversation:
         far.busy = False
 
     def _no_python(self, far: Far, _: Answer) -> None:
-        self._give_up(far, troubles.no_python(far.name))
+        self._give_up(far, troubles.no_python(far.name, self.reach.kind))
 
     def _clock(self, far: Far, answer: Answer) -> None:
         now, sent = time.time(), answer.number("sent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from whyhang.collectors.hosts.reach import Selector
@@ -13,7 +14,8 @@ def seeds(host: Host, selector: Selector, pids: Iterable[int] = ()) -> list[int]
     known = [pid for pid in pids if pid in host.stats]
     if known:
         return known
-    candidates = [pid for pid, stat in host.stats.items() if not stat.kernel]
+    own = {os.getpid(), *host.ancestors(os.getpid())}
+    candidates = [pid for pid, stat in host.stats.items() if not stat.kernel and pid not in own]
     host.prefetch(candidates)
     fitting = [pid for pid in candidates if _fits(host, pid, selector)]
     ranks = [pid for pid in fitting if host.place(pid) is not None and host.is_python(pid)]

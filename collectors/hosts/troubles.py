@@ -40,6 +40,63 @@ _SSH = (
         "Look whether it is up, and at its sshd",
     ),
 )
+_SLURM = (
+    (
+        ("Communication connection failure", "Unable to contact slurmd", "Task launch for"),
+        "Slurm could not start anything there: its slurmd does not answer",
+        "Look at it: scontrol show node {name}; sinfo --list-reasons",
+    ),
+    (
+        ("Access/permission denied", "Invalid user id", "Invalid job credential"),
+        "Slurm lets only the user of a job run something beside it",
+        "Run whyhang as the user of the job",
+    ),
+    (
+        ("Invalid job id", "has expired", "Job/step already completing"),
+        "the job has ended, there or altogether",
+        "How it ended: sacct --jobs JOB --format=JobID,State,ExitCode,NodeList",
+    ),
+    (
+        ("unrecognized option", "Requested node configuration is not available"),
+        "srun cannot start a step beside those of the job",
+        "Slurm 20.11 or newer can (srun --overlap); else collect on each host by hand",
+    ),
+)
+_KUBERNETES = (
+    (
+        ("executable file not found", "no such file or directory", "exec format error"),
+        "its container has no shell",
+        "Bring one beside it, with Python in it: --k8s-debug IMAGE",
+    ),
+    (
+        ("orbidden", "cannot create resource", "denied the request"),
+        "Kubernetes does not let you run something in it",
+        "Ask for the right to create pods/exec: docs/kubernetes.md has the whole role",
+    ),
+    (
+        ("container not found", "NotFound", "is not running", "completed pod"),
+        "it, or its container, does not run any more",
+        "Look at how it ended: kubectl describe pod {name}; kubectl logs {name} --previous",
+    ),
+    (
+        ("error dialing backend", "connection refused", "i/o timeout", "upgrade connection"),
+        "the kubelet of its node does not answer",
+        "Look at the node: kubectl get pod {name} --output=wide; kubectl describe node NODE",
+    ),
+    (
+        ("ErrImagePull", "ImagePullBackOff", "timed out waiting for the condition"),
+        "the image of the debugging container could not be started",
+        "Give an image that the node can pull: --k8s-debug IMAGE",
+    ),
+)
+_RAY = (
+    (
+        ("ActorUnschedulable", "node has died", "node it was", "ActorDied", "died"),
+        "Ray cannot start an actor there: the node has gone, or its raylet does not answer",
+        "Look at it: ray list nodes",
+    ),
+)
+_BY_KIND = {"slurm": _SLURM, "kubernetes": _KUBERNETES, "ray": _RAY}
 _LONGEST = 200
 
 
@@ -61,13 +118,12 @@ def late(name: str, why: str, seconds: float) -> Gap:
     return _gap(name, f"{why} within {seconds:g} s", "Give it more with --timeout")
 
 
-def no_python(name: str) -> Gap:
+def no_python(name: str, kind: str) -> Gap:
     """Return that a host has nothing that whyhang runs in."""
-    return _gap(
-        name,
-        "it has no Python of version 3.10 or newer on PATH",
-        "Make one available there (module load, PATH of a shell that is no login)",
-    )
+    remedy = "Make one available there (module load, PATH of a shell that is no login)"
+    if kind == "kubernetes":
+        remedy = "Bring one beside it: --k8s-debug IMAGE"
+    return _gap(name, "it has no Python of version 3.10 or newer on PATH", remedy)
 
 
 def no_whyhang(name: str, python: str) -> Gap:
@@ -112,7 +168,7 @@ def said(name: str, why: str, remedy: str) -> Gap:
 def ended(name: str, kind: str, code: int | None, errors: str, *, alive: bool) -> Gap:
     """Return why the command that reaches a host has ended, from what it printed."""
     lines = [line for line in errors.splitlines() if line.strip()]
-    for marks, why, remedy in _SSH if kind != "slurm" else ():
+    for marks, why, remedy in _BY_KIND.get(kind, _SSH):
         if any(mark in errors for mark in marks):
             return _gap(name, why, remedy.format(name=name))
     if lines:

@@ -26,7 +26,7 @@ from whyhang.analyzer.facts import (
     fold,
     replace,
 )
-from whyhang.analyzer.redact import redact_bytes
+from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
 from whyhang.collectors.live.job.members import Job
@@ -62,7 +62,8 @@ class Taken(Record):
 def bundle_of(taken: Taken) -> Bundle:
     """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
     folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
-    files = [*_process_files(taken), *_dump_files(taken), *taken.files, *_fact_files(taken)]
+    printed = (_without_secrets(file) for file in (*_dump_files(taken), *taken.files))
+    files = [*_process_files(taken), *printed, *_fact_files(taken)]
     entries = [replace(file.entry, path=f"{folder}/{file.entry.path}") for file in files]
     manifest = Manifest(
         version=__version__,
@@ -72,12 +73,18 @@ def bundle_of(taken: Taken) -> Bundle:
         target=taken.target,
         looks=taken.looks,
         interval=taken.interval,
-        touched=taken.touched,
+        touched=tuple(map(redact, taken.touched)),
         files=tuple(entries),
     )
     data = (file.data for file in files)
     paths = (entry.path for entry in entries)
     return Bundle(manifest=manifest, files=dict(zip(paths, data, strict=True)))
+
+
+def _without_secrets(file: File) -> File:
+    """Blank the secrets in what a tool or the job printed; whyhang's own files have none."""
+    binary = file.data.startswith(b"\x80")  # a pickle, whose probe has done it
+    return file if binary else replace(file, data=redact_bytes(file.data))
 
 
 def _process_files(taken: Taken) -> Iterator[File]:
@@ -118,7 +125,7 @@ def _dump_files(taken: Taken) -> Iterator[File]:
             look=dump.look,
             taken_at=dump.taken_at,
         )
-        yield File(entry=entry, data=redact_bytes(dump.data))
+        yield File(entry=entry, data=dump.data)
 
 
 def _fact_files(taken: Taken) -> Iterator[File]:

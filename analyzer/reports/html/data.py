@@ -1,6 +1,6 @@
 """What the drawings of the page are made from, as JSON that is small for 10,000 ranks.
 
-Texts that many ranks share stand once and are referred to by number. ``report.js`` describes the
+Texts that many ranks share stand once and are referred to by number. ``common.js`` describes the
 same shapes as its types.
 """
 
@@ -41,11 +41,13 @@ class _Numbered(Generic[T]):
 def drawn(report: Report) -> dict[str, Any]:
     """Return the data of all drawings of a report."""
     first = report.findings[0] if report.findings else None
+    cells = _cells(report)
     return {
         "verdict": report.verdict,
         "culprits": fold(first.culprit_ranks or ()) if first else "",
-        "first": _first(report),
-        "ranks": _ranks(report.ranks[:MAX_CELLS]),
+        "first": _first(report, cells),
+        "ranks": _ranks(cells),
+        "count": len(report.ranks),
         "groups": [
             [
                 group.name,
@@ -68,11 +70,23 @@ def drawn(report: Report) -> dict[str, Any]:
     }
 
 
-def _first(report: Report) -> int:
-    """Return the row to show first: one that the first finding is about, else the first of all."""
+def _cells(report: Report) -> tuple[RankRow, ...]:
+    """Return the rows that have a cell: of too many, those that do not wait come first."""
+    if len(report.ranks) <= MAX_CELLS:
+        return report.ranks
+    telling = [n for n, row in enumerate(report.ranks) if row.state not in {"waiting", "running"}]
+    others = [n for n, row in enumerate(report.ranks) if row.state in {"waiting", "running"}]
+    return tuple(report.ranks[n] for n in sorted([*telling, *others][:MAX_CELLS]))
+
+
+def _first(report: Report, cells: tuple[RankRow, ...]) -> int:
+    """Return the cell to show first: of whom the first finding is about, else where waits end."""
     about = set(report.findings[0].subjects) if report.findings else set()
-    named = [number for number, row in enumerate(report.ranks[:MAX_CELLS]) if row.name in about]
-    return named[0] if named else 0
+    ends = {node.ranks.partition(",")[0] for node in report.waits.nodes if node.role}
+    ends = {ranks.partition("-")[0] for ranks in ends}
+    of_finding = (number for number, row in enumerate(cells) if row.name in about)
+    of_graph = (number for number, row in enumerate(cells) if str(row.rank) in ends)
+    return next(itertools.chain(of_finding, of_graph), 0)
 
 
 def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:

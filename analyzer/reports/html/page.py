@@ -26,6 +26,16 @@ from whyhang.analyzer.reports.page import Block, Headline, Section, is_command, 
 MAX_QUOTES = 40
 """Quotes of one finding; the others are in the JSON report."""
 
+SCRIPTS = (
+    "dagre.min.js",
+    "common.js",
+    "rank_map.js",
+    "wait_graph.js",
+    "stacks.js",
+    "lanes.js",
+    "whole_page.js",
+)
+
 HERE = resources.files(__package__ or "")
 
 
@@ -43,7 +53,7 @@ def render(report: Report) -> bytes:
     """Write a report, with all effects and evidence, as one HTML file in UTF-8."""
     headline, *blocks = page(report, full=True)
     assert isinstance(headline, Headline)
-    style, script = _file("style.css"), _file("dagre.min.js") + _file("report.js")
+    style, script = _file("style.css"), "".join(map(_file, SCRIPTS))
     around = {(each.source, each.line): each for each in report.lines_around}
     text = _template().render(
         headline=headline,

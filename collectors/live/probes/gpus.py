@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.facts import DriverSilence, Gap, Source, Who
-from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.gpu.probe import NO_NVML
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
@@ -126,8 +125,7 @@ class _Asked:
             look=look,
             taken_at=outcome.began,
         )
-        # it names other programs, with their arguments
-        self._collected.files.append(File(entry=entry, data=redact_bytes(_printed(outcome))))
+        self._collected.files.append(File(entry=entry, data=_printed(outcome)))
 
     def _gap(self, outcome: Outcome, why: str) -> None:
         self._collected.facts.append(

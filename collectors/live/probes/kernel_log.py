@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap
-from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 from whyhang.collectors.live.programs import Command, run_all
@@ -76,7 +75,7 @@ def collect(site: Site, collected: Collected) -> None:
     ][-MAX_LINES:]
     if kept:
         entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
-        data = redact_bytes("".join(f"{line}\n" for line in kept).encode())
+        data = "".join(f"{line}\n" for line in kept).encode()
         collected.files.append(File(entry=entry, data=data))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from whyhang.analyzer.facts import Gap, Trust, Who, replace
-from whyhang.analyzer.redact import redact, redact_bytes
+from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
@@ -68,7 +68,7 @@ def collect(site: Site, collected: Collected) -> None:
     began = min(
         (site.host.proc.started_at(site.host.stats[pid]) or 0.0 for pid in pids), default=0.0
     )
-    for path, shown, who in _candidates(site):
+    for path, shown, who in candidates(site):
         if len(names) == MAX_FILES or total > MAX_TOTAL:
             break
         content = site.host.files.read(path, most=0)
@@ -97,7 +97,7 @@ def identities(site: Site) -> dict[str, bool]:
     Hosts that share a file system give the same name to the same file.
     """
     listed: dict[str, bool] = {}
-    for path, _, who in itertools.islice(_candidates(site), MAX_FILES):
+    for path, _, who in itertools.islice(candidates(site), MAX_FILES):
         content = site.host.files.read(path, most=0)
         if content.is_file and content.length:
             name = identity(site, path, content)
@@ -125,7 +125,7 @@ def _identity(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
-def _candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
+def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     """Yield files that may be logs: where to read each, its name, and whose it is."""
     host = site.host
     nobody = Who(host=site.hostname)
@@ -249,7 +249,7 @@ def _file(site: Site, content: Content, name: str, who: Who) -> File:
         local_rank=who.local_rank,
         taken_at=content.modified_at,
     )
-    return File(entry=entry, data=redact_bytes(content.data))
+    return File(entry=entry, data=content.data)
 
 
 def _cut_off(file: File, shown: str, who: Who) -> Gap:

@@ -8,13 +8,17 @@ debug server (2.10+). Both are for those who say so.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import http.client
+import io
+import pickletools
 import re
 import time
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap, Role, Trust, Who, replace
+from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.live.files import MAX_BYTES
@@ -26,6 +30,7 @@ PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
 
 _SLACK = 2.0  # seconds by which the clock of a shared file system may be behind
+_TEXTS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"}
 _PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 
 
@@ -127,7 +132,22 @@ def _dump(
         role=Role.RANK.value,
         taken_at=modified_at,
     )
-    return File(entry=entry, data=data)
+    return File(entry=entry, data=_without_secrets(data))
+
+
+def _without_secrets(data: bytes) -> bytes:
+    """Blank the secrets in the texts of a pickle, which says how long each is."""
+    if not data.startswith(b"\x80") or redact_bytes(data) is data:
+        return data
+    clean, end = bytearray(data), 0
+    with contextlib.suppress(ValueError, OverflowError):  # it ends in the middle of something
+        stream = io.BytesIO(data)
+        for code, argument, _ in pickletools.genops(stream):
+            end = stream.tell()
+            if code.name in _TEXTS and (blank := redact(str(argument))) != argument:
+                size = len(str(argument).encode("utf-8", "surrogatepass"))
+                clean[end - size : end] = blank.encode("utf-8", "replace")[:size].ljust(size, b"*")
+    return bytes(clean[:end])
 
 
 def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | None, str]:

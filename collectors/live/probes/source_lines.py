@@ -1,11 +1,14 @@
 """Source lines around the places where user code stands, so that a report can show them.
 
-Only files of the user's own are read, not those of libraries, and only as text.
+Only files of the user's own are read, not those of libraries, and only as text. What stands in
+quotes is kept on the lines at which a frame stands and nowhere else: nobody needs the others, and a
+secret in them need not look like one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import Excerpt, Gap, Who
 from whyhang.analyzer.redact import redact
@@ -21,6 +24,17 @@ AROUND = 4
 MAX_FILES = 200
 MAX_BYTES = 4 << 20
 MAX_COLUMNS = 400
+
+_LITERAL = re.compile(
+    r"""(?s)\#[^\n]*                                    # no literal begins in a comment
+    |   (?P<quote>\"{3}|'{3})(?P<long>(?:[^\\]|\\.)*?)(?:(?P=quote)|\Z)
+    |   \"(?P<double>(?:[^\"\\\n]|\\.)*)\"?
+    |   '(?P<single>(?:[^'\\\n]|\\.)*)'?
+    """,
+    re.VERBOSE,
+)
+HIDDEN = "…"
+"""What stands for the text of a literal."""
 
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
@@ -63,12 +77,31 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
         content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
         if not (content.is_file or content.trouble):
             yield _no_file(file, readers[file])
-        text = _lines(content.data)
+        text = without_literals(_lines(content.data), lines)
         for first, last in _ranges(lines, _heads(text, lines)):
-            cut = [line[:MAX_COLUMNS] for line in text[first - 1 : last]]
-            if cut:
-                clean = redact("\n".join(cut)).split("\n")
-                yield Excerpt(file=file, first_line=first, lines=tuple(clean))
+            clean = redact("\n".join(text[first - 1 : last])).split("\n")
+            if text:
+                kept = tuple(line[:MAX_COLUMNS] for line in clean)  # half a secret looks like none
+                yield Excerpt(file=redact(file), first_line=first, lines=kept)
+
+
+def without_literals(lines: list[str], shown: Collection[int]) -> list[str]:
+    """Hide what stands in quotes on all lines but those shown (counted from 1)."""
+    text = "\n".join(lines)
+    parts: list[str] = []
+    at, number = 0, 1
+    for literal in _LITERAL.finditer(text):
+        group = literal.lastgroup if literal.lastgroup != "quote" else "long"
+        if group is None or not literal[group]:
+            continue
+        start, end = literal.span(group)
+        number += text.count("\n", at, start)
+        parts.append(text[at:start])
+        for piece in re.split("(\n)", text[start:end]):
+            parts.append(piece if number in shown else re.sub(r"\S.*", HIDDEN, piece))
+            number += piece == "\n"
+        at = end
+    return "".join((*parts, text[at:])).split("\n") if lines else []
 
 
 def _heads(text: list[str], lines: Iterable[int]) -> set[int]:

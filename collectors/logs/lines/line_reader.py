@@ -144,6 +144,8 @@ class FoundLine:
 
         ``goes_on``: its own words show that it does; else the line just above has to end open.
         """
+        if not goes_on and self.line.who.local_rank is not None:
+            return  # a label of its own
         for text in self._before(INHERIT if goes_on else 1):
             if "[" not in text and not goes_on:
                 return

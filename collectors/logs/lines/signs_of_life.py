@@ -39,7 +39,7 @@ _ENDS = re.compile(
     | \b(?:training|trainer|job|run|benchmark|program|script|experiment|workload)
         (?:\ (?:loop|run|job|is|was|has|now|been|successfully|all)){0,4}
         \ (?:completed?|finished|done|ended|succeeded|passed)\b(?!\ (?:epoch|step|batch|iter))
-    | \ball\ (?:tests?|epochs|steps|iterations)(?:\ (?:are|were|have|been))*\ (?:completed?|finished|done|passed)\b
+    | \ball\ (?:tests?|epochs)(?:\ (?:are|were|have|been))*\ (?:completed?|finished|done|passed)\b
     | \bfinished\ (?:training\b(?!\ (?:epoch|step|batch|iter))|successfully|without|mdrun)
     | \b(?:complet|finish|exit|end)\w*\ (?:successfully|normally|cleanly)\b
     | \bsuccessfully\ (?:finished|completed|exited)\W*$
@@ -73,6 +73,12 @@ _BEGINS = re.compile(
 _EPOCH = re.compile(r"(?i)\bepoch\b")
 _THROUGH = re.compile(r"(?i)\b(?:done|finished|completed?|took|time)\b|100%")
 """Behind the number of the last epoch: it is not only begun."""
+
+_RESULT = re.compile(
+    r"(?i)\b(?:elapsed|loss(?:es)?|acc(?:uracy)?|ppl|perplexity|nll|score|reward|grad[_ ]?norm"
+    r"|throughput|mfu|tflops)\b|\d ?m?s\b|/s(?:ec)?\b"
+)
+"""Beside the number of the last step: what it came to, so it is not only begun."""
 
 _IDLE = re.compile(
     r"(?i)generation throughput: 0\.0\b.*running: 0\b.*(?:waiting|pending): 0\b"
@@ -145,9 +151,11 @@ def _shown(line: str, lines: Sequence[str]) -> Outlook:
 def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[str]) -> bool:
     """Return whether all counters of a line are where they count to.
 
-    Steps begin anew with each epoch, and the number of the last epoch is there from its start on.
+    Steps begin anew with each epoch; the number of the last step or epoch may be printed as it
+    begins.
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    through = units != ["epoch"] or _THROUGH.search(line) is not None
-    return steps_end and through and all(match["at"] == match["all"] for match in counters)
+    is_result = units != ["epoch"] and _RESULT.search(line) is not None
+    through = is_result or _THROUGH.search(line) or _BAR.search(line)
+    return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

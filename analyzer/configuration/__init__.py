@@ -1,0 +1,1 @@
+"""What a user, a team or a project has configured: ``whyhang.toml``."""

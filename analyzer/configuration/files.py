@@ -1,0 +1,118 @@
+"""Where configuration stands, and the files there, read with the line of each value.
+
+Of four places, the later one counts where two say something of the same: ``config.toml`` and
+``whyhang.toml`` in the user's folder, ``whyhang.toml`` in the working directory, and the file that
+``--config`` or ``WHYHANG_CONFIG`` names. What stands in the working directory may have come with
+somebody's repository: it is not ``own``, and decides nothing that reaches beyond the report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml_lines import Path as Keys
+from whyhang.analyzer.toml_lines import line_numbers
+
+NAME = "whyhang.toml"
+FORMER = "config.toml"
+VARIABLE = "WHYHANG_CONFIG"
+MAX_BYTES = 1 << 20
+
+chosen: ContextVar[str | None] = ContextVar("chosen", default=None)
+"""The file that --config names in this run."""
+
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+class Mistake(Record):
+    """What is wrong in a file, and where; the value is not used."""
+
+    path: str
+    text: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line or 1}: {self.text}"
+
+
+class File(Record):
+    """A file that was read. ``lines`` has the line of each key; ``wrong`` why it is not TOML."""
+
+    path: str
+    table: dict[str, Any] = {}
+    lines: dict[Keys, int] = {}
+    own: bool = True
+    wrong: Mistake | None = None
+
+    def mistake(self, text: str, *keys: str | int) -> Mistake:
+        """Return a mistake at the line of a value."""
+        return Mistake(path=self.path, text=text, line=self.lines.get(keys))
+
+
+def home() -> Path | None:
+    """Return the user's folder (``$XDG_CONFIG_HOME`` or ``~/.config``); None without a home."""
+    root = Path(os.environ.get("XDG_CONFIG_HOME") or "")
+    try:
+        return (root if root.is_absolute() else Path("~/.config").expanduser()) / "whyhang"
+    except RuntimeError:
+        return None
+
+
+def files() -> list[File]:
+    """Read the files there are, the one that counts most last. Raises ``TargetError``.
+
+    That is for a file that was named and cannot be read; what is wrong with others stands in them.
+    """
+    places = [(folder / name, True) for folder in [home()] if folder for name in (FORMER, NAME)]
+    places.append((Path(NAME), False))
+    found = [read(path, own=own) for path, own in places if os.path.isfile(path)]  # noqa: PTH113
+    named = chosen.get() or os.environ.get(VARIABLE)
+    if named:
+        found.append(_named(named))
+    return found
+
+
+def _named(path: str) -> File:
+    if not Path(path).exists():
+        raise TargetError(f"there is no configuration at {path}", "Check the path of --config.")
+    file = read(Path(path))
+    if file.wrong is not None:
+        raise TargetError(f"the configuration cannot be used: {file.wrong}", "Mend that line.")
+    return file
+
+
+def read(path: Path, *, own: bool = True) -> File:
+    """Read one file, whatever is in it."""
+    shown = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        why = f"it cannot be read ({error.strerror})"
+        return File(path=shown, own=own, wrong=Mistake(path=shown, text=why))
+    if len(data) > MAX_BYTES:
+        why = "it is larger than any configuration"
+        return File(path=shown, own=own, wrong=Mistake(path=shown, text=why))
+    try:
+        text = data.decode("utf-8")
+        table = tomllib.loads(text)
+        lines = line_numbers(text.replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = Mistake(path=shown, text="this is no UTF-8", line=line)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError
+        at = _AT_LINE.search(str(error))
+        line = int(at[1]) if at and at[1] else data.count(b"\n") + 1
+        wrong = Mistake(
+            path=shown, text=f"this is no TOML: {_AT_LINE.sub('', str(error))}", line=line
+        )
+    else:
+        return File(path=shown, table=table, lines=lines, own=own)
+    return File(path=shown, own=own, wrong=wrong)

@@ -1,0 +1,210 @@
+"""The settings in use: what the files say, put together.
+
+::
+
+    [runbooks]                                   # by a signature's id, its category, or default
+    gpu-oom = "https://wiki.example.org/oom"
+    default = "https://wiki.example.org/hangs#{signature}"
+
+    [owners]
+    nccl-ib-error = "network team, #net-oncall"
+
+    [remedies]                                   # said before those that whyhang knows
+    storage-io-blocked = ["Ask #storage to look at the file server {path}."]
+
+    [redaction]
+    always = true
+    hide = ["projectname"]
+
+    [cards]
+    folders = ["cards"]                          # relative to this file
+
+    [defaults]                                   # options of commands
+    full = true
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from whyhang.analyzer.configuration.files import File, Mistake, files
+from whyhang.analyzer.facts import Gap, Record, Source, replace
+from whyhang.analyzer.findings.signature import Signature
+
+TABLES: dict[str, str] = {
+    "runbooks": "links to runbooks, by signature or category",
+    "owners": "whom to call, by signature or category",
+    "remedies": "what to do first, by signature or category",
+    "redaction": "pseudonyms in what leaves",
+    "cards": "folders of cards",
+    "defaults": "options of commands",
+}
+"""The tables of a file, and what they hold."""
+
+TEXT, TEXTS, FLAG = "a text in quotes", "a text or a list of texts", "true or false"
+
+KEYS: dict[str, dict[str, str]] = {
+    "redaction": {"always": FLAG, "key_file": TEXT, "hide": TEXTS, "keep": TEXTS},
+    "cards": {"folders": TEXTS},
+}
+"""Tables whose keys are fixed, with what each holds."""
+
+BY_SIGNATURE: dict[str, str] = {"runbooks": TEXT, "owners": TEXT, "remedies": TEXTS}
+"""Tables whose keys are signatures and categories, or "default"."""
+
+ONLY_OWN = {("redaction", "key_file"), ("redaction", "keep")}
+"""What a file of the working directory does not decide: it would undo somebody's pseudonyms."""
+
+
+class Entry(Record):
+    """A value in use, and the file and line that say so."""
+
+    table: str
+    key: str
+    value: Any
+    file: str
+    line: int | None = None
+
+
+class Settings(Record):
+    """All values in use. Texts of ``remedies`` are lists; folders and files are full paths."""
+
+    entries: tuple[Entry, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return what one table says."""
+        return {entry.key: entry.value for entry in self.entries if entry.table == name}
+
+    def card_folders(self) -> tuple[str, ...]:
+        """Return the folders of cards, those that count most first."""
+        return tuple(self.table("cards").get("folders", ()))
+
+    def gaps(self) -> list[Gap]:
+        """Return what is wrong, for a report: one gap a file."""
+        by_file: dict[str, list[Mistake]] = {}
+        for mistake in self.mistakes:
+            by_file.setdefault(mistake.path, []).append(mistake)
+        return [
+            Gap(
+                what=f"reading {path}",
+                why="; ".join(f"line {wrong.line or 1}: {wrong.text}" for wrong in own[:3]),
+                cost="what it says there is not used",
+                remedy=f"`whyhang config check {path}` says all mistakes",
+                source=Source(file=path),
+            )
+            for path, own in by_file.items()
+        ]
+
+
+class Advice(Record):
+    """Links, owners and remedies for findings, by signature, by category and for all others."""
+
+    runbooks: dict[str, str]
+    owners: dict[str, str]
+    remedies: dict[str, tuple[str, ...]]
+
+    def on(self, signature: Signature) -> Signature:
+        """Return the signature with what is configured for it; a link that its card has stays."""
+        more = [self.remedies.get(key, ()) for key in _keys(signature)]
+        added = tuple(text for texts in more for text in texts)
+        link = signature.runbook or _first(self.runbooks, signature)
+        owner = _first(self.owners, signature)
+        if (link, owner) == (signature.runbook, signature.owner) and not added:
+            return signature
+        remedies = (*added, *signature.remedies)
+        return replace(signature, runbook=link, owner=owner, remedies=remedies)
+
+
+def advice(settings: Settings) -> Advice:
+    """Return what the settings say of findings."""
+    return Advice(
+        runbooks=settings.table("runbooks"),
+        owners=settings.table("owners"),
+        remedies=settings.table("remedies"),
+    )
+
+
+def _keys(signature: Signature) -> tuple[str, str, str]:
+    return signature.id, signature.category, "default"
+
+
+def _first(texts: Mapping[str, str], signature: Signature) -> str | None:
+    text = next((texts[key] for key in _keys(signature) if key in texts), None)
+    if text is None:
+        return None
+    return text.replace("{signature}", signature.id).replace("{category}", signature.category)
+
+
+def settings(read: Iterable[File] | None = None) -> Settings:
+    """Put the files together, those of this run if none are given; later ones count more."""
+    entries: dict[tuple[str, str], Entry] = {}
+    mistakes: list[Mistake] = []
+    for file in files() if read is None else read:
+        if file.wrong is not None:
+            mistakes.append(file.wrong)
+        for found in _entries(file):
+            if isinstance(found, Mistake):
+                mistakes.append(found)
+            elif _counts(found, file, entries):
+                entries[found.table, found.key] = found
+    return Settings(entries=tuple(entries.values()), mistakes=tuple(mistakes))
+
+
+def _counts(entry: Entry, file: File, before: Mapping[tuple[str, str], Entry]) -> bool:
+    """Return whether a value is used; the working directory does not undo what the user hides."""
+    place = (entry.table, entry.key)
+    if file.own:
+        return True
+    if place == ("redaction", "always"):
+        return bool(entry.value) or place not in before
+    return place not in ONLY_OWN
+
+
+def _entries(file: File) -> Iterator[Entry | Mistake]:
+    for name, table in file.table.items():
+        if name not in TABLES:
+            continue  # `whyhang config check` says so
+        if not isinstance(table, dict):
+            yield file.mistake(f"{name} must be a table: [{name}]", name)
+            continue
+        for key, value in table.items():
+            wanted = BY_SIGNATURE.get(name) or KEYS.get(name, {}).get(key)
+            if name == "defaults":
+                yield _entry(file, name, key, value)
+            elif wanted is not None:
+                made = _value(value, wanted)
+                yield (
+                    file.mistake(f"{name}.{key} must be {wanted}", name, key)
+                    if made is None
+                    else _entry(file, name, key, _placed(file, name, key, made))
+                )
+
+
+def _entry(file: File, table: str, key: str, value: Any) -> Entry:
+    line = file.lines.get((table, key))
+    return Entry(table=table, key=key, value=value, file=file.path, line=line)
+
+
+def _value(value: Any, wanted: str) -> Any:
+    """Return a value as it is used, or None if it is none of that kind."""
+    if wanted == FLAG:
+        return value if isinstance(value, bool) else None
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(t, str) and t.strip() for t in texts):
+        return None
+    if wanted == TEXTS:
+        return tuple(texts)
+    return value if isinstance(value, str) else None
+
+
+def _placed(file: File, table: str, key: str, value: Any) -> Any:
+    """Make paths full: they are relative to the file that names them."""
+    folder = Path(file.path).parent
+    if (table, key) == ("cards", "folders"):
+        return tuple(str(folder / Path(text).expanduser()) for text in value)
+    if (table, key) == ("redaction", "key_file"):
+        return str(folder / Path(value).expanduser())
+    return value

@@ -16,7 +16,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import socket
 import statistics
 import subprocess
@@ -66,8 +65,8 @@ def main() -> int:
             report = _look(job.pid, options.looks, options.interval)
             ended = time.monotonic()
         finally:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            job.terminate()  # torchrun ends its ranks, which have sessions of their own
+            job.wait(60)
         _print(folder, options.ranks, (begun, ended), report)
     return 0
 

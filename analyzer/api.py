@@ -1,8 +1,8 @@
 """The public functions of whyhang, for programs: ``import whyhang``.
 
 They do what the commands of the same name do, raise ``WhyhangError`` where these end with a
-message, and print nothing. Names, parameters and fields of what is returned follow semantic versioning:
-within a major version they are added to, and none is removed or changes its meaning.
+message, and print nothing. Names, parameters and fields of what is returned follow semantic
+versioning: within a major version they are added to, and none is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def diagnose(
 
     ``targets`` are PIDs (int) and paths (str, Path) of one job. ``cards`` are folders of your own
     signatures, ``save`` is a bundle to keep what is taken of processes. ``options`` are those of
-    the command line for looking at processes: ``looks`` (2), ``interval`` (seconds, 1.0), ``timeout``
-    (seconds, 15.0), ``native`` ("auto", "always", "never"), ``no_store`` (False) and so on. The
-    report has gone through the gate: secrets are blanked, control characters spelt.
+    the command line for looking at processes: ``looks`` (2), ``interval`` and ``timeout`` (seconds,
+    1.0 and 15.0), ``native`` ("auto", "always", "never"), ``no_store`` (False)...
+    The report has gone through the gate: secrets are blanked, control characters spelt.
 
     Raises ``TargetError`` for a target that is not there, ``WhyhangError`` for anything else that a
     person has to mend.

@@ -6,8 +6,8 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
 from pathlib import Path
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 import pytest

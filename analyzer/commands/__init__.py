@@ -26,6 +26,7 @@ class Command(Protocol):
 COMMANDS = {
     "diagnose": "Say why a job hangs: from its processes, or from what it left behind.",
     "show": "Show a report again that was kept as JSON, in any format.",
+    "watch": "Watch a job, and diagnose it when it does not go on any more.",
     "diff": "Compare two reports: what moved and what stayed, or what two incidents share.",
     "collect": "Only collect: keep the evidence of a job that hangs now, to analyze it elsewhere.",
     "demo": "Start a small job that really hangs, and diagnose it.",

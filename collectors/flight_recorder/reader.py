@@ -21,6 +21,7 @@ from whyhang.analyzer.facts import Call, Fact, Trust, UnsafeDump, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import excerpt, pickles
 from whyhang.collectors.flight_recorder.contents import calls_of_group
+from whyhang.collectors.flight_recorder.entries import read_rows
 from whyhang.collectors.flight_recorder.excerpt import Dump
 from whyhang.collectors.flight_recorder.groups import default_group_size
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
@@ -112,6 +113,15 @@ def world_size_of(data: bytes) -> int | None:
         return default_group_size(_load(data).top)
     except (UnsafePickleError, BadPickleError):
         return None
+
+
+def time_limits_of(data: bytes) -> frozenset[float]:
+    """Return after how many seconds the calls of a dump are given up; empty where none says."""
+    try:
+        rows = read_rows(_load(data).entries)
+    except (UnsafePickleError, BadPickleError):
+        return frozenset()
+    return frozenset(row.limit for row in rows if row.limit)
 
 
 def _load(data: bytes, *, everything: bool = False) -> Dump:

@@ -79,9 +79,9 @@ class Files:
         """Read up to ``most`` bytes of a plain file, from ``start`` on."""
         return self._ask("read", [path], most=most, start=start)[path]
 
-    def read_all(self, paths: Sequence[str]) -> dict[str, Content]:
-        """Read many plain files in one go."""
-        return self._ask("read", paths, most=MAX_BYTES, start=0)
+    def read_all(self, paths: Sequence[str], *, most: int = MAX_BYTES) -> dict[str, Content]:
+        """Read many plain files in one go, up to ``most`` bytes of each."""
+        return self._ask("read", paths, most=most, start=0)
 
     def when_written(self, paths: Sequence[str]) -> dict[str, float | None]:
         """Return when something was last written to files, pipes and terminals."""

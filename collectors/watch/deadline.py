@@ -1,0 +1,50 @@
+"""When others will end a job that hangs: torch's watchdog, Slurm.
+
+``SLURM_JOB_END_TIME`` is in the environment of Slurm's jobs since 22.05. The time-out of a process
+group is an argument in the program; it shows on the command line of common trainers, in the
+variables of some launchers, and in the recorder dumps of an earlier run. Else it is torch's
+default, of NCCL 10 minutes (torch/distributed/constants.py).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+NCCL_DEFAULT = 600.0
+_OPTIONS = (
+    (re.compile(r"--?ddp[-_]timeout[= ](\d{1,7})\b"), 1.0),
+    (re.compile(r"--distributed-timeout-minutes[= ](\d{1,5})\b"), 60.0),
+    (re.compile(r"--(?:dist|nccl|comm)[-_]timeout(?:[-_]s(?:econds)?)?[= ](\d{1,7})\b"), 1.0),
+)
+_VARIABLES = (("DEEPSPEED_TIMEOUT", 60.0), ("TORCH_NCCL_TIMEOUT_SEC", 1.0), ("NCCL_TIMEOUT", 1.0))
+
+
+def killed_after(
+    arguments: Iterable[str],
+    environ: Mapping[str, str],
+    *,
+    nccl: bool,
+    recorded: Iterable[float] = (),
+) -> float | None:
+    """Return after how many seconds a watchdog gives a collective up; None where that is open.
+
+    ``recorded`` are time-outs that recorder dumps of the program show.
+    """
+    command = " ".join(arguments)
+    found = [float(m[1]) * unit for shape, unit in _OPTIONS for m in [shape.search(command)] if m]
+    found += [
+        float(environ[name]) * unit
+        for name, unit in _VARIABLES
+        if environ.get(name, "").isdecimal()
+    ]
+    found += recorded
+    found = [seconds for seconds in found if seconds > 0]
+    return min(found) if found else NCCL_DEFAULT if nccl else None
+
+
+def ends_in(environ: Mapping[str, str]) -> float | None:
+    """Return in how many seconds the allocation of a process ends; None where it has no end."""
+    end = environ.get("SLURM_JOB_END_TIME", "")
+    return float(end) - time.time() if end.isdecimal() and len(end) < 12 else None

@@ -73,18 +73,20 @@ def report_on(
     *,
     cards: Sequence[str] = (),
     save: str | None = None,
+    quiet: bool = False,
 ) -> tuple[Report, Sequence[WhyhangError]]:
     """Collect from processes, read files, and diagnose all of it as one job.
 
     ``options`` are those of ``live_options``, needed for processes only. What was taken of them is
-    kept in the bundle ``save``; the errors are those of bundles that could not be.
+    kept in the bundle ``save``; the errors are those of bundles that could not be. ``quiet``: no
+    progress is shown.
     """
     knowledge = known(cards)
     facts: list[Fact] = []
     looks = bool(pids) or hosts_options.given(options) is not None
     unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
     documents: dict[str, Document] = {}
-    with Progress() as progress, Store() as store:
+    with Progress(quiet=quiet) as progress, Store() as store:
         readers = readers_for(knowledge, progress.meter)
         if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command

@@ -18,6 +18,7 @@ from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
+    accounts,
     faulthandler,
     gdb,
     handwritten,
@@ -44,6 +45,7 @@ READERS: tuple[Reader, ...] = (
     traceback.READER,
     handwritten.READER,
     sentences.READER,
+    accounts.READER,
     TextReader(),
     ClusterReader(),
 )

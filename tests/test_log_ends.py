@@ -80,3 +80,20 @@ def test_the_place_where_a_log_ends_is_said_with_what_is_missing() -> None:
     assert "ends at 'step 99 loss 0.03', in the middle of its steps" in report.headline
     assert "whyhang PID" in report.gaps[-1]
     assert "--looks" not in report.gaps[-1]
+
+
+def test_what_nccl_launched_on_all_ranks_is_not_completed() -> None:
+    """Its lines are printed as it launches a collective: a hang in the last looks the same."""
+    begun = "".join(
+        f"n1:10{rank}:10{rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x55d0{rank} rank {rank} "
+        f"nranks 4 cudaDev {rank} nvmlDev {rank} busId {rank}b000 commId 0x8e1f - Init COMPLETE\n"
+        for rank in range(4)
+    )
+    launched = "".join(
+        f"n1:10{rank}:10{rank} [{rank}] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x7f "
+        f"recvbuff 0x7f count 100 datatype 7 op 0 root 0 comm 0x55d0{rank} [nranks=4] stream 0x5\n"
+        for number in range(40)
+        for rank in range(4)
+    )
+
+    assert diagnosed({None: begun + launched}).verdict == "inconclusive"

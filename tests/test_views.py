@@ -145,3 +145,26 @@ def _citing(file: str, line: int) -> Report:
     piece = msgspec.structs.replace(report.findings[0].evidence[0], source=file, line=line)
     finding = msgspec.structs.replace(report.findings[0], evidence=(piece,))
     return msgspec.structs.replace(report, findings=(finding,), story=())
+
+
+def test_all_in_one_call_is_said_only_of_all() -> None:
+    """Where a rank was not seen, nobody is known to be missing, and that is another thing."""
+    stacks = dict.fromkeys(range(3), ALL_REDUCE)
+    (whole,) = (node for node in report_of(still(stacks)).waits.nodes if node.kind == "call")
+    assert whole.says == "all_reduce: all are in it"
+    report = report_of(still(stacks, world=4))
+    (unseen,) = (node for node in report.waits.nodes if node.ranks == "3")
+    assert (unseen.state, unseen.role) in {("unreachable", ""), ("missing", "missing")}
+
+
+def test_a_lock_that_processes_share_is_waited_for(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Who wants it is no root: somebody has it, and here that one waits in a barrier."""
+    bundle = SAMPLES / "shared-lock-in-barrier" / "bundle.tar.zst"
+    assert main([str(bundle), "--format", "json"]) == 0
+    waits = msgspec.json.decode(capsysbinary.readouterr().out, type=Report).waits
+    assert {(node.ranks, node.role) for node in waits.nodes if node.kind == "ranks"} == {
+        ("0,2", "cycle"),
+        ("1", "cycle"),
+    }

@@ -88,12 +88,13 @@ def report_on(
     cards: Sequence[str] = (),
     save: str | None = None,
     on: str | None = None,
+    quiet: bool = False,
 ) -> tuple[Report, Sequence[WhyhangError]]:
     """Collect from processes, read files, and diagnose all of it as one job.
 
     ``options`` are those of ``live_options``, needed for processes only. What was taken of them is
     kept in the bundle ``save``; ``on`` is the cluster that reads the files. The errors are those
-    of bundles that could not be.
+    of bundles that could not be. ``quiet``: no progress is shown.
     """
     knowledge = known(cards)
     facts: list[Fact] = []
@@ -101,7 +102,7 @@ def report_on(
     unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
     documents: dict[str, Document] = {}
     with contextlib.ExitStack() as stack:
-        progress, store = stack.enter_context(Progress()), stack.enter_context(Store())
+        progress, store = stack.enter_context(Progress(quiet=quiet)), stack.enter_context(Store())
         readers = readers_for(knowledge, progress.meter)
         if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command

@@ -23,6 +23,7 @@ from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.logs.scan import LogReader
 
 if TYPE_CHECKING:
     from whyhang.collectors.hosts.run import Conversation
@@ -116,7 +117,15 @@ def facts(
     limit = options.timeout if options.timeout is not None else LIMIT
     open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
     unsaved: list[BundleError] = []
-    with Conversation(reach, capture_options(options), limit, progress.say) as talk:
+    patterns = {p for reader in readers if isinstance(reader, LogReader) for p in reader.patterns}
+    with Conversation(
+        reach,
+        capture_options(options),
+        limit,
+        progress.say,
+        patterns=patterns,
+        whole=options.whole_logs,
+    ) as talk:
         job = OnManyHosts(talk)
         try:
             talk.open()

@@ -41,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-n", "--namespace", metavar="NS", help="with --k8s: the namespace")
     group.add_argument("-c", "--container", metavar="C", help="with --k8s: the container")
     group.add_argument(
+        "--whole-logs",
+        action="store_true",
+        help="have hosts send whole logs (8 MiB of each), not only the lines that matter: "
+        "for --save",
+    )
+    group.add_argument(
         "--k8s-debug",
         metavar="IMAGE",
         help="with --k8s: not by exec, but by an ephemeral container of this image (one with "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from whyhang.analyzer.commands import redaction
+from whyhang.analyzer.commands import notify, redaction
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report, Verdict
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show all evidence, and all that follows from the causes",
     )
     redaction.add_arguments(parser)
+    notify.add_arguments(parser)
     parser.add_argument(
         "--exit-code",
         action="store_true",
@@ -66,6 +67,7 @@ def with_tilde(path: str | Path) -> str:
 
 def check(options: argparse.Namespace) -> None:
     """Refuse unusable output files before any work is done. Raises ``WhyhangError``."""
+    notify.receivers(options)
     for name in options.output:
         if face_of(name) is None:
             raise WhyhangError(
@@ -93,6 +95,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     ]
     format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
     _print(report, format_, full=options.full)
+    notify.send_all(report, notify.receivers(options))
     errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {plain(str(error))}\n")

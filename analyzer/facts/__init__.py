@@ -52,8 +52,10 @@ from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, 
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
 from whyhang.analyzer.facts.statements import (
+    Account,
     Address,
     CommunicatorSize,
+    Deed,
     DriverSilence,
     GpuAddress,
     InitArguments,

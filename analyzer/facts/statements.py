@@ -61,6 +61,24 @@ class PrintedValue(Statement):
     text: str
 
 
+class Deed(enum.Enum):
+    """What a person says that a rank does, or does not."""
+
+    ABSENT = "absent"  # did not come to something
+    LEFT = "left"  # went away, or skipped something
+    ENDED = "ended"  # crashed, or was killed
+    ODD = "odd"  # all others do what it does not
+    WAITS = "waits"
+    WORKS = "works"  # at something of its own
+
+
+class Account(Statement):
+    """What a person writes of a rank, in words: ``text`` holds the sentence."""
+
+    deed: Deed
+    text: str
+
+
 class Library(Statement):
     """A shared library in the memory of a process.
 

@@ -34,7 +34,7 @@ from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
-from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
+from whyhang.analyzer.stacks import UNNAMED, Place, Scope, WaitKind, phrase
 
 COMM_INIT = "comm_init"
 MAX_LINE = 60  # characters of a line that stand for where a rank is
@@ -112,7 +112,7 @@ def _completed(
         place = Place(
             kind=WaitKind.COLLECTIVE,
             scope=Scope.RANKS,
-            says=phrase("in a collective"),
+            says=UNNAMED,
             certain=False,
         )
         return replace(state, status=Status.WAITING, place=place)

@@ -14,6 +14,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.graph import Wait, cycles, roots
 from whyhang.analyzer.facts import Record, fold
 from whyhang.analyzer.job.records import lock_holder
+from whyhang.analyzer.queries.states import is_shared_lock
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
 
 MAX_NODES = 40
@@ -63,6 +64,14 @@ def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[_Edge]:
 
 
 def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[_Edge]:
+    """Return the waits for locks: on a file, whose holder is known, and on one processes share."""
+    wanting = [state.member for state in case.states if is_shared_lock(state.place)]
+    others = {subject(state.member) for state in case.states if state.member not in wanting}
+    on = frozenset(one for one in others if one is not None)
+    for number in wanting if on else ():
+        one = subject(number)
+        if one is not None:
+            yield _Edge(waiter=one, call="a lock that processes share", on=on, certain=False)
     for member in case.job.members:
         holder = lock_holder(case.job, member)
         one, other = subject(member.id), subject(holder.id) if holder else None
@@ -112,8 +121,11 @@ class _Drawing:
     def role(self, one: int) -> Role:
         if one in self.circle:
             return "cycle"
-        if self.rows[one].state == "missing":
+        row = self.rows[one]
+        if row.state == "missing":
             return "missing"
+        if row.state == "unreachable" and row.rank not in self.culprits:
+            return ""  # of whom nothing is known may be there
         return "root" if one in self.ends else ""
 
     def folded(self) -> tuple[list[list[int]], bool]:
@@ -153,7 +165,7 @@ class _Drawing:
                 key = (name, targets[edge.on])
                 if key not in calls:
                     calls[key] = len(nodes)
-                    says = name if edge.on else f"{name}: all are in it"
+                    says = name if edge.on else f"{name}: {self._nobody_missing(edge)}"
                     nodes.append(WaitNode(kind="call", says=says))
                 joined[index, calls[key]] = True
                 for target in key[1]:
@@ -161,6 +173,12 @@ class _Drawing:
                     joined[pair] = edge.certain or joined.get(pair, False)
         edges = (WaitEdge(source=a, target=b, certain=sure) for (a, b), sure in joined.items())
         return Waits(nodes=tuple(nodes), edges=tuple(edges))
+
+    def _nobody_missing(self, edge: _Edge) -> str:
+        """Say that a call awaits nobody that is known, or that all ranks of the job are in it."""
+        inside = sum(any(e.call == edge.call for e in own) for own in self.of.values())
+        everyone = inside == len(self.rows)
+        return "all are in it" if everyone else "nobody is known to be missing"
 
     def _node(self, members: Sequence[int]) -> WaitNode:
         rows = [self.rows[one] for one in members]

@@ -28,6 +28,7 @@ from whyhang.analyzer.stacks.kinds import (
     PROCESS_POOL,
     REQUESTS,
     SCOPES,
+    UNNAMED,
     Layer,
     Phrase,
     Place,

@@ -122,6 +122,10 @@ def phrase(words: str) -> Phrase:
     return Phrase(manner=Manner.DOING, text=words)
 
 
+UNNAMED = phrase("in a collective")
+"""Where a rank is known to wait in a collective, and nothing tells in which."""
+
+
 class Layer(enum.Enum):
     """Which question a frame answers; see ``whyhang.analyzer.stacks``."""
 

@@ -13,7 +13,7 @@ from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
-from whyhang.analyzer.stacks import PROCESS_POOL, Phrase, Place, WaitKind
+from whyhang.analyzer.stacks import PROCESS_POOL, UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import in_words, is_library, short, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
 
@@ -420,4 +420,5 @@ def _single(members: tuple[int, ...], case: Case) -> bool:
 def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
     calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
-    return list(dict.fromkeys(calls[:3]))
+    named = [call for call in calls if call != UNNAMED]
+    return list(dict.fromkeys((named or calls)[:3]))

@@ -353,7 +353,9 @@ def archive(files: Mapping[str, bytes], moment: float) -> bytes:
             member = tarfile.TarInfo(name)
             member.size, member.mtime, member.mode = len(data), int(moment), 0o644
             packed.addfile(member, io.BytesIO(data))
-    return zstandard.ZstdCompressor(level=6).compress(plain.getvalue())
+    # a window over many files: what processes have in common is packed once
+    how = zstandard.ZstdCompressionParameters.from_level(6, window_log=24, enable_ldm=True)
+    return zstandard.ZstdCompressor(compression_params=how).compress(plain.getvalue())
 
 
 def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:

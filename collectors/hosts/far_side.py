@@ -14,19 +14,25 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from whyhang.analyzer.errors import WhyhangError
-from whyhang.collectors.files.bundle import MANIFEST, archive, manifest_file
+from whyhang.analyzer.facts import replace
+from whyhang.analyzer.reading import Reader
+from whyhang.collectors import READERS
 from whyhang.collectors.hosts import local, select, wire
 from whyhang.collectors.hosts.reach import Selector
-from whyhang.collectors.live.capture import Capture, Options
+from whyhang.collectors.hosts.reduce import packed, reduced
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes import logs
+from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import own_addresses
+from whyhang.collectors.logs.scan import LogReader
 
 PATIENCE = 120.0
 """Seconds without an order or work after which a far side ends, whatever the channel says."""
@@ -40,6 +46,8 @@ class FarSide:
         self._captures: list[Capture] = []
         self._jobs: list[str] = []
         self._sent: list[dict[str, bytes]] = []
+        self._readers: Sequence[Reader] = ()
+        self._whole = False
 
     def ready(self) -> None:
         """Say that orders are followed from now on."""
@@ -65,6 +73,8 @@ class FarSide:
     def _find(self, order: Mapping[str, Any]) -> None:
         selector = msgspec.convert(order["selector"], Selector)
         options = msgspec.convert(order["options"], Options)
+        self._readers = (*READERS, LogReader(order.get("patterns") or ()))
+        self._whole = bool(order.get("whole"))
         hostname = (order.get("called") or {}).get(self.name) or os.uname().nodename
         pids = (order.get("pids") or {}).get(self.name) or ()
         host = Host(Proc())
@@ -93,6 +103,7 @@ class FarSide:
                 if each is not None and order.get("grows")
                 for name in local.others_of(taken.host, each)
             ],
+            logs=self._logs(),
             own=sorted(own_addresses(host.proc, os.getpid())),
             jobs=[
                 {"name": name, "ranks": len(taken.job.ranks), "size": taken.job.world_size}
@@ -100,12 +111,21 @@ class FarSide:
             ],
         )
 
+    def _logs(self) -> dict[str, bool]:
+        listed: dict[str, bool] = {}
+        for taken in self._captures:
+            site = Site(taken.host, taken.job, taken.hostname, taken.options, [])
+            listed |= logs.identities(site)
+        return listed
+
     def _look(self, order: Mapping[str, Any]) -> None:
         chosen = order.get("job")
         kept = [n for n, name in enumerate(self._jobs) if chosen is None or name == chosen]
         self._captures = [self._captures[number] for number in kept]
         self._sent = [{} for _ in kept]
+        others = frozenset((order.get("others_logs") or {}).get(self.name) or ())
         for taken in self._captures:
+            taken.options = replace(taken.options, others_logs=others)
             taken.take()
         self._send()
 
@@ -128,12 +148,12 @@ class FarSide:
         """Send what is new of each job."""
         for number, taken in enumerate(self._captures):
             bundle = taken.bundle()
+            if not self._whole:
+                bundle = reduced(bundle, self._readers)
             sent = self._sent[number]
             new = {path: data for path, data in bundle.files.items() if sent.get(path) != data}
             sent.update(new)
-            files = {MANIFEST: manifest_file(bundle.manifest), **new}
-            blob = archive(files, bundle.manifest.created_at or 0.0)
-            self._say("part", blob, number=number)
+            self._say("part", packed(bundle, new), number=number)
         self._say("done")
 
     def _say(self, kind: str, blob: bytes = b"", **fields: object) -> None:

@@ -57,6 +57,7 @@ class Far:
         self.offset: float | None = None
         self.round_trip: float | None = None
         self.asked = False
+        self.logs: dict[str, bool] = {}
         self.own: list[str] = []  # its addresses
         self.others: list[str] = []  # hosts that it knows of
 
@@ -70,13 +71,22 @@ class Conversation:
     """The far sides of a job. Use as a context manager: nothing stays behind when it ends."""
 
     def __init__(
-        self, reach: Reach, options: Options, limit: float, tell: Callable[[str], None]
+        self,
+        reach: Reach,
+        options: Options,
+        limit: float,
+        tell: Callable[[str], None],
+        *,
+        patterns: Iterable[str] = (),
+        whole: bool = False,
     ) -> None:
         self.reach = reach
         self.options = options
         self.gaps: list[Gap] = list(reach.gaps)
         self.parts = Parts()
         self.fars: list[Far] = []
+        self._patterns = sorted(patterns)
+        self._whole = whole
         self._limit = limit
         self._until = time.monotonic() + limit
         self._tell = tell
@@ -162,6 +172,8 @@ class Conversation:
                 called={far.own_name: far.name for far in some if nodes.count(far.node) > 1},
                 pids={far.own_name: far.host.pids for far in some if far.host.pids},
                 grows=self.reach.grows,
+                patterns=self._patterns,
+                whole=self._whole,
                 deadline=self.left() + 5,
             )
         self._until_answered("finding the job")
@@ -178,8 +190,27 @@ class Conversation:
 
     def look(self, job: str | None = None) -> None:
         """Have all take their snapshots at the same moment; ``job`` where there are several."""
-        self._order(self.here, "look", job=job)
+        others = self._others_logs()
+        for some in [self.here] if self.reach.together else [[far] for far in self.here]:
+            theirs = {far.own_name: others[far.channel, far.own_name] for far in some}
+            self._order(some, "look", job=job, others_logs=theirs)
         self._until_answered("looking")
+
+    def _others_logs(self) -> dict[tuple[str, str], list[str]]:
+        """Return which logs each host leaves to another: of a shared one, one host is the reader.
+
+        That is one of which a rank alone writes it, where there is one.
+        """
+        readers: dict[str, Far] = {}
+        for alone in (True, False):
+            for far in self.here:
+                for log, is_own in far.logs.items():
+                    if is_own or not alone:
+                        readers.setdefault(log, far)
+        return {
+            (far.channel, far.own_name): [log for log in far.logs if readers[log] is not far]
+            for far in self.here
+        }
 
     def ask(
         self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
@@ -282,6 +313,9 @@ class Conversation:
     def _found(self, far: Far, answer: Answer) -> None:
         far.busy = False
         far.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
+        listed = answer.fields.get("logs")
+        if isinstance(listed, dict):
+            far.logs = {str(log)[:500]: own is True for log, own in listed.items()}
         for name in answer.items("others", MOST_NEW):
             with contextlib.suppress(ValueError):
                 far.others.append(ssh.host(str(name)).name)

@@ -57,7 +57,8 @@ class LogReader:
         progress: Progress = lambda _: None,
         engine: str = "auto",
     ) -> None:
-        self._patterns = Patterns(frozenset(patterns), OWN_PATTERNS, owners or {})
+        self.patterns = frozenset(patterns)
+        self._patterns = Patterns(self.patterns, OWN_PATTERNS, owners or {})
         self._progress = progress
         self._engine = engine
         self._searcher: Searcher | None = None

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.facts import Fact, Frame, Record, StackDump, Thread, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
+from whyhang.collectors.ops import op_of
 from whyhang.collectors.stacks import handwritten, heading
 from whyhang.collectors.stacks.frames import MAIN, frame
 
@@ -31,8 +32,9 @@ _WHO = (
     r"|(?:(?:all|the|other|global) ){0,3}ranks?[ #]?(?P<ranks>" + _LIST + r"))"
 )
 _IS = (
-    r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are) (?P<not>not\b)?(?:(?:all|still|stuck|waiting|"
-    r"blocked|hanging|sitting|standing|currently|now|sleeping|spinning) ?){0,3}(?:in|inside|at)?"
+    r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are|was calling|were calling) (?P<not>not\b)?"
+    r"(?:(?:all|still|stuck|waiting|blocked|hanging|sitting|standing|calling|currently|now|sleeping"
+    r"|spinning) ?){0,3}(?:in|inside|at)?"
     r"|(?:→|->|=>|:|=)(?: in| stuck in| waiting in)?)) *"
 )
 _SAYS = limits.compile(
@@ -42,7 +44,7 @@ _SAYS = limits.compile(
     + r"(?P<place>[^;\n]{0,120}?)(?=$|[;\n]|,? (?:while|but|and) |, rank|\. )",
     re.IGNORECASE,
 )
-_SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
+SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
 _CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
@@ -129,7 +131,7 @@ def _told(document: Document) -> list[_Said]:
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_LINE or _SUPPOSED.search(line):
+        if len(line) > LONGEST_LINE or SUPPOSED.search(line):
             continue
         for match in _SAYS.finditer(line):
             frames = _frames(match["place"])
@@ -175,7 +177,8 @@ def _frames(text: str) -> tuple[Frame, ...]:
     placed = _PLACED.search(text)
     words = text[: placed.start()] if placed else text
     names = _NAME.findall(words.replace("`", ""))
-    operation = next((n for n in map(_last, names) if n in handwritten.OPERATIONS), None)
+    operations = (op_of(_last(name)) for name in names)
+    operation = next((op for op in operations if op in handwritten.OPERATIONS), None)
     inner: tuple[Frame, ...] = (frame(operation, _C10D),) if operation else ()
     if not inner:
         known = next((entry for entry in _FILES if entry[0].search(words)), None)
@@ -185,7 +188,7 @@ def _frames(text: str) -> tuple[Frame, ...]:
         function = _last(names[-1]) if is_name and not inner else "<module>"
         return (*inner, frame(function, placed[1], int(placed[2])))
     if inner:
-        rest = [n for n in names if _last(n) != operation]
+        rest = [n for n in names if op_of(_last(n)) != operation]
         return inner if len(rest) <= len(names) // 2 + 2 else ()
     return (frame(_last(names[0]), ""),) if is_name else ()
 

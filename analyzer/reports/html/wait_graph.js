@@ -75,6 +75,7 @@ function waitGraph() {
 /** Say what is special about a node. @param {WaitNode} node */
 function tagOf(node) {
   if (node.kind !== "ranks") return "";
+  if (node.state === "unreachable" && !node.role) return "not seen";
   const where = { root: "waits end here", cycle: "in the circle", missing: "not there", "": "" }[node.role] ?? "";
   if (node.culprit) return where ? `${where} · look here first` : "look here first";
   return where;

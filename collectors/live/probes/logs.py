@@ -7,6 +7,7 @@ what is left tell where they wrote to.
 
 from __future__ import annotations
 
+import itertools
 import os
 import posixpath
 import re
@@ -33,6 +34,10 @@ DEPTH = 4
 """Folders below one that was named, as torchrun makes them: run, attempt, rank."""
 
 _STANDARD = (1, 2)
+_NETWORK = re.compile(
+    r"(?:nfs|lustre|gpfs|beegfs|ceph|cifs|smb|9p|wekafs|pvfs|afs|fuse)", re.IGNORECASE
+)
+_OF_PROCESS = re.compile(r"/proc/(?P<pid>\d+)/")
 _NUMBER = re.compile(r"\d+")
 _LOG_NAME = re.compile(
     r"\.(?:log|out|err|txt)(?:\.\d+)?$|^std(?:out|err)|^(?:log|output)s?$|\.o\d+$"
@@ -54,6 +59,7 @@ _VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
 def collect(site: Site, collected: Collected) -> None:
     """Read the logs once the last look has been taken, each file once."""
     site.wait_for_last()
+    others = site.options.others_logs
     own = {_identity(os.fstat(number)) for number in _STANDARD}
     seen: set[tuple[int | None, int | None]] = set(own)
     names: set[str] = set()
@@ -68,6 +74,8 @@ def collect(site: Site, collected: Collected) -> None:
         content = site.host.files.read(path, most=0)
         if not content.is_file or not content.length or (content.device, content.inode) in seen:
             continue
+        if others and identity(site, path, content) in others:
+            continue
         if (content.modified_at or began) < began - SLACK:
             continue  # of an earlier job
         seen.add((content.device, content.inode))
@@ -81,6 +89,36 @@ def collect(site: Site, collected: Collected) -> None:
         collected.files.append(file)
         if start:
             collected.facts.append(_cut_off(file, redact(shown), who))
+
+
+def identities(site: Site) -> dict[str, bool]:
+    """Return the logs that would be read, each with whether a rank of this host alone writes it.
+
+    Hosts that share a file system give the same name to the same file.
+    """
+    listed: dict[str, bool] = {}
+    for path, _, who in itertools.islice(candidates(site), MAX_FILES):
+        content = site.host.files.read(path, most=0)
+        if content.is_file and content.length:
+            name = identity(site, path, content)
+            listed[name] = listed.get(name, False) or who.rank is not None
+    return listed
+
+
+def identity(site: Site, path: str, content: Content) -> str:
+    """Name a file by its file system and its number there, alike on all hosts that mount it."""
+    match = _OF_PROCESS.match(path)
+    pid = int(match["pid"]) if match else os.getpid()
+    link = site.host.proc.link_of(path.removeprefix(f"{site.host.proc.root}/")) if match else None
+    shown = link or path
+    mounts = site.host.proc.mounts(pid)
+    parts = PurePosixPath(shown)
+    above = next((str(one) for one in parts.parents if str(one) in mounts), "")
+    system = mounts.get(above, "")
+    if not _NETWORK.match(system):
+        boot = site.host.proc.bytes_of("sys/kernel/random/boot_id") or b""
+        system = f"{boot.decode().strip()}:{content.device}"
+    return f"{system}:{content.inode}"
 
 
 def _identity(facts: os.stat_result) -> tuple[int, int]:

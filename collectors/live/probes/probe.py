@@ -24,6 +24,7 @@ class Options(Record):
     ``native``: take native frames as well, in every look. ``ask``: have the ranks write their
     recorders' dumps; ``debug_server``: "host:port" of torch's, to be asked for them. ``store``:
     read the keys of the job's store. ``probe``: try from here where the ranks are to meet.
+    ``others_logs``: files that another host reads, by ``logs.identity``.
     """
 
     looks: int = 2
@@ -34,6 +35,7 @@ class Options(Record):
     debug_server: str | None = None
     store: bool = True
     probe: bool = False
+    others_logs: frozenset[str] = frozenset()
 
 
 class File(Record):

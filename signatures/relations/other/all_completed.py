@@ -12,7 +12,7 @@ from whyhang.analyzer.rank_state.log_ends import have_ended
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return () if _only_set_up(case) else queries.recorded(case, Verdict.ALL_COMPLETED)
+    return () if _only_begun(case) else queries.recorded(case, Verdict.ALL_COMPLETED)
 
 
 SIGNATURE = Signature(
@@ -28,10 +28,10 @@ SIGNATURE = Signature(
 )
 
 
-def _only_set_up(case: Case) -> bool:
-    """Return whether no more is known than that communicators were set up, and of no end.
+def _only_begun(case: Case) -> bool:
+    """Return whether no more is known than what NCCL set up and launched, and of no end.
 
-    A job that hangs in its first collective, or at any step, leaves such a log as well.
+    A job that hangs in its first collective, or in its last, leaves such a log as well.
     """
     kinds = {track.kind for track in case.job.tracks}
-    return kinds == {"nccl-init"} and not have_ended(case.job)
+    return kinds <= {"nccl-init", "nccl-coll"} and not have_ended(case.job)

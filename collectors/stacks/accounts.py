@@ -1,0 +1,161 @@
+r"""What people write of ranks that did not come, ended, wait or work, beside where they stand.
+
+``Ranks 1 and 2 never print [data].``  ``rank 1 has not yet joined the all-reduce``  ``The process
+with the rank of 3 exits, and the others hang.``  ``All GPUs except rank 0 raise the error.``
+Stacks tell more, and ``sentences`` reads those; here only words count, said of something that has
+happened: neither what may happen nor what a program does as a rule. Lines of programs are left to
+the readers of logs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import Account, Deed, Fact, Trust, Who
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.logs.text.line import Voice, take_apart
+from whyhang.collectors.stacks import heading
+from whyhang.collectors.stacks.sentences import NO_PROSE, SUPPOSED
+
+LARGEST_BYTES = 64 << 10
+LONGEST_LINE = 1500
+MOST = 64  # accounts of one text
+
+_LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
+_RANKS = (
+    r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
+    r"|(?<![\w.])(?:global )?ranks?[-# ]?)"
+    r"(?P<ranks>" + _LIST + r")(?![\w.:=/-])(?: process(?:es)?)?"
+)
+_ALL_BUT = (
+    r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
+    r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
+    r",? (?:except|but|other than|apart from)(?: for)?(?: the)?(?: ranks?)? ?#?"
+    r"(?P<but>" + _LIST + r")(?![\w.])"
+)
+_COME = (
+    r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
+    r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
+    r"|respond|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b)"
+)
+_NOT = (
+    r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
+    r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
+)
+_ENDED = (
+    r"(?:(?:has |had |was |is |got |gets |were |already ){0,2})"
+    r"(?P<ended>crash(?:es|ed)|dies|died|dead|killed|lost|oom[- ]?killed|preempted|ooms|oomed"
+    r"|segfault(?:s|ed)|disappear(?:s|ed))\b"
+)
+_LEFT = (
+    r"(?:(?:has |had |is |already |just |simply ){0,2})"
+    r"(?:exit(?:s|ed)|gone|missing|absent|finish(?:es|ed) early|left|leaves|quits?|skip(?:s|ped)"
+    r"|return(?:s|ed) early|stop(?:s|ped) at)\b"
+)
+_IS = r"(?:is|are|appears?(?: to be)?|seems?(?: to be)?) (?:still |all |now |just |currently ){0,2}"
+_WAITS = _IS + r"(?:waiting|stuck|blocked|hanging|hung)\b"
+_WORKS = (
+    _IS + r"(?:issuing|writing|computing|loading|running|mapping|processing|reading|download|saving"
+    r"|compiling|generating|evaluating|tokenizing)"
+)
+_OTHERS_WAIT = re.compile(
+    r"\b(?:other|others|remaining|rest)\b.{0,40}\b(?:wait|hang|hung|stuck|block|tim(?:e|ing)|freez)",
+    re.IGNORECASE,
+)
+_STUCK_AT = re.compile(
+    r"\bstuck (?:at|on|in) (?:the )?rank ?#?(?P<ranks>\d{1,5})(?![\w.])", re.IGNORECASE
+)
+_SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
+    (deed, limits.compile(subject + r"[ ,]{1,2}(?:itself |alone )?" + verb, re.IGNORECASE))
+    for deed, subject, verb in (
+        (Deed.ABSENT, _RANKS, _NOT + _COME),
+        (Deed.ENDED, _RANKS, _ENDED),
+        (Deed.LEFT, _RANKS, _LEFT),
+        (Deed.WAITS, _RANKS, _WAITS),
+        (Deed.WORKS, _RANKS, _WORKS),
+        (
+            Deed.ODD,
+            _ALL_BUT,
+            (
+                r"(?:\w+ )?(?:emit|print|show|rais|report|g[eo]t|fail|tim|hang|hung|wait|are|is"
+                r"|reach|enter|arriv|stuck|crash)"
+            ),
+        ),
+    )
+)
+_MARKUP = str.maketrans("", "", "*`")
+
+
+class _Accounts:
+    """Reads what a person says of ranks."""
+
+    name = "what people say of ranks"
+
+    def sniff(self, document: Document) -> bool:
+        if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
+            return False
+        low = document.head.lower()
+        try:
+            return b"rank" in low and any(True for _ in _told(document))
+        except limits.TooSlowError:  # no text of a person
+            return False
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        yield from _told(document)
+
+
+READER = _Accounts()
+
+
+def _told(document: Document) -> Iterator[Account]:
+    count = 0
+    for number, text, end in _lines(document):
+        plain = text.translate(_MARKUP)
+        for deed, pattern in _SAYS:
+            for match in pattern.finditer(plain):
+                begin = plain.rfind(". ", 0, match.start()) + 1
+                if match.start() >= end or SUPPOSED.search(plain, begin, match.end()):
+                    continue
+                listed = match.groupdict().get("but") or match.groupdict().get("ranks") or ""
+                for rank in heading.numbers(listed):
+                    if (count := count + 1) > MOST:
+                        return
+                    yield _account(document, number, rank, deed, _sentence(plain, begin))
+        if _OTHERS_WAIT.search(plain):
+            for stuck in _STUCK_AT.finditer(plain):
+                said = _sentence(plain, plain.rfind(". ", 0, stuck.start()) + 1)
+                yield _account(document, number, int(stuck["ranks"]), Deed.ODD, said)
+
+
+def _account(document: Document, number: int, rank: int, deed: Deed, text: str) -> Account:
+    return Account(
+        who=Who(rank=rank, trust=Trust.CONTENT),
+        source=document.source(number),
+        deed=deed,
+        text=text,
+    )
+
+
+def _sentence(text: str, begin: int) -> str:
+    """Return the sentence that begins there, without what marks an item of a list."""
+    end = text.find(". ", begin + 1)
+    return " ".join(text[begin : end + 1 if end > 0 else len(text)].split()).lstrip("->#•. ")
+
+
+def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
+    """Yield the lines of a person: number, text with that of the next line, where the own ends.
+
+    A sentence goes on there. Lines with a header, a label or a time are a program's.
+    """
+    lines = document.head.decode("utf-8", "replace").split("\n")
+    for at, line in enumerate(lines):
+        if not 8 < len(line) <= LONGEST_LINE or "ank" not in line.lower():
+            continue
+        own = take_apart(line, Voice())
+        if len(own) > 1 or own[0].who.rank is not None or own[0].time is not None:
+            continue
+        after = lines[at + 1] if at + 1 < len(lines) else ""
+        goes_on = after[:LONGEST_LINE] if after.strip() else ""
+        yield at + 1, f"{line} {goes_on.strip()}", len(line)

@@ -1,0 +1,70 @@
+"""What people write of ranks: who did not come, went, died, or does what no other does."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+from whyhang.analyzer.report import Finding
+
+
+def first(text: str, name: str = "issue.md") -> Finding | None:
+    """Return what comes first in the diagnosis of one text."""
+    return next(iter(diagnosed_files({name: text}).findings), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("It hangs at step 0. Ranks 1 and 2 never print `[data]`.\n", (1, 2)),
+        (
+            "The kernel cannot complete because rank 5 has **not yet**\njoined the all-reduce.\n",
+            (5,),
+        ),
+        ("The process with the rank of 3 exits, and the other processes hang there.\n", (3,)),
+        ("Under load all GPUs except rank 0 raise a timeout.\n", (0,)),
+        ("It is always stuck at rank 6: all other 31 ranks are waiting.\n", (6,)),
+        (
+            "Rank 0 appears to be writing its part.\n\nRanks 1 and 2 appear to be waiting on it.\n",
+            (0,),
+        ),
+        ("- `Rank 0`: `Ranks 2 failed to pass the barrier`\n", (2,)),
+        ("Ranks 0 and 4 stopped at work 77 while ranks 1, 2 and 3 hung in a broadcast.\n", (0, 4)),
+    ],
+    ids=["never", "not yet", "exits", "all but", "stuck at", "works", "failed to", "stopped"],
+)
+def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
+    """Several ways to say that a rank did not come."""
+    finding = first(text)
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("said-to-be-elsewhere", ranks)
+
+
+def test_who_died() -> None:
+    """A rank that crashed, by what is written, ended."""
+    finding = first("After an hour rank 12 segfaulted and everything stood still.\n")
+
+    assert finding is not None
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (12,))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("If rank 3 has not joined in time, the job hangs.\n", "issue.md"),
+        ("A rank that does not call the barrier makes the others wait.\n", "issue.md"),
+        ("rank 3 did not join\n", "train.py"),
+        ("2031-01-01 10:00:00 rank 3 did not join the round yet\n", "a.log"),
+        ("[rank1]: rank 3 has not arrived, waiting\n", "a.log"),
+        ("Rank 0 is writing the checkpoint.\n", "issue.md"),
+        ("Ranks 0 and 1 are waiting in the same place.\n", "issue.md"),
+        ("The rank 1 update has never converged for this matrix.\n", "issue.md"),
+    ],
+    ids=["if", "a rule", "code", "a time", "a label", "one works", "all wait", "of a matrix"],
+)
+def test_words_that_name_nobody(text: str, name: str) -> None:
+    """What may be, what a program says or is, what all do."""
+    finding = first(text, name)
+
+    assert finding is None or not finding.culprit_ranks

@@ -17,6 +17,7 @@ from whyhang.analyzer.cards.load import Known, known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.readers import readers_for, search_of
 from whyhang.analyzer.facts import Fact, StackDump
+from whyhang.collectors import limits
 from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
@@ -40,6 +41,12 @@ LOCK = threading.RLock()
 def knowledge() -> Known:
     """Load the signatures once."""
     return known([])
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give files the time that several workers in one process take from each other."""
+    monkeypatch.setattr(limits, "SECONDS", 60.0)
 
 
 class InProcess:

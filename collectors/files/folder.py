@@ -175,6 +175,9 @@ def _facts_of_all(
     with contextlib.ExitStack() as stack:
         shared: Collection[int] = range(len(files))
         if team is not None:
+            for reader in readers:  # what is left to this process has its own time
+                if isinstance(reader, SharedReader):
+                    reader.ready()
             results = stack.enter_context(closing(team.results(tasks, here)))
         else:
             shared, results = _by_processes(tasks, readers, here)

@@ -145,13 +145,13 @@ class Team:
             own = [number for number, place in enumerate(places) if place == worker]
             chunks[worker] = deque(chunked(own, lambda number: tasks[number].item.size))
         pools = [ThreadPoolExecutor(1) for _ in self._channels]
-        asked: dict[int, deque[Future[list[Results]]]] = {n: deque() for n in chunks}
-        ready: dict[int, deque[Results]] = {n: deque() for n in chunks}
+        asked: dict[int, deque[Future[list[Results | None]]]] = {n: deque() for n in chunks}
+        ready: dict[int, deque[Results | None]] = {n: deque() for n in chunks}
 
         def ask_ahead(worker: int) -> None:
             while chunks[worker] and len(asked[worker]) < AHEAD:
                 chunk = [tasks[number] for number in chunks[worker].popleft()]
-                asked[worker].append(pools[worker].submit(self._read, worker, chunk, here))
+                asked[worker].append(pools[worker].submit(self._read, worker, chunk))
 
         try:
             for worker in chunks:
@@ -163,20 +163,25 @@ class Team:
                 if not ready[place]:
                     ready[place].extend(asked[place].popleft().result())
                     ask_ahead(place)
-                yield ready[place].popleft()
+                read = ready[place].popleft()
+                if read is None:
+                    read = here(replace(task, item=self._item_again(task.item)))
+                yield read
         finally:
             for pool in pools:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read(
-        self, worker: int, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> list[Results]:
+    def _read(self, worker: int, tasks: Sequence[Task]) -> list[Results | None]:
+        """Have a worker read files; None for each that is to be read here.
+
+        Not in this thread: all threads share the processor time that a file may take.
+        """
         try:
             sent = [replace(task, item=_sent(task.item)) for task in tasks]
             answer: list[tuple[list[Fact], list[Gap]]] = self._ask(worker, "read", sent)
         except ChannelError:
-            return [here(replace(task, item=self._item_again(task.item))) for task in tasks]
-        return answer
+            return [None] * len(tasks)
+        return [*answer]
 
     def _ask(self, worker: int, operation: str, *arguments: object) -> Any:
         if worker in self._gone:
@@ -196,12 +201,11 @@ class Team:
         if not isinstance(item.extent, Extent) or item.extent.holder is None:
             return item
         origin = self._origin[item.path]
-        with self._locks[0]:
-            if origin.item.path not in self._again and self._store is not None:
-                found = self._store.expand(origin)
-                self._again[origin.item.path] = {
-                    each.path: each for each in found if isinstance(each, Item)
-                }
+        if origin.item.path not in self._again and self._store is not None:
+            found = self._store.expand(origin)
+            self._again[origin.item.path] = {
+                each.path: each for each in found if isinstance(each, Item)
+            }
         return self._again[origin.item.path][item.path]
 
     def _open_held(self, extent: Extent) -> io.RawIOBase:

@@ -34,7 +34,9 @@ class Worker:
         spool.here = number
         self._number = number
         self._store = Store()
-        self._readers = (*READERS, LogReader(patterns, owners=owners))
+        logs = LogReader(patterns, owners=owners)
+        logs.ready()  # not in the time that the first file may take
+        self._readers = (*READERS, logs)
 
     def close(self) -> None:
         """Remove what was unpacked."""

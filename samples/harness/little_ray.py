@@ -39,6 +39,7 @@ class LittleRay:
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ADDRESS": self.address,
+            "RAY_raylet_start_wait_time_s": "100",
             "GLOO_SOCKET_IFNAME": "lo",  # the names of the nodes mean no address
         }
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
@@ -56,9 +57,7 @@ class LittleRay:
                     self._programs[node] = subprocess.Popen(
                         [*HOST, node, *words], env=self.environ, stdout=output, stderr=output
                     )
-                if head:
-                    self._wait(1)
-            self._wait(len(self.nodes))
+                self._wait(len(self._programs))  # together they time out on a busy machine
         except BaseException:
             self._end()
             raise

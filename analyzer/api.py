@@ -23,7 +23,6 @@ from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.report import Evidence, Finding, RankRow, Report, to_json
-from whyhang.analyzer.reports.outgoing import outgoing
 
 __all__ = [
     "Event",
@@ -55,24 +54,25 @@ def diagnose(
     ``targets`` are PIDs (int) and paths (str, Path) of one job. ``cards`` are folders of your own
     signatures, ``save`` is a bundle to keep what is taken of processes. ``options`` are those of
     the command line for looking at processes: ``looks`` (2), ``interval`` and ``timeout`` (seconds,
-    1.0 and 15.0), ``native`` ("auto", "always", "never"), ``no_store`` (False)...
+    1.0 and 15.0), ``native`` ("auto", "always", "never"), ``no_store`` (False)..., and ``redact``.
     The report has gone through the gate: secrets are blanked, control characters spelt.
 
     Raises ``TargetError`` for a target that is not there, ``WhyhangError`` for anything else that a
     person has to mend.
     """
     pids, paths = _split(targets)
+    chosen = _options(options)
     report, unsaved = report_on(
         pids,
         paths,
-        _options(options),
+        chosen,
         cards=[os.fspath(each) for each in cards],
         save=None if save is None else os.fspath(save),
         quiet=True,
     )
     for error in unsaved:
         raise error
-    return outgoing(report)
+    return redaction.leaving(report, chosen)
 
 
 def collect(pid: int, bundle: str | os.PathLike[str], **options: Any) -> Path:
@@ -121,7 +121,7 @@ def watch(
 
     limits = watching.limits_of(looks, stalled_for)
     return (
-        replace(event, report=outgoing(event.report)) if event.report is not None else event
+        replace(event, report=redaction.leaving(event.report, chosen)) if event.report else event
         for event in follow(looks, ask, limits, every=every)
     )
 

@@ -21,6 +21,7 @@ import pytest
 import zstandard
 from small_jobs import report_of, still
 
+import whyhang
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cli import main
@@ -363,3 +364,16 @@ def test_what_is_collected_is_redacted(
             assert [n for n in private if n in where or f'"{n}"' in text] == []
             assert [n for n in NAMES if n in text] == []
     assert [name for name in NAMES if name in said] == []
+
+
+def test_a_program_that_calls_whyhang_gets_no_name_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`whyhang.diagnose(..., redact=True)`, and any call where the configuration says always."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "rank0.log").write_text(LOG)
+    asked = to_json(whyhang.diagnose(tmp_path / "rank0.log", redact=True)).decode()
+    assert [name for name in NAMES if name in asked] == []
+    assert "quetzal" in to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode()
+    (tmp_path / "config" / "whyhang" / "whyhang.toml").write_text("[redaction]\nalways = true\n")
+    assert to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode() == asked

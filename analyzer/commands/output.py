@@ -13,10 +13,9 @@ from rich.console import Console
 
 from whyhang.analyzer.commands import notify, redaction
 from whyhang.analyzer.errors import WhyhangError
-from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, as_text, face_of
-from whyhang.analyzer.reports.outgoing import outgoing, plain
+from whyhang.analyzer.reports.outgoing import plain
 from whyhang.analyzer.reports.terminal import show
 
 EXIT_CODES: dict[Verdict, int] = {
@@ -84,10 +83,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     A place that takes nothing does not keep the report from the others; then it is raised, and
     so are the errors in ``unsaved``, of bundles that could not be kept.
     """
-    report = outgoing(report)
-    names = redaction.pseudonyms(options)
-    if names is not None:
-        report = with_pseudonyms(report, names)
+    report = redaction.leaving(report, options)
     written = [
         write(Path(name), face.render(report, full=options.full))
         for name in options.output

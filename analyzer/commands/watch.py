@@ -30,13 +30,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from whyhang.analyzer.commands import hosts_options, live_options, output
+from whyhang.analyzer.commands import hosts_options, live_options, output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.diagnose import report_on, split
 from whyhang.analyzer.commands.following import Event, follow
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.reports.outgoing import outgoing, plain
+from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.watch.course import Limits
 from whyhang.collectors.watch.folder import Folder
 from whyhang.collectors.watch.look import Looks
@@ -203,7 +203,7 @@ def told(report: Report, options: argparse.Namespace, hook: Sequence[str], *, nu
     except WhyhangError as error:
         _say(str(error))
     if hook:
-        run_hook(hook, outgoing(report), names[0] if names else "")
+        run_hook(hook, redaction.leaving(report, options), names[0] if names else "")
 
 
 def run_hook(hook: Sequence[str], report: Report, path: str) -> None:

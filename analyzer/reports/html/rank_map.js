@@ -198,6 +198,11 @@ function rankMap() {
     draw();
   }
 
+  function bringIntoView() {
+    const top = plan.y[chosen];
+    if (top < box.scrollTop || top + plan.size > box.scrollTop + box.clientHeight - 16) box.scrollTop = top - box.clientHeight / 2;
+  }
+
   canvas.addEventListener("click", (event) => {
     const { size, gap, x, y } = plan;
     let best = -1;
@@ -217,8 +222,7 @@ function rankMap() {
     };
     if (event.key in moves) {
       choose(moves[event.key]);
-      const top = plan.y[chosen];
-      if (top < box.scrollTop || top + plan.size > box.scrollTop + box.clientHeight - 16) box.scrollTop = top - box.clientHeight / 2;
+      bringIntoView();
       event.preventDefault();
     }
   });
@@ -226,6 +230,7 @@ function rankMap() {
   window.addEventListener("beforeprint", draw);
   choose(chosen);
   resized(box, lay);
+  bringIntoView();
 }
 
 /**

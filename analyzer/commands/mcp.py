@@ -1,8 +1,9 @@
-"""Serve diagnoses to a program that speaks the Model Context Protocol, over standard input/output.
+"""Serve diagnoses to a program that speaks the Model Context Protocol.
 
-Tools: diagnose (a path, or a process with --processes), findings, evidence_around, explain. All of
-them only read. Paths have to lie in a folder that --allow names (the current one by default), links
-and all; what is returned is cut to a size, and has gone through the gate that blanks secrets.
+It speaks over standard input and output. Tools: diagnose (a path, or a process with --processes),
+findings, evidence_around, explain. All of them only read. Paths have to lie in a folder that
+--allow names (the current one by default), with all links followed; what is returned is cut to a
+size, and has gone through the gate that blanks secrets.
 
 Needs the extra: pip install 'whyhang[mcp]'
 """

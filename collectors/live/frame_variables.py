@@ -195,9 +195,9 @@ def read_numbers(data: bytes) -> Numbers:
 
 def _numbers_of_program(threads: list[Trace]) -> Numbers:
     """Read what a program that was started as a rank knows: what it joins as, or its variables."""
-    ray = next((t for t in threads if any(f.filename.endswith(_RAY) for f in t.frames)), None)
-    main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
-    frames = (ray or main).frames if ray or main else []
+    mains = [t for t in threads if t.frames and t.frames[-1].name == "<module>"]
+    rays = [t for t in threads if any(f.filename.endswith(_RAY) for f in t.frames)]
+    frames = [*rays, *mains][0].frames if rays or mains else []
     calls = [f for f in frames if f.name == "init_process_group" and f.filename.endswith(_C10D)]
     for frame in (*calls, *reversed(frames)):
         numbers = _integers(frame, {"rank", "world_rank", "world_size"})

@@ -1,121 +1,119 @@
-"""Time the diagnosis of a job's bundles: one of each of up to 2,000 hosts, or one of them all.
+"""How long 1,000 hosts take: connecting, finding, looking, one bundle of all.
 
-Run ``python benchmarks/many_hosts.py [HOSTS ...]`` (default 250, 500, 1,000 and 2,000 hosts of 8
-ranks). The bundles are made of one that was captured (``host_job.py``). For each count a fresh
-process reads the same files bare (unpacks them and parses their JSON, no more), another runs
-``python -m whyhang TARGET --format json``. The bar is 2,000 hosts in 30 s and 1 GB on 2 cores,
-growing linearly. On a machine that does other things, compare the seconds of CPU.
+The channel is real (ClusterShell, one process a host), the far side is simulated by a shell script
+that answers each order after 50 to 500 ms; 2 % of the hosts are dead: half refuse at once, half
+never say a word. What is printed is measured; a dead host that is not named ends it with 1.
+
+    python benchmarks/many_hosts.py [HOSTS]
 """
 
 from __future__ import annotations
 
-import argparse
-import io
+import base64
 import json
 import os
-import shutil
+import random
+import resource
 import sys
-import tarfile
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
-import host_job
-import msgspec
-import zstandard
-from cost import Cost, timed
-from host_job import PER_HOST, HostJob
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
+from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.run import Conversation
+from whyhang.collectors.live.probes.probe import Options
 
-BAR_HOSTS, BAR_SECONDS, BAR_MB = 2000, 30.0, 1024.0
-WHYHANG = (sys.executable, "-m", "whyhang")
-BARE = (sys.executable, str(Path(__file__).resolve()), "--bare")
+DEAD = 0.02
+RANKS = 8
+PATIENCE = 4.0
+
+FAR = """#!/bin/sh
+# NAME SECONDS FOLDER: answers as a far side does
+name=$1 pause=$2 folder=$3
+case $pause in
+refuses) echo "ssh: connect to host $name port 22: Connection refused" >&2; exit 255;;
+silent) exec sleep 600;;
+esac
+sleep "$pause"
+echo "@whyhang1 $name ! alive"
+read -r first
+echo "@whyhang1 $name . $(cat $folder/hello)"
+echo "@whyhang1 $name . $(cat $folder/ready)"
+while read -r order; do
+    sleep "$pause"
+    case $order in
+    *'"do": "find"'*) echo "@whyhang1 $name . $(cat $folder/found)";;
+    *'"do": "look"'*)
+        echo "@whyhang1 $name . $(cat $folder/$name)"
+        echo "@whyhang1 $name . $(cat $folder/done)";;
+    *'"do": "clock"'*) echo "@whyhang1 $name . $(cat $folder/clock)";;
+    esac
+done
+"""
 
 
-def main() -> int:
-    """Measure for each count on the command line; 1 if the bar or a culprit was missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("hosts", nargs="*", type=int, default=[250, 500, 1000, 2000])
-    parser.add_argument("--fault", choices=tuple(host_job.FAULTS), default="dataloader-blocked")
-    parser.add_argument("--layout", choices=("archives", "folders", "merged"), default="archives")
-    parser.add_argument("--bare", metavar="TARGET", help="read TARGET bare, in this process")
-    options = parser.parse_args()
-    if options.bare:
-        print(sum(_bare(Path(options.bare))))
-        return 0
-    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    print(f"{options.fault}, {options.layout}; {cores} cores, load {load:.1f} before")
+def message(say: str, blob: bytes = b"", **fields: object) -> str:
+    """Write what a far side says, as one line of base64."""
+    return base64.b64encode(json.dumps({"say": say, **fields}).encode() + b"\n" + blob).decode()
+
+
+def bundle(name: str) -> bytes:
+    """Make what a host of eight ranks sends: 20 kilobytes."""
+    noise = random.Random(name).randbytes(2500)
+    files = {f"{name}/rank{rank}.json": noise for rank in range(RANKS)}
+    files |= {f"{name}/own": random.Random(name).randbytes(18_000)}
+    entries = tuple(Entry(path=path, kind="log", host=name) for path in files)
+    manifest = Manifest(host=name, looks=2, files=entries)
+    return archive({MANIFEST: manifest_file(manifest), **files}, 0.0)
+
+
+def main(count: int) -> int:
+    """Run it and print what it took."""
+    chance = random.Random(7)
+    names = [f"n{number}" for number in range(count)]
+    dead = chance.sample(names, max(2, int(count * DEAD)))
+    pauses = {name: f"{chance.uniform(0.05, 0.5):.2f}" for name in names}
+    pauses |= {name: ("refuses", "silent")[number % 2] for number, name in enumerate(dead)}
+    with tempfile.TemporaryDirectory() as folder:
+        for say, fields in {
+            "hello": {"node": "n", "has": True},
+            "ready": {},
+            "found": {"jobs": [{"name": "job", "ranks": RANKS, "size": count * RANKS}]},
+            "done": {},
+            "clock": {"sent": 0, "now": 0},
+        }.items():
+            Path(folder, say).write_text(message(say, **fields))
+        for name in names:
+            Path(folder, name).write_text(message("part", bundle(name), number=0))
+        script = Path(folder, "far.sh")
+        script.write_text(FAR)
+        hosts = tuple(
+            Host(name=name, argv=("sh", str(script), name, pauses[name], folder)) for name in names
+        )
+        reach = Reach(kind="ssh", sentence="", hosts=hosts, patience=PATIENCE)
+        began = last = time.monotonic()
+        steps = {}
+        with Conversation(reach, Options(), 60.0, lambda _: None) as talk:
+            for step in ("open", "find", "look"):
+                getattr(talk, step)()
+                steps[step], last = time.monotonic() - last, time.monotonic()
+            gaps = {far.name: far.gap for far in talk.fars if far.gap is not None}
+            whole = talk.parts.bundle(list(gaps.values()), names)
+        took = time.monotonic() - began
+    unnamed = sorted(set(dead) ^ set(gaps))
+    size = sum(map(len, whole.files.values()))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{count:,} hosts, {len(dead)} dead, on {os.cpu_count()} processors: {took:.1f} s")
+    print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
     print(
-        f"{'hosts':>6} {'ranks':>7} {'MB':>6}   whyhang: s   s of CPU   peak MB   bare: s   ratio"
+        f"{len(whole.manifest.files):,} files, {size / 1e6:.0f} MB in one bundle, {memory:.0f} MB"
     )
-    missed = [hosts for hosts in options.hosts if not _measure(hosts, options)]
-    return min(len(missed), 1)
-
-
-def _measure(hosts: int, options: argparse.Namespace) -> bool:
-    folder = Path(tempfile.mkdtemp(prefix="whyhang-hosts-"))
-    try:
-        job = HostJob(options.fault, hosts)
-        target = host_job.write(job, folder, options.layout)
-        bare, size, errors = timed((*BARE, str(target)))
-        if not size:
-            raise SystemExit(errors)
-        ours, out, errors = timed((*WHYHANG, str(target), "--format", "json"), memory_every=0.25)
-    finally:
-        shutil.rmtree(folder)
-    if not out:
-        raise SystemExit(errors)
-    said = _said(job, json.loads(out))
-    bar = "" if hosts != BAR_HOSTS else "   bar kept" if _keeps(ours) else "   bar MISSED"
-    print(
-        f"{hosts:>6,} {hosts * PER_HOST:>7,} {int(size) / 1e6:>6,.0f} {ours.seconds:>12.1f} "
-        f"{ours.cpu:>10.1f} {ours.megabytes:>9.0f} {bare.seconds:>9.1f} "
-        f"{ours.cpu / bare.cpu:>7.1f}   {said}{bar}",
-        flush=True,
-    )
-    return said.startswith("right") and "MISSED" not in bar
-
-
-def _keeps(cost: Cost) -> bool:
-    return cost.seconds <= BAR_SECONDS and cost.megabytes <= BAR_MB
-
-
-def _said(job: HostJob, report: dict[str, object]) -> str:
-    """Compare a report with the truth."""
-    findings, ranks = report["findings"], report["ranks"]
-    assert isinstance(findings, list)
-    assert isinstance(ranks, list)
-    causes = [finding for finding in findings if finding.get("caused_by") is None]
-    named = {rank for finding in causes for rank in finding["culprit_ranks"] or ()}
-    unseen = {row["rank"] for row in ranks if row["state"] in {"unreachable", "missing"}}
-    dead = () if job.dead is None else range(job.dead * PER_HOST, (job.dead + 1) * PER_HOST)
-    expected = set() if job.culprit is None else {job.culprit}
-    if named == expected and unseen == set(dead) and len(ranks) == job.hosts * PER_HOST:
-        return "right"
-    return f"WRONG: {sorted(named)[:5]} named, {len(unseen)} unseen, {len(ranks)} ranks"
-
-
-def _bare(target: Path) -> Iterator[int]:
-    """Unpack and parse every file, in this process; yield their sizes."""
-    for path in sorted(target.rglob("*")) if target.is_dir() else [target]:
-        if not path.is_file():
-            continue
-        if not path.name.endswith(".tar.zst"):
-            yield len(path.read_bytes())
-            msgspec.json.decode(path.read_bytes())
-            continue
-        with (
-            path.open("rb") as raw,
-            zstandard.ZstdDecompressor().stream_reader(raw) as plain,
-            tarfile.open(fileobj=io.BufferedReader(plain), mode="r|") as archive,
-        ):
-            for member in archive:
-                stream = archive.extractfile(member)
-                data = stream.read() if stream is not None else b"null"
-                msgspec.json.decode(data)
-                yield len(data)
+    print(f"dead hosts named: {len(gaps)} of {len(dead)}")
+    if unnamed:
+        print(f"  wrong: {len(unnamed)}, {', '.join(unnamed[:5])} among them")
+    return 1 if unnamed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))

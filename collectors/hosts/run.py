@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer.facts import Gap
+from whyhang.collectors.files.bundle import Clock
 from whyhang.collectors.hosts import payload, ssh, troubles, wire
 from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
 from whyhang.collectors.hosts.merge import Part, Parts
@@ -36,6 +37,9 @@ MOST_NEW = 4096
 
 FED_AT_ONCE = 16
 """Hosts that are sent the self-contained file at a time."""
+
+ENOUGH = 2.0
+"""Seconds that have to be left for another question."""
 
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
@@ -87,6 +91,7 @@ class Conversation:
         self.fars: list[Far] = []
         self._patterns = sorted(patterns)
         self._whole = whole
+        self.interrupted = False
         self._limit = limit
         self._until = time.monotonic() + limit
         self._tell = tell
@@ -215,7 +220,12 @@ class Conversation:
     def ask(
         self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
     ) -> None:
-        """Have far sides take more of their processes, each of its own."""
+        """Have far sides take more of their processes, each of its own, while there is time.
+
+        Ctrl-C ends the asking: what has come is diagnosed.
+        """
+        if self.interrupted or self.left() < ENOUGH:
+            return
         pids: dict[str, list[int]] = {}
         own_names = {each: far for far in self.here for each in (far.name, far.node)}
         for host, pid in processes:
@@ -224,7 +234,18 @@ class Conversation:
                 pids.setdefault(far.own_name, []).append(pid)
         asked = [far for far in self.here if how or far.own_name in pids]
         self._order(asked, "ask", what=what, pids=pids, **how)
-        self._until_answered(f"asking for {what.replace('_', ' ')}")
+        try:
+            self._until_answered(f"asking for {what.replace('_', ' ')}")
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def clocks(self) -> list[Clock]:
+        """Return how far ahead the clock of each host is."""
+        return [
+            Clock(host=far.name, ahead=round(far.offset, 3), within=round(far.round_trip / 2, 3))
+            for far in self.fars
+            if far.offset is not None and far.round_trip is not None
+        ]
 
     def _connecting(self) -> list[Far]:
         return [far for far in self.fars if far.gap is None and not far.ready]
@@ -423,7 +444,12 @@ class Conversation:
             self._tell(f"{doing}: {len(self.here) - len(busy)} of {len(self.here)} hosts")
             if self.left() <= 0:
                 for far in busy:
-                    self._give_up(far, troubles.late(far.name, "it did not answer", self._limit))
+                    far.busy = False
+                    if far.name in self.parts.hosts:
+                        self.gaps.append(troubles.unfinished(far.name, self._limit))
+                    else:
+                        late = troubles.late(far.name, "it did not answer", self._limit)
+                        self._give_up(far, late)
                 return
             self._listen(min(0.25, self.left()))
 

@@ -1,10 +1,10 @@
 """How long 1,000 hosts take: connecting, finding, looking, one bundle of all.
 
-The channel is real (ClusterShell, one process a host), the far side is simulated by a shell script
+The channel is real (ClusterShell, one process a host), the far side is simulated by a script
 that answers each order after 50 to 500 ms; 2 % of the hosts are dead: half refuse at once, half
 never say a word. What is printed is measured; a dead host that is not named ends it with 1.
 
-    python benchmarks/many_hosts.py [HOSTS]
+    python benchmarks/reaching_hosts.py [HOSTS]
 """
 
 from __future__ import annotations
@@ -28,28 +28,32 @@ DEAD = 0.02
 RANKS = 8
 PATIENCE = 4.0
 
-FAR = """#!/bin/sh
-# NAME SECONDS FOLDER: answers as a far side does
-name=$1 pause=$2 folder=$3
-case $pause in
-refuses) echo "ssh: connect to host $name port 22: Connection refused" >&2; exit 255;;
-silent) exec sleep 600;;
-esac
-sleep "$pause"
-echo "@whyhang1 $name ! alive"
-read -r first
-echo "@whyhang1 $name . $(cat $folder/hello)"
-echo "@whyhang1 $name . $(cat $folder/ready)"
-while read -r order; do
-    sleep "$pause"
-    case $order in
-    *'"do": "find"'*) echo "@whyhang1 $name . $(cat $folder/found)";;
-    *'"do": "look"'*)
-        echo "@whyhang1 $name . $(cat $folder/$name)"
-        echo "@whyhang1 $name . $(cat $folder/done)";;
-    *'"do": "clock"'*) echo "@whyhang1 $name . $(cat $folder/clock)";;
-    esac
-done
+FAR = r"""
+# NAME PAUSE FOLDER: answers as a far side does; perl, as it starts in a millisecond
+my ($name, $pause, $folder) = @ARGV;
+$| = 1;
+if ($pause eq "refuses") {
+    print STDERR "ssh: connect to host $name port 22: Connection refused\n";
+    exit 255;
+}
+if ($pause eq "silent") { sleep 600 }
+sub rest { select(undef, undef, undef, $pause) }
+sub say_file {
+    for my $file (@_) {
+        open(my $in, "<", "$folder/$file");
+        print "\@whyhang1 $name . ", <$in>, "\n";
+    }
+}
+rest();
+print "\@whyhang1 $name ! alive\n";
+<STDIN>;
+say_file("$name.hello", "ready");
+while (my $order = <STDIN>) {
+    rest();
+    say_file("found") if $order =~ /"do": "find"/;
+    say_file("clock") if $order =~ /"do": "clock"/;
+    say_file($name, "done") if $order =~ /"do": "look"/;
+}
 """
 
 
@@ -77,7 +81,6 @@ def main(count: int) -> int:
     pauses |= {name: ("refuses", "silent")[number % 2] for number, name in enumerate(dead)}
     with tempfile.TemporaryDirectory() as folder:
         for say, fields in {
-            "hello": {"node": "n", "has": True},
             "ready": {},
             "found": {"jobs": [{"name": "job", "ranks": RANKS, "size": count * RANKS}]},
             "done": {},
@@ -85,11 +88,13 @@ def main(count: int) -> int:
         }.items():
             Path(folder, say).write_text(message(say, **fields))
         for name in names:
+            Path(folder, f"{name}.hello").write_text(message("hello", node=name, has=True))
             Path(folder, name).write_text(message("part", bundle(name), number=0))
-        script = Path(folder, "far.sh")
+        script = Path(folder, "far.pl")
         script.write_text(FAR)
         hosts = tuple(
-            Host(name=name, argv=("sh", str(script), name, pauses[name], folder)) for name in names
+            Host(name=name, argv=("perl", str(script), name, pauses[name], folder))
+            for name in names
         )
         reach = Reach(kind="ssh", sentence="", hosts=hosts, patience=PATIENCE)
         began = last = time.monotonic()
@@ -101,6 +106,8 @@ def main(count: int) -> int:
             gaps = {far.name: far.gap for far in talk.fars if far.gap is not None}
             whole = talk.parts.bundle(list(gaps.values()), names)
         took = time.monotonic() - began
+    cpu = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own, theirs = (used.ru_utime + used.ru_stime for used in cpu)
     unnamed = sorted(set(dead) ^ set(gaps))
     size = sum(map(len, whole.files.values()))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -109,6 +116,7 @@ def main(count: int) -> int:
     print(
         f"{len(whole.manifest.files):,} files, {size / 1e6:.0f} MB in one bundle, {memory:.0f} MB"
     )
+    print(f"processor time: {own:.1f} s of its own, {theirs:.1f} s of the simulated hosts")
     print(f"dead hosts named: {len(gaps)} of {len(dead)}")
     if unnamed:
         print(f"  wrong: {len(unnamed)}, {', '.join(unnamed[:5])} among them")

@@ -147,7 +147,7 @@ def test_a_pid_on_one_host_leads_to_all_ranks_and_a_bundle_says_the_same(folder:
 def check(report: dict[str, Any]) -> None:
     first = report["findings"][0]
     assert first["signature"] == "missing-rank-in-collective"
-    assert first["culprit_ranks"] == [1]
+    assert first["culprit_ranks"] == [1], (report["headline"], report["gaps"])
     assert first["affected_ranks"] == [0, 2, 3]
     assert report["job"]["hosts"] == ["n0", "n1"]
 
@@ -159,7 +159,7 @@ def test_hosts_that_do_not_answer_refuse_or_have_no_rights_are_named_with_their_
     more = {
         2: "iptables -A INPUT -j DROP",
         3: f'exec {sys.executable} -c \'import socket,time;s=socket.create_server(("",22));'
-        "k=[s.accept() for _ in range(9)]' # sshd",
+        "sshd=[s.accept() for _ in range(9)]'",
         4: "",
     }
     with Hosts(folder / "rig", 6, more) as hosts, training(hosts):
@@ -196,7 +196,7 @@ def test_where_no_other_host_lets_one_in_this_host_is_looked_at_soon(folder: Pat
         alone = time.monotonic() - began
         report, _ = whyhang(hosts, "n0", pid)
         both = time.monotonic() - began - alone
-        assert report["findings"][0]["culprit_ranks"] == [1]
+        assert report["headline"].startswith("Rank 1 ")  # what ranks 2 and 3 do, nobody knows
         assert any("n1" in gap and "no key" in gap for gap in report["gaps"])
         assert both < alone + 5
 

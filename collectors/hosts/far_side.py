@@ -172,8 +172,8 @@ def main(name: str) -> None:
         signal.signal(number, _interrupt)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
-    far.ready()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
+        far.ready()
         while (order := orders.get(timeout=PATIENCE)) is not None:
             if order["do"] == "find":
                 signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))

@@ -22,7 +22,7 @@ from whyhang.collectors.files.bundle import (
 )
 from whyhang.collectors.files.spool import Budget, Limits, SpentError
 
-LIMITS = Limits(total_bytes=256 << 20, members=50_000)
+LIMITS = Limits(total_bytes=256 << 20, members=50_000, ratio_free_bytes=32 << 20)
 """Of what one host sends; it is held in memory."""
 
 

@@ -94,6 +94,7 @@ class KubeApi:
         self.pods = {one["metadata"]["name"]: one for one in pods}
         self.folder = Path(tempfile.mkdtemp(prefix="kube-"))
         self.asked: list[str] = []
+        self.silent: set[str] = set()  # pods on a node whose kubelet does not answer
         self._inits: dict[str, subprocess.Popen[bytes]] = {}
         self._server: Server | None = None
 
@@ -140,7 +141,9 @@ class KubeApi:
     def processes(self, name: str) -> str:
         """List what runs in a pod."""
         enter = self._enter(name)
-        return subprocess.run([*enter, "ps", "-eo", "args"], capture_output=True, text=True).stdout
+        return subprocess.run(
+            [*enter, "ps", "-ww", "-eo", "args"], capture_output=True, text=True
+        ).stdout
 
     def _enter(self, name: str) -> list[str]:
         children = Path(f"/proc/{self._inits[name].pid}/task/{self._inits[name].pid}/children")
@@ -180,6 +183,11 @@ class KubeApi:
         assert connection.request is not None
         url = urlsplit(connection.request.path)
         name, query = url.path.split("/")[6], parse_qs(url.query)
+        if name in self.silent:
+            with contextlib.suppress(ConnectionClosed):
+                while True:
+                    connection.recv()
+            return
         program = subprocess.Popen(
             [*self._enter(name), *query["command"]],
             stdin=subprocess.PIPE,

@@ -17,7 +17,7 @@ from log_docs import diagnosed
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 from test_story import eight_ranks
 
-from whyhang.analyzer.report import LinesAround, RankRow, Report
+from whyhang.analyzer.report import Event, LinesAround, RankRow, Report
 from whyhang.analyzer.reports.html.page import render
 from whyhang.analyzer.reports.outgoing import outgoing
 
@@ -30,7 +30,7 @@ HOSTILE = (
     "javascript:alert(1) '\"` \u2028\u2029",
 )
 ELEMENTS = (
-    "html head meta title style body header nav main footer noscript script section div span p h1"
+    "a html head meta title style body header nav main footer noscript script section div span p h1"
     " h2 h3 b i q ul li pre code details summary table thead tbody tr th td"
 )
 
@@ -193,6 +193,28 @@ def test_secrets_do_not_reach_the_page() -> None:
     text = render(outgoing(made)).decode()
     assert "abcdef0123456789" not in text
     assert "hunter22" not in text
+
+
+def test_a_long_story_is_folded_and_an_empty_column_left_out() -> None:
+    events = tuple(
+        Event(seconds=None, ranks=(n,), says=f"event {n}", source="a.log") for n in range(20)
+    )
+    page = Page(render(msgspec.structs.replace(report(), story=events)))
+    assert "8 more" in page.texts["summary"]
+    assert {f"event {n}" for n in range(20)} <= set(page.texts["td"])
+    without = tuple(msgspec.structs.replace(row, location=None) for row in report().ranks)
+    page = Page(render(msgspec.structs.replace(report(), ranks=without)))
+    assert "in the user's code" not in page.texts["th"]
+
+
+@pytest.mark.parametrize(
+    "url", ['https://wiki.example.org/x?a=1&b="2', "javascript:alert(1)", "//x"]
+)
+def test_only_an_address_of_the_web_is_a_link(url: str) -> None:
+    finding = msgspec.structs.replace(report().findings[0], runbook_url=url)
+    page = Page(render(msgspec.structs.replace(report(), findings=(finding,))))
+    links = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert links == ([url] if url.startswith("https:") else [])
 
 
 def test_a_healthy_job_has_no_graph_of_waits() -> None:

@@ -208,6 +208,24 @@ def test_keys_choose_ranks(opened) -> None:
     assert page.chosen() == "1"
 
 
+def test_what_matters_is_in_sight_where_drawings_are_larger_than_the_screen(opened) -> None:
+    """The map and the graph are scrolled to the rank to look at, also on a phone."""
+    page = opened(large(), viewport={"width": 390, "height": 844}).page
+    assert page.locator(".canvas").evaluate("box => box.scrollHeight > box.clientHeight")
+    made = large()
+    finding = msgspec.structs.replace(
+        made.findings[0], culprit_ranks=(7777,), subjects=("rank 7777",)
+    )
+    shown = opened(
+        msgspec.structs.replace(made, findings=(finding,)), viewport={"width": 390, "height": 844}
+    )
+    assert shown.chosen() == "7777"
+    assert shown.page.locator(".canvas").evaluate("box => box.scrollTop") > 300
+    graph = opened(sample("fr-mesh-chain"), viewport={"width": 390, "height": 844}).page
+    root = graph.locator(".node.root").bounding_box()
+    assert 0 <= root["x"] <= 390 - root["width"]
+
+
 def test_ten_thousand_ranks_are_painted_soon_and_answer_at_once(opened) -> None:
     """First paint under two seconds; a click or a filter under a tenth of that."""
     began = time.monotonic()

@@ -21,6 +21,7 @@ import pytest
 import zstandard
 from small_jobs import report_of, still
 
+import whyhang
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cli import main
@@ -363,3 +364,40 @@ def test_what_is_collected_is_redacted(
             assert [n for n in private if n in where or f'"{n}"' in text] == []
             assert [n for n in NAMES if n in text] == []
     assert [name for name in NAMES if name in said] == []
+
+
+def test_a_program_that_calls_whyhang_gets_no_name_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`whyhang.diagnose(..., redact=True)`, and any call where the configuration says always."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "rank0.log").write_text(LOG)
+    asked = to_json(whyhang.diagnose(tmp_path / "rank0.log", redact=True)).decode()
+    assert [name for name in NAMES if name in asked] == []
+    assert "quetzal" in to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode()
+    (tmp_path / "config" / "whyhang" / "whyhang.toml").write_text("[redaction]\nalways = true\n")
+    assert to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode() == asked
+
+
+@pytest.mark.parametrize(
+    ("sentence", "left"),
+    [
+        ("Rank 1 sleeps (pid 24603 on mirabell, started 5 s before)", "pid 24603 on host-"),
+        ("Task 3 on mirabell ended: it was killed", "Task 3 on host-"),
+        ("The GPU driver of mirabell does not answer", "driver of host-"),
+        ("NCCL was not set up; look at mirabell first", "look at host-"),
+        ("Ranks 0-3 on hornisse12 wait on what rank 3 does", "wait on what rank 3 does"),
+        ("It ended on purpose, on that host, on step 3, on all ranks", "ended on purpose, on that"),
+        (
+            "Who is on cuda:0 of node [rank3] was on signal 9",
+            "cuda:0 of node [rank3] was on signal",
+        ),
+    ],
+)
+def test_hosts_that_only_a_sentence_names(sentence: str, left: str) -> None:
+    """A report says in its own words where ranks are; words of English are no hosts."""
+    report = msgspec.structs.replace(planted(), headline=sentence, ranks=(), notes=(), gaps=())
+    hidden = hide_report(report, Pseudonyms(KEY)).headline
+    assert "mirabell" not in hidden
+    assert "hornisse" not in hidden
+    assert left in hidden

@@ -38,6 +38,10 @@ def test_recorded_sample_is_diagnosed(
     assert all(finding.evidence and finding.remedies for finding in report.findings)
     words = [text for f in report.findings for text in (f.title, f.explanation, *f.remedies)]
     assert not [text for text in words if " ? " in text], "a field that nothing fills"
+    nodes = report.waits.nodes
+    if report.findings[0].culprit_ranks and nodes:
+        assert any(node.culprit for node in nodes), "the culprit is in the graph"
+        assert all(node.culprit for node in nodes if node.role == "root"), "no other is a root"
 
 
 def test_a_bundle_gives_the_same_report_byte_for_byte(

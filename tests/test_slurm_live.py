@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="Linux and root only"),
     pytest.mark.skipif(not all(map(shutil.which, PROGRAMS)), reason="needs Slurm and munge"),
 ]
-TRAIN = Path(__file__).with_name("programs") / "train_slurm.py"
+TRAIN = Path(__file__).with_name("programs") / "train_hangs.py"
 PROLOG = """#!/bin/sh
 [ -e {folder}/stuck-$SLURMD_NODENAME ] && exec sleep 300
 exit 0

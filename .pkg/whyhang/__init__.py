@@ -1,28 +1,60 @@
-"""Say which rank, which line and which collective holds a hung PyTorch job up."""
+"""Say which rank, which line and which collective holds a hung PyTorch job up.
+
+For programs: ``diagnose``, ``collect``, ``watch`` and what they return (``Report``, ``Finding``,
+``Event``, ...), and ``heartbeat`` for training loops. Importing this costs next to nothing, for
+each name is imported when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from whyhang._heartbeat import heartbeat as heartbeat
+    from whyhang.analyzer.api import (
+        Event as Event,
+        Evidence as Evidence,
+        Finding as Finding,
+        RankRow as RankRow,
+        Report as Report,
+        TargetError as TargetError,
+        WhyhangError as WhyhangError,
+        collect as collect,
+        diagnose as diagnose,
+        to_json as to_json,
+        watch as watch,
+    )
 
 __version__ = "0.1.0"
 
-_PLACES = {"heartbeat": "whyhang._heartbeat"}
-"""Where each public name is made; its module is imported when it is first used."""
+__all__ = [
+    "Event",
+    "Evidence",
+    "Finding",
+    "RankRow",
+    "Report",
+    "TargetError",
+    "WhyhangError",
+    "collect",
+    "diagnose",
+    "heartbeat",
+    "to_json",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is public as late as it is used: ``import whyhang`` costs next to nothing."""
-    if name not in _PLACES:
+    """Import a public name from where it is made."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(_PLACES[name]), name)
+    place = "whyhang._heartbeat" if name == "heartbeat" else "whyhang.analyzer.api"
+    value = getattr(importlib.import_module(place), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *__all__})

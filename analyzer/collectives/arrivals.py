@@ -5,6 +5,10 @@ after the others had given up is whom they waited for; who came before, however 
 all were there. Clocks of hosts differ, by hours where a zone is set: ranks are compared with
 those of their own host where hosts are known, and elsewhere only few late ones count, for a
 clock that is ahead makes all ranks of its host look late.
+
+A call that failed before it came to its limit was made no earlier than that limit ago. If that is
+well after the others came, whose limit it has outlived, it was not there for them: they would have
+gone on with it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from whyhang.analyzer.collectives.pending import PendingCall
 from whyhang.analyzer.facts import Call
 
+WELL = 5.0  # seconds; clocks of hosts differ by less
 ROUNDING = 1.0  # seconds to which logs tell times
 MANY = 5  # times as many ranks must be there as are late, where their hosts are not known
 ZONE = 1800.0
@@ -47,6 +52,9 @@ def _late_among(calls: Mapping[int, Call]) -> dict[int, float]:
     for count in range(1, len(order)):
         before, after = order[:count], order[count:]
         gave_up = max(calls[rank].given_up_at or 0.0 for rank in before)
+        early = all(calls[rank].failed_early for rank in after)
+        if early and not any(calls[rank].failed_early for rank in before):
+            gave_up = came[before[-1]] + WELL + ROUNDING
         if came[after[0]] + ROUNDING >= gave_up and len(after) <= len(before):
             return {rank: came[rank] - came[before[0]] for rank in after}
     return {}

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from whyhang.analyzer.commands import redaction
+from whyhang.analyzer.commands import notify, redaction
 from whyhang.analyzer.errors import WhyhangError
-from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, as_text, face_of
-from whyhang.analyzer.reports.outgoing import outgoing, plain
+from whyhang.analyzer.reports.outgoing import plain
 from whyhang.analyzer.reports.terminal import show
 
 EXIT_CODES: dict[Verdict, int] = {
@@ -50,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show all evidence, and all that follows from the causes",
     )
     redaction.add_arguments(parser)
+    notify.add_arguments(parser)
     parser.add_argument(
         "--exit-code",
         action="store_true",
@@ -66,6 +66,7 @@ def with_tilde(path: str | Path) -> str:
 
 def check(options: argparse.Namespace) -> None:
     """Refuse unusable output files before any work is done. Raises ``WhyhangError``."""
+    notify.receivers(options)
     for name in options.output:
         if face_of(name) is None:
             raise WhyhangError(
@@ -82,10 +83,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     A place that takes nothing does not keep the report from the others; then it is raised, and
     so are the errors in ``unsaved``, of bundles that could not be kept.
     """
-    report = outgoing(report)
-    names = redaction.pseudonyms(options)
-    if names is not None:
-        report = with_pseudonyms(report, names)
+    report = redaction.leaving(report, options)
     written = [
         write(Path(name), face.render(report, full=options.full))
         for name in options.output
@@ -93,6 +91,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     ]
     format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
     _print(report, format_, full=options.full)
+    notify.send_all(report, notify.receivers(options))
     errors = [error for error in (*written, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {plain(str(error))}\n")

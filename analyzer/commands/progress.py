@@ -32,12 +32,12 @@ _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | N
 class Progress:
     """Shows what is being done, once it takes long enough to wonder."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self.meter = Meter()
         self._doing = ""
         self._turns = 0
         self._before: _Handler = signal.SIG_DFL
-        self._shows = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shows = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
         """Set what is going on now."""

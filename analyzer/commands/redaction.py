@@ -13,6 +13,9 @@ from whyhang.analyzer.configuration.files import home
 from whyhang.analyzer.configuration.settings import settings
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.pseudonyms import Pseudonyms
+from whyhang.analyzer.pseudonyms.report import with_pseudonyms
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.outgoing import outgoing
 
 KEY = "redact.key"
 KEY_BYTES = 32
@@ -27,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="hosts, users, addresses and paths as pseudonyms, the same everywhere (secrets are "
         "always blanked); the key is kept in ~/.config/whyhang",
     )
+
+
+def leaving(report: Report, options: argparse.Namespace) -> Report:
+    """Return a report as it may leave: through the gate, and redacted where that is asked for."""
+    report = outgoing(report)
+    names = pseudonyms(options)
+    return report if names is None else with_pseudonyms(report, names)
 
 
 def pseudonyms(options: argparse.Namespace) -> Pseudonyms | None:

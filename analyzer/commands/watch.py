@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,13 +30,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from whyhang.analyzer.commands import live_options, output
+from whyhang.analyzer.commands import hosts_options, live_options, output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.diagnose import report_on, split
-from whyhang.analyzer.commands.following import Diagnose, Event, follow
-from whyhang.analyzer.errors import TargetError, WhyhangError
+from whyhang.analyzer.commands.following import Event, follow
+from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.reports.outgoing import outgoing, plain
+from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.watch.course import Limits
 from whyhang.collectors.watch.folder import Folder
 from whyhang.collectors.watch.look import Looks
@@ -115,8 +117,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequence[str]) -> int:
     hangs = 0
-    for event in follow(looks, diagnosing(options), limits, every=options.every):
+    asking = Asking(options)
+    for event in follow(looks, asking, limits, every=options.every):
         _say(in_words(event))
+        if event.kind == "asked":
+            asking.forget()
         if event.kind == "hang" and event.report is not None:
             hangs += 1
             told(event.report, options, hook, number=hangs)
@@ -149,32 +154,56 @@ def limits_of(looks: Looks, stalled_for: float) -> Limits:
     )
 
 
-def diagnosing(options: argparse.Namespace) -> Diagnose:
-    """Return how to diagnose with these options; what was taken is kept as they say."""
-    count = 0
+class Asking:
+    """Diagnoses with the options of the command; keeps what was taken, until it is forgotten."""
 
-    def diagnose(pids: tuple[int, ...], paths: tuple[str, ...]) -> Report:
-        nonlocal count
-        count += 1
-        save = numbered(options.save, count) if options.save and pids else None
-        report, unsaved = report_on(pids, paths, options, cards=options.cards, save=save)
-        for error in unsaved:
-            _say(error.message)
-        return report
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._kept = ""
 
-    return diagnose
+    def __call__(self, pids: tuple[int, ...], paths: tuple[str, ...]) -> Report:
+        """Diagnose; what cannot be kept does not keep it from that."""
+        options, self._kept = self._options, ""
+        hosts = hosts_options.given(options) is not None
+        if options.save and (pids or hosts):
+            self._kept = free_name(options.save)
+            try:
+                report, unsaved = report_on(
+                    pids, paths, options, cards=options.cards, save=self._kept, quiet=True
+                )
+            except BundleError as error:
+                _say(f"nothing is kept: {error.message}")
+            else:
+                for trouble in unsaved:
+                    _say(f"nothing is kept: {trouble.message}")
+                return report
+        return report_on(pids, paths, options, cards=options.cards, quiet=True)[0]
+
+    def forget(self) -> None:
+        """Remove what was taken last: it was no hang."""
+        with contextlib.suppress(OSError):
+            if self._kept and Path(self._kept).is_dir():
+                shutil.rmtree(self._kept)
+            elif self._kept:
+                Path(self._kept).unlink(missing_ok=True)
+
+
+def free_name(name: str) -> str:
+    """Return the name, or the first with a number behind it that is not taken."""
+    names = (numbered(name, number) for number in itertools.count(1))
+    return next(each for each in names if not Path(each).exists())
 
 
 def told(report: Report, options: argparse.Namespace, hook: Sequence[str], *, number: int) -> None:
     """Write the report of a hang, and run the command; what fails is said, and ends nothing."""
-    names = [numbered(name, number) for name in options.output]
+    names = [numbered(name, number) for name in options.output]  # of an earlier watch: overwritten
     chosen = argparse.Namespace(**{**vars(options), "output": names, "exit_code": False})
     try:
         output.emit(report, chosen)
     except WhyhangError as error:
         _say(str(error))
     if hook:
-        run_hook(hook, outgoing(report), names[0] if names else "")
+        run_hook(hook, redaction.leaving(report, options), names[0] if names else "")
 
 
 def run_hook(hook: Sequence[str], report: Report, path: str) -> None:

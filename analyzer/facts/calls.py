@@ -27,6 +27,8 @@ class Call(Record):
     or recv, when known, ``tag`` what both sides must agree on. Sizes are shapes, one per tensor.
     ``order`` counts the calls of this rank over all groups, as they were issued. ``unclosed``:
     in a coalesced block that was opened and not ended. ``given_up_at``: when its watchdog did.
+    ``limit`` is how many seconds it may take.
+    ``failed_early``: that was an error before the limit, and it was created then at the earliest.
     """
 
     op: str
@@ -40,6 +42,8 @@ class Call(Record):
     dtypes: tuple[str, ...] = ()
     created_at: float | None = None
     given_up_at: float | None = None
+    limit: float | None = None
+    failed_early: bool = False
     frames: tuple[Frame, ...] = ()
     line: int | None = None  # of the source
     order: int | None = None

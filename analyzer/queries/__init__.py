@@ -45,7 +45,8 @@ Queries about ranks:
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
-- ``own_jobs``, ``own_pods``, ``rank_of_pod``, ``ranks_of_pods``: what a scheduler shows of this job
+- ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
+  scheduler shows of this job
 - ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
@@ -74,10 +75,11 @@ from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
+    hosts_of_ranks,
     networks_of,
     own_jobs,
     own_pods,
-    rank_of_pod,
+    ranks_of_pod,
     ranks_of_pods,
     ranks_on,
     scheduled,

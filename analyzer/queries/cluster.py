@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job import hosts
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import cite
@@ -23,11 +24,14 @@ _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
 
 
-def ranks_on(case: Case, hosts: Iterable[str | None]) -> tuple[int, ...]:
+def ranks_on(case: Case, names: Iterable[str | None]) -> tuple[int, ...]:
     """Return the ranks of which something says that they ran on one of these hosts."""
-    named = [host for host in hosts if host]
+    named = [host for host in names if host]
     facts = [(fact.rank, fact.who.host) for fact in case.job.of(ProcessRank)]
     facts += [(m.rank, m.host) for m in case.job.members if m.rank is not None]
+    if case.job.absent:
+        placed = hosts_of_ranks(case)
+        facts += [(rank, placed.get(rank)) for rank in case.job.absent]
     return tuple(
         sorted({rank for rank, host in facts if host and any(same_host(host, n) for n in named)})
     )
@@ -35,10 +39,10 @@ def ranks_on(case: Case, hosts: Iterable[str | None]) -> tuple[int, ...]:
 
 def hosts_of_job(case: Case) -> set[str]:
     """Return the hosts that ranks, or the job's own rows and pods, are known to be on."""
-    hosts = {member.host for member in case.job.members if member.host}
+    known = {member.host for member in case.job.members if member.host}
     for row in (*own_jobs(case), *own_pods(case)):
-        hosts |= set(row.hosts)
-    return hosts
+        known |= set(row.hosts)
+    return known
 
 
 def networks_of(port: NetworkPort) -> tuple[str, ...]:
@@ -80,22 +84,44 @@ def own_pods(case: Case) -> tuple[Scheduled, ...]:
     return tuple(row for name, row in rows.items() if _STEM.sub("", name) in stems)
 
 
-def rank_of_pod(case: Case, name: str) -> int | None:
-    """Return the rank that runs in a pod, where each pod has one.
+def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
+    """Return the ranks that run in a pod: those that are seen there.
 
-    Else by its number, as operators count: the master is rank 0, and the workers follow.
+    Else by its number, as operators count (the master is first, and the workers follow), where all
+    pods hold the same number of ranks.
     """
+    seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
+    if seen:
+        return tuple(sorted(seen))
+    numbers = _numbers_of_pods(own_pods(case))
+    each, rest = divmod(case.job.world_size or 0, len(numbers) or 1)
+    if name not in numbers or rest or not each:
+        return ()
+    return tuple(range(numbers[name] * each, (numbers[name] + 1) * each))
+
+
+def _numbers_of_pods(pods: Iterable[Scheduled]) -> dict[str, int]:
+    """Return the number of each pod, by its labels; where these were not printed, by its name."""
+    rows = list(pods)
+    labelled = {row.name: row.index for row in rows if row.index is not None}
+    if labelled:
+        return labelled
+    named = {row.name: match for row in rows if (match := _INDEX.search(row.name))}
+    has_master = any(match["role"] == "master" for match in named.values())
+    return {
+        name: int(match["index"]) + (has_master and match["role"] != "master")
+        for name, match in named.items()
+    }
+
+
+def hosts_of_ranks(case: Case) -> dict[int, str]:
+    """Name the host or pod of ranks, those too that nothing was seen of, by the scheduler."""
     for member in case.job.members:
-        if member.rank is not None and name in {member.host, member.label}:
-            return member.rank
-    pods = [(row.name, match) for row in own_pods(case) if (match := _INDEX.search(row.name))]
-    if case.job.world_size != len(pods):
-        return None
-    has_master = any(match["role"] == "master" for _, match in pods)
-    found = next((match for pod, match in pods if pod == name), None)
-    if found is None:
-        return None
-    return int(found["index"]) + (has_master and found["role"] != "master")
+        for process in member.processes[-1:]:
+            task = process.environ.get("SLURM_PROCID", "")
+            if task.isdecimal() and int(task) == member.rank:
+                return dict(enumerate(hosts.hosts_of_ranks(process.environ)))
+    return {rank: pod.name for pod in own_pods(case) for rank in ranks_of_pod(case, pod.name)}
 
 
 def scheduled(case: Case, *states: str) -> Iterator[Hit]:
@@ -108,8 +134,7 @@ def scheduled(case: Case, *states: str) -> Iterator[Hit]:
 
 def ranks_of_pods(case: Case, pods: Iterable[Scheduled]) -> tuple[int, ...]:
     """Return the ranks that run in these pods, as far as is known."""
-    ranks = (rank_of_pod(case, row.name) for row in pods)
-    return tuple(sorted({rank for rank in ranks if rank is not None}))
+    return tuple(sorted({rank for row in pods for rank in ranks_of_pod(case, row.name)}))
 
 
 def scheduled_hit(

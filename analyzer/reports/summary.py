@@ -9,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
-from whyhang.analyzer.job.hosts import hosts_of_ranks
+from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
 from whyhang.analyzer.wording.describe import (
@@ -67,7 +67,7 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     """Return one row per member, and one per rank that is expected and was not seen."""
     rows = [_row(case, state) for state in case.states]
     missing = {lost.rank: lost for lost in case.job.missing}
-    hosts = _hosts_by_slurm(case) if case.job.absent else {}
+    hosts = hosts_of_ranks(case) if case.job.absent else {}
     for rank in case.job.absent:
         lost = missing.get(rank)
         rows.append(
@@ -81,16 +81,6 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
             )
         )
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
-
-
-def _hosts_by_slurm(case: Case) -> dict[int, str]:
-    """Name the host of each rank where Slurm tells it, of those too that nothing is known of."""
-    for member in case.job.members:
-        for process in member.processes[-1:]:
-            task = process.environ.get("SLURM_PROCID", "")
-            if task.isdecimal() and int(task) == member.rank:
-                return dict(enumerate(hosts_of_ranks(process.environ)))
-    return {}
 
 
 def _row(case: Case, state: RankState) -> RankRow:
@@ -115,8 +105,8 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     missing = {lost.rank for lost in case.job.missing}
     unseen = [rank for rank in case.job.absent if rank not in missing]
     if unseen and case.job.members:
-        by_slurm = _hosts_by_slurm(case)
-        hosts = dict.fromkeys(by_slurm[rank] for rank in unseen if rank in by_slurm)
+        placed = hosts_of_ranks(case)
+        hosts = dict.fromkeys(placed[rank] for rank in unseen if rank in placed)
         where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
         lines.append(
             f"Nothing was collected of {ranks_in_words(unseen)}{where if hosts else ''} "

@@ -178,8 +178,14 @@ def main(name: str) -> None:
             if order["do"] == "find":
                 signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))
             far.do(order)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _ignore_signals()
+    _ignore_signals()
+
+
+def _ignore_signals() -> None:
     signal.alarm(0)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(*_: object) -> None:

@@ -1,6 +1,6 @@
 """The nodes of a Ray job, as Ray's state API names them; an actor pinned to each reaches it.
 
-Ray itself is imported by ``ray_channel.py`` only, which is run by a Python that has it.
+Ray itself is imported by ``ray_channel`` only, which is run by a Python that has it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMIT = 40.0
 PATIENCE = 30.0
 """Seconds for a node's first sign of life: Ray starts a Python process for the actor."""
 
-CHANNEL = str(Path(__file__).with_name("ray_channel.py"))
+CHANNEL = str(Path(__file__).with_name("ray_channel"))
 
 _SERVES = (
     "TrainController", "PlacementGroupCleaner", "PreemptionWatcher", "SynchronizationActor",
@@ -59,7 +59,7 @@ class Actor(Record):
 
 
 class State(Record):
-    """What ``ray_channel.py state`` prints. ``no_actors`` says why Ray does not tell of any."""
+    """What ``ray_channel state`` prints. ``no_actors`` says why Ray does not tell of any."""
 
     version: str = ""
     address: str = ""

@@ -39,6 +39,7 @@ class LittleRay:
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ADDRESS": self.address,
+            "GLOO_SOCKET_IFNAME": "lo",  # the names of the nodes mean no address
         }
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 

@@ -21,7 +21,15 @@ from markupsafe import Markup
 from whyhang.analyzer.facts import Record, few
 from whyhang.analyzer.report import LinesAround, Report
 from whyhang.analyzer.reports.html.data import drawn
-from whyhang.analyzer.reports.page import Block, Headline, Section, is_command, job_facts, page
+from whyhang.analyzer.reports.page import (
+    Block,
+    Headline,
+    Section,
+    Table,
+    is_command,
+    job_facts,
+    page,
+)
 
 MAX_QUOTES = 40
 """Quotes of one finding; the others are in the JSON report."""
@@ -36,6 +44,9 @@ SCRIPTS = (
     "whole_page.js",
 )
 
+MAX_ROWS = 12
+"""Rows of a table that are shown at once."""
+
 HERE = resources.files(__package__ or "")
 
 
@@ -47,6 +58,7 @@ class Part(Record):
     blocks: tuple[Block, ...]
     parts: tuple[Part, ...] = ()
     effect: bool = False
+    runbook: str = ""
 
 
 def render(report: Report) -> bytes:
@@ -81,11 +93,9 @@ def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
             parts[-1][2].append((block, []))
         else:
             (parts[-1][2][-1][1] if parts[-1][2] else parts[-1][1]).append(block)
-    effects = {
-        f"finding-{number}"
-        for number, finding in enumerate(report.findings, 1)
-        if finding.caused_by is not None
-    }
+    findings = {f"finding-{n}": finding for n, finding in enumerate(report.findings, 1)}
+    effects = {name for name, finding in findings.items() if finding.caused_by is not None}
+    runbooks = {name: _link(finding.runbook_url) for name, finding in findings.items()}
     return [
         Part(
             title=section.title,
@@ -95,9 +105,15 @@ def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
                 Part(title=inner.title, name=inner.name, blocks=tuple(its)) for inner, its in inside
             ),
             effect=section.name in effects,
+            runbook=runbooks.get(section.name, ""),
         )
         for section, own, inside in parts
     ]
+
+
+def _link(url: str | None) -> str:
+    """Return an address that may be followed; a script in the place of one is none."""
+    return url if url and url.startswith(("https://", "http://")) else ""
 
 
 def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
@@ -110,6 +126,12 @@ def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
 
 def _kind(block: Block) -> str:
     return type(block).__name__
+
+
+def _filled(table: Table) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and rows of a table without the columns in which nothing stands."""
+    kept = [n for n in range(len(table.columns)) if any(row[n] for row in table.rows)]
+    return [table.columns[n] for n in kept], [[row[n] for n in kept] for row in table.rows]
 
 
 def _step(text: str) -> tuple[str, str] | None:
@@ -151,6 +173,6 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(kind=_kind, step=_step, ranks=few)
-    environment.globals.update(most=MAX_QUOTES, todo=("now", "confirm"))
+    environment.filters.update(kind=_kind, step=_step, ranks=few, filled=_filled)
+    environment.globals.update(most=MAX_QUOTES, most_rows=MAX_ROWS, todo=("now", "confirm"))
     return environment.from_string(_file("page.html.jinja"))

@@ -118,7 +118,7 @@ function rankMap() {
         const rows = Math.ceil((end - start) / columns);
         const wide = Math.max(columns * step, labelled ? 84 : 0) + gap * 3;
         if (left > 0 && left + wide > width) { left = 0; top += tallest + (labelled ? 22 : gap * 3); tallest = 0; }
-        if (labelled) labels.push([ranks.hosts[ranks.host[start]], left, top - 4]);
+        if (labelled) labels.push([shortName(ranks.hosts[ranks.host[start]], Math.max(columns * step, 84)), left, top - 4]);
         for (let i = start; i < end; i++) {
           x[i] = left + ((i - start) % columns) * step;
           y[i] = top + Math.floor((i - start) / columns) * step;
@@ -181,7 +181,7 @@ function rankMap() {
     context.textBaseline = "alphabetic";
     context.fillStyle = soft;
     context.font = "11px system-ui, sans-serif";
-    for (const [name, left, top] of plan.labels) context.fillText(name, left, top, 84);
+    for (const [name, left, top] of plan.labels) context.fillText(name, left, top);
     context.strokeStyle = ink;
     context.lineWidth = 2;
     context.strokeRect(x[chosen] - 1, y[chosen] - 1, size + 2, size + 2);
@@ -196,6 +196,11 @@ function rankMap() {
     chosen = Math.min(count - 1, Math.max(0, index));
     card.replaceChildren(...known(chosen, culprit[chosen]));
     draw();
+  }
+
+  function bringIntoView() {
+    const top = plan.y[chosen];
+    if (top < box.scrollTop || top + plan.size > box.scrollTop + box.clientHeight - 16) box.scrollTop = top - box.clientHeight / 2;
   }
 
   canvas.addEventListener("click", (event) => {
@@ -217,8 +222,7 @@ function rankMap() {
     };
     if (event.key in moves) {
       choose(moves[event.key]);
-      const top = plan.y[chosen];
-      if (top < box.scrollTop || top + plan.size > box.scrollTop + box.clientHeight - 16) box.scrollTop = top - box.clientHeight / 2;
+      bringIntoView();
       event.preventDefault();
     }
   });
@@ -226,6 +230,7 @@ function rankMap() {
   window.addEventListener("beforeprint", draw);
   choose(chosen);
   resized(box, lay);
+  bringIntoView();
 }
 
 /**
@@ -259,6 +264,13 @@ function facetsOf(ranks) {
     facet("by state", ranks.states, ranks.state, (name) => `of-${name}`),
     facet("by what they do", names, doing, (_, place) => `kind-${place}`),
   ];
+}
+
+/** Cut the name of a host to some pixels: without its domain, its end rather than its start. @param {string} name @param {number} room */
+function shortName(name, room) {
+  const plain = /^[\d.:]+$/.test(name) ? name : name.split(".")[0];
+  const most = Math.max(6, Math.floor(room / 6.4));
+  return plain.length > most ? `…${plain.slice(1 - most)}` : plain;
 }
 
 /** Return the ranges of neighbours on one host. @param {number[]} hosts @returns {[number, number][]} */

@@ -67,6 +67,10 @@ function waitGraph() {
       svg.append(shape("path", { d: smooth(points), class: `edge ${kind} ${edge.certain ? "" : "perhaps"}`, "marker-end": `url(#arrow${kind})` }));
     });
     plane.prepend(svg);
+    // Where it is wider than the screen, what it leads to is seen first.
+    const end = boxes.find((_, number) => nodes[number].culprit) ?? boxes.find((_, number) => nodes[number].role);
+    const view = plane.parentElement;
+    if (end && view) view.scrollLeft = (end.offsetLeft + end.offsetWidth / 2) * scale - view.clientWidth / 2;
   }
   resized(home, lay);
   if (edges.some((edge) => !edge.certain)) home.append(element("p", "hint", "Dashed: perhaps; it is not known that they are not there."));

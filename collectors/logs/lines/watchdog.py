@@ -93,10 +93,12 @@ class WatchdogReader(LineReader):
             line=line.number,
         )
         group, _ = group_of(line.text)
+        if match["limit"]:
+            call = replace(call, limit=int(match["limit"]) / 1000)
         work = _Work(line.who, group, line.source, call)
         known = self._works.setdefault((line.who, call.seq, op), work)
         known.group = known.group or group
-        known.call = _timed(known.call, line, match["ran"] or match["limit"])
+        known.call = _timed(known.call, line, match["ran"], match["limit"])
         self._latest[line.who] = known
 
     @wants(
@@ -191,15 +193,17 @@ class WatchdogReader(LineReader):
         )
 
 
-def _timed(call: Call, line: FoundLine, ran: str | None) -> Call:
+def _timed(call: Call, line: FoundLine, ran: str | None, limit: str | None) -> Call:
     """Add when a call was given up, and so when it was made; later lines repeat how long it ran.
 
     A call that failed otherwise had not come to its limit: it was made no earlier than that ago.
     """
     time = line.line.time
-    if ran is None or time is None or call.given_up_at is not None or _LATER.search(line.text):
+    lasted = ran or limit
+    if lasted is None or time is None or call.given_up_at is not None or _LATER.search(line.text):
         return call
-    return replace(call, created_at=time - int(ran) / 1000, given_up_at=time)
+    created = time - int(lasted) / 1000
+    return replace(call, created_at=created, given_up_at=time, failed_early=ran is None)
 
 
 def _key(who: Who, group: Group) -> _Key:

@@ -25,6 +25,8 @@ def node_lost(case: Case) -> Iterator[Hit]:
     lost = {host: row for row in rows for host in row.hosts if not ours or _among(host, ours)}
     if not lost or (not ours and len(lost) > 1):  # of a whole cluster some node always is down
         return
+    if queries.lagging(case) and not any(_is_down(row.state) for row in lost.values()):
+        return  # its daemon does not answer, but what runs there goes on, and who lags is seen
     row = next(iter(lost.values()))
     yield queries.scheduled_hit(
         case, list(lost.values()), queries.ranks_on(case, lost), node=", ".join(lost), row=row
@@ -35,6 +37,10 @@ def _among(host: str, ours: set[str]) -> bool:
     return any(queries.same_host(host, own) for own in ours)
 
 
+def _is_down(state: str) -> bool:
+    return any(word in state.upper() for word in LOST[:-1] if word != "NOT_RESPONDING")
+
+
 def not_begun(case: Case) -> Iterator[Hit]:
     """Yield one hit for pods that wait to be started while others run, or a job that waits."""
     pods = queries.own_pods(case)
@@ -42,10 +48,17 @@ def not_begun(case: Case) -> Iterator[Hit]:
     if not waiting:
         jobs = queries.own_jobs(case)
         waiting = [row for row in jobs if row.state in NOT_BEGUN] if not case.job.members else []
-    if waiting:
+    if waiting and not _enough(case, {pod.name for pod in pods if pod not in waiting}):
         yield queries.scheduled_hit(
             case, waiting, queries.ranks_of_pods(case, waiting), row=waiting[0]
         )
+
+
+def _enough(case: Case, running: set[str]) -> bool:
+    """Return whether the pods that run hold all ranks: one more that waits holds nobody up."""
+    seen = [m.host for m in case.job.members if m.rank is not None and m.host in running]
+    each = max(map(seen.count, set(seen)), default=0)
+    return 0 < (case.job.world_size or 0) <= len(running) * each
 
 
 NODE_LOST = Signature(

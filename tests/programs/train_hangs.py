@@ -1,4 +1,4 @@
-"""Trains under srun until one rank does not come: argument 1 says how, argument 2 which rank."""
+"""Trains until one rank does not come: argument 1 says how, argument 2 which rank."""
 
 import os
 import sys
@@ -32,7 +32,8 @@ def stage_checkpoint() -> None:
 
 def main() -> None:
     how, who = sys.argv[1], int(sys.argv[2])
-    rank, world = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+    rank = int(os.environ.get("SLURM_PROCID") or os.environ["RANK"])
+    world = int(os.environ.get("SLURM_NTASKS") or os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", rank=rank, world_size=world)
     dist.all_reduce(torch.ones(1))
     missing = 40 if how == "loader" and rank == who else None

@@ -2,8 +2,8 @@
 
 Run by any Python that has Ray (standard library besides)::
 
-    python ray_channel.py state [--address A]
-    python ray_channel.py run [--address A] --node ID=NAME [--node ID=NAME ...] -- WORDS...
+    python ray_channel state [--address A]
+    python ray_channel run [--address A] --node ID=NAME [--node ID=NAME ...] -- WORDS...
 
 ``state`` prints nodes, actors and placement groups as JSON. ``run`` runs the words on each node in
 an actor that is pinned to it and reserves no CPU and no GPU, with its name in ``WHYHANG_HOST``.

@@ -9,7 +9,8 @@ name an innocent rank with confidence 0.5 or more. A case of a healthy job is ri
 verdict is "healthy" or there is no finding.
 
 ``case.json``: ``truth.category``, ``truth.also_acceptable`` (further right categories),
-``truth.culprit_ranks`` (null where naming one would be a guess).
+``truth.culprit_ranks`` (null where naming one would be a guess), ``truth.derivable_culprits``
+(false where no careful reader could name them from the text alone: nobody is right there, too).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Case:
     folder: Path
     categories: frozenset[str]
     culprits: frozenset[int] | None
+    derivable: bool = True
 
     @classmethod
     def read(cls, path: Path) -> Case:
@@ -53,6 +55,7 @@ class Case:
             folder=path.parent,
             categories=frozenset("unknown" if name == UNKNOWN else name for name in names),
             culprits=None if culprits is None else frozenset(culprits),
+            derivable=truth.get("derivable_culprits") is not False,
         )
 
 
@@ -171,6 +174,7 @@ def totals(scores: list[Score]) -> str:
     right = sum(score.category for score in scores)
     with_culprits = [score for score in scores if score.culprits is not None]
     named_right = sum(bool(score.culprits) for score in with_culprits)
+    told = [score for score in with_culprits if score.case.derivable]
     innocent = [score for score in scores if score.innocent]
     wrong = Counter(
         f"{min(score.case.categories)} called {score.answer}"
@@ -182,6 +186,8 @@ def totals(scores: list[Score]) -> str:
         f"category right   {right:3} of {len(scores):3}  {100 * right / len(scores):.0f} %",
         f"culprits right   {named_right:3} of {len(with_culprits):3}"
         + (f"  {100 * named_right / len(with_culprits):.0f} %" if with_culprits else ""),
+        f"  of those told {sum(bool(s.culprits) for s in told):3} of {len(told):3}"
+        + (f"  {100 * sum(bool(s.culprits) for s in told) / len(told):.0f} %" if told else ""),
         f"innocent named   {len(innocent):3}",
         *(f"  {count}: {what}" for what, count in wrong.most_common()),
     ]

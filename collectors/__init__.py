@@ -19,6 +19,7 @@ from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     accounts,
+    core,
     faulthandler,
     gdb,
     handwritten,
@@ -36,6 +37,7 @@ READERS: tuple[Reader, ...] = (
     PodListReader(),
     FlightRecorder(),
     HeartbeatReader(),
+    core.READER,
     RasReader(),
     pyspy_json.READER,
     pyspy_text.READER,

@@ -28,10 +28,21 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             "Rank 0 appears to be writing its part.\n\nRanks 1 and 2 appear to be waiting on it.\n",
             (0,),
         ),
+        ("The rank0 process on N1 finishes before N3 and leaves it hanging.\n", (0,)),
         ("- `Rank 0`: `Ranks 2 failed to pass the barrier`\n", (2,)),
         ("Ranks 0 and 4 stopped at work 77 while ranks 1, 2 and 3 hung in a broadcast.\n", (0, 4)),
     ],
-    ids=["never", "not yet", "exits", "all but", "stuck at", "works", "failed to", "stopped"],
+    ids=[
+        "never",
+        "not yet",
+        "exits",
+        "all but",
+        "stuck at",
+        "works",
+        "ends first",
+        "failed to",
+        "stopped",
+    ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
     """Several ways to say that a rank did not come."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from stack_docs import dumps, functions
 
-from whyhang.analyzer.facts import Trust
-from whyhang.collectors.stacks import gdb
+from whyhang.analyzer.facts import NOBODY, Gap, StackDump, Trust
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import READERS
+from whyhang.collectors.files.folder import read
+from whyhang.collectors.stacks import core, gdb
 
 READER = gdb.READER
 
@@ -187,3 +197,46 @@ def test_headings_between_bare_backtraces() -> None:
         "PMPI_Bcast",
         "PMPI_Barrier",
     ]
+
+
+CORE = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00" + bytes(200)
+
+
+@pytest.mark.parametrize(
+    ("local", "tool", "why"),
+    [("rank1.core", None, "not installed"), (None, "gdb", "archive"), ("no", "true", "no stacks")],
+)
+def test_a_core_file_that_cannot_be_read_says_what_to_do(
+    local: str | None, tool: str | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs gdb and a file on disk."""
+    monkeypatch.setattr(shutil, "which", lambda _: tool)
+    document = Document(
+        path="rank1.core", head=CORE, size=len(CORE), open=io.BytesIO, who=NOBODY, local=local
+    )
+
+    assert core.READER.sniff(document)
+    (gap,) = core.READER.read(document)
+
+    assert isinstance(gap, Gap)
+    assert why in gap.why
+    assert "gdb -batch" in gap.remedy
+
+
+@pytest.mark.live
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_a_core_file_is_read_through_gdb(tmp_path: Path) -> None:
+    """The stacks are those of the process, under its pid, and the rank that the name tells."""
+    text = "import time; print('up', flush=True); time.sleep(600)"
+    path = tmp_path / "rank1.core"
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        save = ["gdb", "-nx", "-batch", "-p", str(process.pid), "-ex", f"generate-core-file {path}"]
+        subprocess.run(save, capture_output=True, check=True, timeout=60)
+        process.kill()
+
+    (dump,) = (fact for fact in read([path], readers=READERS) if isinstance(fact, StackDump))
+
+    assert (dump.who.rank, dump.who.pid, dump.tool) == (1, process.pid, "gdb")
+    assert "nanosleep" in dump.threads[0].frames[0].function

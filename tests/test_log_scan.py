@@ -229,3 +229,15 @@ def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:
     assert found[0].text.endswith("time 0")
     assert found[-1].text.endswith("time 8999")
     assert sum(line.count for line in found) == 9000
+
+
+def test_of_an_endless_line_a_megabyte_is_looked_at() -> None:
+    """Each stretch would be taken apart anew; what follows on lines of its own is read."""
+    words = [f"word{number}" for number in range(200)]
+    text = "x ".join(words * 2_000) + "\n[rank2]: CUDA out of memory.\n"
+
+    facts = read_log(text, *(rf"\b{word}x" for word in words), "CUDA out of memory")
+
+    (gap,) = of(facts, Gap)
+    assert "no end for more than 1 MiB" in gap.why
+    assert 2 in {line.who.rank for line in of(facts, LogLine)}

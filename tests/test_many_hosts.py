@@ -82,3 +82,18 @@ def test_bundles_may_be_named_one_by_one(host_job: ModuleType, tmp_path: Path) -
 
     assert one_by_one.headline == folder.headline
     assert one_by_one.ranks == folder.ranks
+
+
+@pytest.mark.parametrize("fault", ["rank-elsewhere", "dataloader-blocked"])
+def test_bundles_taken_one_after_the_other_are_still_one_job(
+    host_job: ModuleType, tmp_path: Path, fault: str
+) -> None:
+    """Minutes between the hosts, or clocks that differ: the same culprit, and a note says so."""
+    job = host_job.HostJob(fault, hosts=4, apart=900.0)
+    report = diagnosed(host_job.write(job, tmp_path, "archives"))
+
+    assert report.findings[0].culprit_ranks == (job.culprit,)
+    (note,) = [note for note in report.notes if "apart" in note]
+    assert " s apart by their clocks, node0000" in note
+    together = diagnosed(host_job.write(host_job.HostJob(fault, hosts=4), tmp_path, "merged"))
+    assert not [note for note in together.notes if "apart" in note]

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.facts import Process, Role, Source, Who
+from whyhang.analyzer.facts import Process, Role, Source, ThreadState, Who
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.open_files import fold
+from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
@@ -294,3 +295,19 @@ def test_a_frozen_control_group_is_seen(
     assert cgroups.frozen(proc, 7) is None
     (group / file).write_text(frozen)
     assert cgroups.frozen(proc, 7) == "/job"
+
+
+def test_who_waits_for_a_server_of_fuse_is_not_paused(tmp_path: Path) -> None:
+    """It sleeps as if it could be stopped, and a tracer that tries waits with it for ever."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py")
+    waits, sleeps = (
+        ThreadState(tid=50, name="python3", state="S", wchan=wchan)
+        for wchan in ("request_wait_answer", "futex_do_wait")
+    )
+    who, source = Who(pid=50), Source(file="processes.look0.json")
+    seen = (Process(who=who, source=source, state="S", threads=(each,)) for each in (waits, sleeps))
+
+    found = [obstacle(fake.host(), process) for process in seen]
+
+    assert found == [Obstacle.ASLEEP, None]

@@ -377,3 +377,27 @@ def test_a_program_that_calls_whyhang_gets_no_name_either(
     assert "quetzal" in to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode()
     (tmp_path / "config" / "whyhang" / "whyhang.toml").write_text("[redaction]\nalways = true\n")
     assert to_json(whyhang.diagnose(tmp_path / "rank0.log")).decode() == asked
+
+
+@pytest.mark.parametrize(
+    ("sentence", "left"),
+    [
+        ("Rank 1 sleeps (pid 24603 on mirabell, started 5 s before)", "pid 24603 on host-"),
+        ("Task 3 on mirabell ended: it was killed", "Task 3 on host-"),
+        ("The GPU driver of mirabell does not answer", "driver of host-"),
+        ("NCCL was not set up; look at mirabell first", "look at host-"),
+        ("Ranks 0-3 on hornisse12 wait on what rank 3 does", "wait on what rank 3 does"),
+        ("It ended on purpose, on that host, on step 3, on all ranks", "ended on purpose, on that"),
+        (
+            "Who is on cuda:0 of node [rank3] was on signal 9",
+            "cuda:0 of node [rank3] was on signal",
+        ),
+    ],
+)
+def test_hosts_that_only_a_sentence_names(sentence: str, left: str) -> None:
+    """A report says in its own words where ranks are; words of English are no hosts."""
+    report = msgspec.structs.replace(planted(), headline=sentence, ranks=(), notes=(), gaps=())
+    hidden = hide_report(report, Pseudonyms(KEY)).headline
+    assert "mirabell" not in hidden
+    assert "hornisse" not in hidden
+    assert left in hidden

@@ -49,13 +49,15 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             0,
         ),
         ("(Trainer pid=8) Worker 3 has failed.\n", 3),
+        ("`mpirun noticed that process rank 2 ... exited on signal 9 (Killed)`\n", 2),
+        ("  exit status of rank 1: killed by signal 11 \n", 1),
         ("\t\tRanks [4] are 'Collective wasn't posted'\n", 4),
         (
             "loss [ready ranks: 3], grad_0 [ready ranks: 2, 0, 1], grad_1 [ready ranks: 0, 1, 2]\n",
             3,
         ),
     ],
-    ids=["abort", "tasks", "cut", "hook", "lost peer", "ray", "ucc", "horovod"],
+    ids=["abort", "tasks", "cut", "hook", "lost peer", "ray", "elided", "mpich", "ucc", "horovod"],
 )
 def test_another_line_tells_who(text: str, rank: int) -> None:
     """A launcher's row, a logger's header, a list: the finding names the rank."""

@@ -34,6 +34,7 @@ COMMANDS = {
     "cards": "List your own signatures (TOML cards), test them, or print one to start from.",
     "config": "Check your configuration, or show what is in use and where it stands.",
     "doctor": "Say what you can read on this machine, and how to get what is missing.",
+    "mcp": "Serve diagnoses to a program that speaks the Model Context Protocol.",
     "schema": "Print the JSON Schema of what --format json prints.",
     "completion": "Print what bash, zsh or fish needs to complete words with the tab key.",
 }

@@ -14,6 +14,7 @@ a web server's folder is named with a / at its end.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -48,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_card_folders(parser)
     live_options.add_arguments(parser)
     parser.add_argument(
+        "--on",
+        metavar="CLUSTER",
+        help="have the files read by the nodes of a cluster: slurm[:JOB] (this shell's allocation, "
+        "or a job of yours that runs) or ray[:ADDRESS]; the report is the same",
+    )
+    parser.add_argument(
         "--save", metavar="BUNDLE", help="keep what was collected: a folder or a .tar.zst"
     )
 
@@ -62,7 +69,14 @@ def run(options: argparse.Namespace) -> int:
 
         sys.stdout.write(hosts.dry_run(hosts.to_reach(pids, options)))
         return 0
-    report, unsaved = report_on(pids, paths, options, cards=options.cards, save=options.save)
+    if options.on and not paths:
+        raise TargetError(
+            "--on reads files, and none is named",
+            "whyhang DIR --on slurm; a PID is looked at here.",
+        )
+    report, unsaved = report_on(
+        pids, paths, options, cards=options.cards, save=options.save, on=options.on
+    )
     return output.emit(report, options, unsaved)
 
 
@@ -73,20 +87,22 @@ def report_on(
     *,
     cards: Sequence[str] = (),
     save: str | None = None,
+    on: str | None = None,
     quiet: bool = False,
 ) -> tuple[Report, Sequence[WhyhangError]]:
     """Collect from processes, read files, and diagnose all of it as one job.
 
     ``options`` are those of ``live_options``, needed for processes only. What was taken of them is
-    kept in the bundle ``save``; the errors are those of bundles that could not be. ``quiet``: no
-    progress is shown.
+    kept in the bundle ``save``; ``on`` is the cluster that reads the files. The errors are those
+    of bundles that could not be. ``quiet``: no progress is shown.
     """
     knowledge = known(cards)
     facts: list[Fact] = []
     looks = bool(pids) or hosts_options.given(options) is not None
     unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
     documents: dict[str, Document] = {}
-    with Progress(quiet=quiet) as progress, Store() as store:
+    with contextlib.ExitStack() as stack:
+        progress, store = stack.enter_context(Progress(quiet=quiet)), stack.enter_context(Store())
         readers = readers_for(knowledge, progress.meter)
         if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command
@@ -96,8 +112,18 @@ def report_on(
             )
             facts += live_facts
         if paths:
+            team = None
+            if on is not None:
+                from whyhang.analyzer.commands.shards import team_on  # noqa: PLC0415 - as a command
+
+                team = stack.enter_context(team_on(on, knowledge))
             facts += read(
-                paths, readers=readers, progress=progress.say, store=store, meter=progress.meter
+                paths,
+                readers=readers,
+                progress=progress.say,
+                store=store,
+                meter=progress.meter,
+                team=team,
             )
         progress.say("lining the ranks up")
         case = align(identify([*facts, *knowledge.gaps]), TABLE)

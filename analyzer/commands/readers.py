@@ -7,6 +7,7 @@ from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.shards.start import Search
 
 
 def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
@@ -14,5 +15,11 @@ def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:
 
     The reader of logs looks for what the signatures ask for, and counts the bytes of long logs.
     """
+    search = search_of(known)
+    return (*READERS, LogReader(search.patterns, owners=search.owners, progress=meter.count))
+
+
+def search_of(known: Known) -> Search:
+    """Return what the reader of logs is to look for, for workers that make one of their own."""
     patterns = {pattern for signature in known.signatures for pattern in signature.searched}
-    return (*READERS, LogReader(patterns, owners=known.owners(), progress=meter.count))
+    return Search(patterns=tuple(sorted(patterns)), owners=known.owners())

@@ -8,6 +8,7 @@ after the job has moved on. It ends with the job, or with SIGTERM.
 
   whyhang watch PID -o report.md --on-hang 'notify-oncall {report}'
   whyhang watch DIR --stalled-for 600
+  whyhang watch --slurm 4711                 from the login node: its output and its state
 
 What --on-hang names is run without a shell; {report} is the first file of -o, {verdict} and
 {headline} are the diagnosis in a word and in a sentence. The same is in its environment as
@@ -41,6 +42,7 @@ from whyhang.collectors.watch.course import Limits
 from whyhang.collectors.watch.folder import Folder
 from whyhang.collectors.watch.look import Looks
 from whyhang.collectors.watch.processes import Processes
+from whyhang.collectors.watch.slurm import SlurmJob
 
 EVERY, STALLED_FOR = 30.0, 120.0
 HOOK_LIMIT = 60.0
@@ -57,7 +59,7 @@ class _Ended(BaseException):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the job, when it counts as hanging, and what to do then."""
-    parser.add_argument("target", metavar="TARGET", help="a PID or a folder")
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a PID or a folder")
     parser.add_argument(
         "--every",
         type=seconds,
@@ -107,11 +109,11 @@ def run(options: argparse.Namespace) -> int:
     output.check(options)
     hook = shlex.split(options.on_hang) if options.on_hang else []
     with _until_terminated():
-        looks = looks_at(options.target, own=options.output)
+        looks = _looks(options)
         limits = limits_of(looks, options.stalled_for)
-        _say(began(looks, limits, options.target))
+        _say(began(looks, limits, options.target or f"Slurm job {options.slurm}"))
         return _run(looks, limits, options, hook)
-    _say("told to end; the job goes on")
+    _say("told to end")
     return 0
 
 
@@ -132,6 +134,18 @@ def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequen
     return FOUND if hangs and options.exit_code else 0
 
 
+def _looks(options: argparse.Namespace) -> Looks:
+    if options.target is not None:
+        return looks_at(options.target, own=options.output)
+    if options.slurm is not None:
+        return SlurmJob(options.slurm)
+    raise TargetError(
+        "there is nothing that can be looked at cheaply",
+        "Give a PID, or a folder that all ranks write to; --hosts, --k8s and --ray say where to "
+        "look once it has fallen silent. --slurm JOB alone watches the job's output.",
+    )
+
+
 def looks_at(target: str, own: Sequence[str] = ()) -> Looks:
     """Return how to look at what a person named. Raises ``TargetError`` where it is nothing."""
     pids, paths = split([target])
@@ -144,12 +158,12 @@ def looks_at(target: str, own: Sequence[str] = ()) -> Looks:
 
 def limits_of(looks: Looks, stalled_for: float) -> Limits:
     """Return how long the job may be silent, as far as it shows when others end it."""
-    if not isinstance(looks, Processes):
+    if not isinstance(looks, Processes | SlurmJob):
         return Limits(stalled_for=stalled_for)
     left = looks.ends_in()
     return Limits(
         stalled_for=stalled_for,
-        killed_after=looks.killed_after(),
+        killed_after=looks.killed_after() if isinstance(looks, Processes) else None,
         ends_at=None if left is None else time.monotonic() + left,
     )
 

@@ -36,6 +36,9 @@ from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
+APART = 10.0
+"""Seconds between the looks at two hosts from which on they are no one moment."""
+
 MOST_PAUSES = 4
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
@@ -99,7 +102,12 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
         gaps=(*gap_lines(case), *(() if findings else _undecided(case))),
-        notes=(*notes, *_pauses(case), *fingerprints.notes(case, _text_of(findings))),
+        notes=(
+            *notes,
+            *_looked_at_apart(case),
+            *_pauses(case),
+            *fingerprints.notes(case, _text_of(findings)),
+        ),
         timeline=timeline(case, rows, events, start, culprits),
         waits=waits(case, rows, culprits),
         groups=process_groups(case),
@@ -121,6 +129,27 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
             hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED),
         )
     return candidate
+
+
+def _looked_at_apart(case: Case) -> Iterator[str]:
+    """Say how long lies between the first looks at the hosts, where that is more than a moment."""
+    first: dict[str, float] = {}
+    for member in case.job.members:
+        times = [process.taken_at for process in member.processes if process.taken_at is not None]
+        if times and member.host is not None:
+            first[member.host] = min(*times, first.get(member.host, times[0]))
+    if len(first) < 2:
+        return
+    (early, since), (late, until) = (choose(first.items(), key=_time_of) for choose in (min, max))
+    if until - since >= APART:
+        yield (
+            f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
+            f"and {late} last: what ranks did in between is not known, or the clocks differ."
+        )
+
+
+def _time_of(item: tuple[str, float]) -> float:
+    return item[1]
 
 
 def _pauses(case: Case) -> Iterator[str]:

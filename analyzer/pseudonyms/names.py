@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.pseudonyms.coin import is_pseudonym
-from whyhang.analyzer.pseudonyms.words import PUBLIC_WORDS
+from whyhang.analyzer.pseudonyms.words import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS
 
 _HOST = r"[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9][\w-]*)*"
 _VARIABLES = "HOSTNAME|SLURMD_NODENAME|MASTER_ADDR|NODE_NAME|RAY_HEAD_IP|PET_MASTER_ADDR|HOST"
@@ -20,7 +20,7 @@ _HOSTS = tuple(
         (r"\[<>\]:\d{2,5}\b", 0),
         (r"\[<>:\d+[\],|]", 0),
         (r"\b(?:host|hostname|node|nodename)\s*[=:]\s*['\"]?<>", re.IGNORECASE),
-        (r"\b(?:on|of|from|at) (?:host|node) <>", re.IGNORECASE),
+        (r"\b(?:on|of|from|at) (?:host|node) (?=[\w.-]*[\d.-])<>", re.IGNORECASE),
         (r"[\w.+-]@<>\b", 0),
         (r"://(?:[^\s/@\"']*@)?<>", 0),
         (r"\b(?P<host>ip-\d+-\d+-\d+-\d+[\w.-]*)", 0),
@@ -30,6 +30,17 @@ _HOSTS = tuple(
         ),
         (r"\b(?:srun|slurmstepd): error: <>:", 0),
         (r"\berror: \*\*\* .* ON <> ", 0),
+    )
+)
+# How whyhang itself speaks of hosts: of some only a sentence tells.
+_SAID = tuple(
+    re.compile(text.replace("<>", f"(?P<host>{_HOST})"))
+    for text in (
+        r"\b(?:pid|[Pp]rocess|[Rr]anks?|[Tt]asks?) [\d,-]+ (?:on|of) <>",
+        r"\b(?:tasks|running|badly|anything|ports?|driver|GPUs?|GPU \d+) (?:on|of) <>",
+        r"\bon (?=[\w.-]*\d)<>",
+        r"; look at <> first",
+        r"\bon <>, if it can be reached",
     )
 )
 _LISTS = re.compile(
@@ -46,7 +57,8 @@ _USERS = tuple(
 )
 _FORM = re.compile(_HOST)
 _NOT_A_NAME = re.compile(
-    r"\d+(?:\.\d+)*|[\d.]+|\w|.*\.(?:py|log|json|txt|so|sh|out|err|yaml|c|cpp)"
+    r"[\d.]+|\w|[A-Z_]+|\d{4}-\d\d-\d\d.*"
+    r"|.*\.(?:py|log|json|txt|so|sh|out|err|yaml|c|cc|cpp|cu|h|hpp)"
 )
 _RANKS = re.compile(
     r"(?:rank|local_rank|r|dp|tp|pp|default|cuda|gpu|pid|tid|worker)[-_ ]?\d*", re.IGNORECASE
@@ -54,6 +66,7 @@ _RANKS = re.compile(
 LIST = re.compile(r"([A-Za-z][\w.-]*?)\[(\d[\d,-]*)\]([\w.-]*)")
 """A list of hosts as Slurm writes it: "node[01-04,07]"."""
 
+_PUBLIC_SITE = re.compile("|".join(rf"(?:^|\.){re.escape(site)}$" for site in PUBLIC_DOMAINS))
 MAX_LIST = 20_000
 
 
@@ -65,6 +78,16 @@ def hosts_in(texts: Iterable[str]) -> Iterator[str]:
         for match in _LISTS.finditer(text):
             for name in LIST.sub(lambda found: ",".join(expanded(found)), match["list"]).split(","):
                 if is_host(name) and _FORM.fullmatch(name):
+                    yield name
+
+
+def hosts_said(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what sentences of a report, not quotes of evidence, tell of as a host."""
+    for text in texts:
+        for pattern in _SAID:
+            for match in pattern.finditer(text):
+                name = match["host"].rstrip(".")
+                if is_host(name):
                     yield name
 
 
@@ -82,6 +105,8 @@ def is_host(name: str) -> bool:
     return (
         len(name) > 1
         and name.lower() not in PUBLIC_WORDS
+        and name.lower() not in ENGLISH
+        and not _PUBLIC_SITE.search(name)
         and not is_pseudonym(name.partition(".")[0])
         and not _NOT_A_NAME.fullmatch(name)
         and not _RANKS.fullmatch(name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from whyhang.analyzer.pseudonyms.names import hosts_said
 from whyhang.analyzer.pseudonyms.text import Pseudonyms
 from whyhang.analyzer.report import Report
 
@@ -18,6 +19,9 @@ _WORDS = """
 _AS_THEY_ARE = frozenset(_WORDS.split())
 """Fields whose texts are words of whyhang, of PyTorch or of the code."""
 
+_QUOTED = frozenset(["quote", "excerpt", "lines", "frames", "source", "file", "function"])
+"""Fields in which evidence speaks, not whyhang."""
+
 _FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?P<line>:\d+)?\)")
 
 
@@ -25,20 +29,22 @@ def with_pseudonyms(report: Report, names: Pseudonyms) -> Report:
     """Return the report as it may be shown to strangers."""
     plain = msgspec.to_builtins(report)
     names.learn(_texts(plain))
+    names.add(hosts=hosts_said(_texts(plain, without=_QUOTED)))
     hosts = {row.host for row in report.ranks if row.host} | set(report.job.hosts or ())
     names.add(hosts=hosts)
     return msgspec.convert(_each(plain, "", names), Report)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, without: frozenset[str] = frozenset()) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _texts(each)
+            yield from _texts(each, without)
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
+        for key, each in value.items():
+            if key not in without:
+                yield from _texts(each, without)
 
 
 def _each(value: Any, field: str, names: Pseudonyms) -> Any:

@@ -81,3 +81,16 @@ PUBLIC_SITES = (
     "lightning.ai",
 )
 """Documentation that reports point to; addresses below these stay whole."""
+
+PUBLIC_DOMAINS = ("nvidia.com", *PUBLIC_SITES)
+"""Whose names are no names of hosts of the job."""
+
+_ENGLISH = """
+    all another any are as at be been by can could did do does each every first for from had has
+    have he her here his how if in is it its last may more most my new no not of one only other
+    others our purpose same several she should signal so some such than that the their them
+    there these they this those two until was we were what when where whether which while who
+    whose why will with would yet you your
+"""
+ENGLISH = frozenset(_ENGLISH.split())
+"""Words that may stand where a host could, and are none."""

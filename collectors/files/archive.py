@@ -57,15 +57,26 @@ class Item(Record):
         return self.extent.size
 
 
+class Unopened(Record):
+    """A file that was listed and not looked into: it may be an archive.
+
+    ``asked``: the user named it. ``inside`` is put before the names of its members, else its own
+    path is.
+    """
+
+    item: Item
+    asked: bool = False
+    inside: str | None = None
+
+
 class Store:
     """Finds the files in what the user named, and holds what was unpacked until it is closed."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.meter = Meter()
-        self.found: dict[
-            str, Extent | RemoteFile
-        ] = {}  # all files by the path under which they are cited
+        # All files, by the path under which they are cited.
+        self.found: dict[str, Extent | RemoteFile] = {}
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 
@@ -78,10 +89,35 @@ class Store:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was unpacked."""
         self._spool.close()
 
     def find(self, named: str | Path, shown: str | None = None) -> Iterator[Item | Gap]:
         """Yield every file in ``named``, those in archives included, in order of name.
+
+        What it yields is told by ``listed``.
+        """
+        for file in self.listed(named, shown):
+            if isinstance(file, Unopened):
+                yield from self.expand(file)
+            else:
+                yield file
+
+    def expand(self, file: Unopened) -> Iterator[Item | Gap]:
+        """Yield the file itself, or what is in it."""
+        try:
+            start = _start(file.item.extent)
+            yield from self._expand(file.item, start, 0, asked=file.asked, inside=file.inside)
+        except (OSError, RuntimeError) as error:
+            yield _gap(file.item.path, f"it cannot be looked at ({_reason(error)})")
+
+    def listed(
+        self, named: str | Path, shown: str | None = None
+    ) -> Iterator[Unopened | Item | Gap]:
+        """Yield every file in ``named``, archives not yet looked into, in order of name.
 
         Paths are relative to ``named``. ``shown`` is put in front of them, or, for a single
         file, stands for its name: what is named beside others must be told from them.
@@ -105,8 +141,7 @@ class Store:
         elif stat.S_ISREG(state.st_mode):
             extent = Extent(local=str(path), size=state.st_size)
             item = Item(path=shown or clean(path.name), extent=extent)
-            inside = "" if shown is None else None
-            yield from self._expand(item, _start(extent), 0, asked=True, inside=inside)
+            yield Unopened(item=item, asked=True, inside="" if shown is None else None)
         else:
             yield _gap(
                 str(named),
@@ -144,7 +179,7 @@ class Store:
             yield _gap(shown, str(error), cost=_REST)
         self.meter.stop()
 
-    def _remote(self, url: str, shown: str | None) -> Iterator[Item | Gap]:
+    def _remote(self, url: str, shown: str | None) -> Iterator[Unopened | Item | Gap]:
         """Yield the files at a URL, as those of a folder here, or the one file that it names."""
         self.meter.start(f"listing {remote.without_secrets(url)}")
         try:
@@ -165,7 +200,7 @@ class Store:
                 continue
             inside = "" if folder.is_file and shown is None else None
             item = Item(path=name, extent=file)
-            yield from self._expand(item, _start(file), 0, asked=folder.is_file, inside=inside)
+            yield Unopened(item=item, asked=folder.is_file, inside=inside)
 
     def _unsized(self, file: RemoteFile, shown: str) -> Iterator[Item | Gap]:
         try:
@@ -176,7 +211,7 @@ class Store:
         except OSError as error:
             yield _gap(shown, f"it cannot be read ({_reason(error)})")
 
-    def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Item | Gap]:
+    def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Unopened | Gap]:
         if depth > self.limits.folder_depth:
             yield _gap(shown, f"folders are nested deeper than {self.limits.folder_depth} levels")
             return
@@ -196,7 +231,7 @@ class Store:
 
     def _entry(
         self, entry: os.DirEntry[str], root: Path, shown: str, depth: int
-    ) -> Iterator[Item | Gap]:
+    ) -> Iterator[Unopened | Gap]:
         try:
             if entry.is_symlink():
                 # What a link points at inside the folder is read there, once.
@@ -212,7 +247,7 @@ class Store:
                 yield _gap(shown, "it is a device, pipe or socket and was not opened")
             elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
                 extent = Extent(local=entry.path, size=entry.stat().st_size)
-                yield from self._expand(Item(path=shown, extent=extent), _start(extent), 0)
+                yield Unopened(item=Item(path=shown, extent=extent))
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
             yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 

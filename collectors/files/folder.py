@@ -6,18 +6,20 @@ thousand alike troubles are told once.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, Source, StackDump, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, Source, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
 from whyhang.collectors.files import bundle, naming, snapshots, workers
-from whyhang.collectors.files.archive import Item, Store, clean
+from whyhang.collectors.files.archive import Item, Store, Unopened, clean
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.files.remote import RemoteFile
 
@@ -29,6 +31,32 @@ _ORDINARY = frozenset(
     {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
     | {".lock", ".sbatch", ".slurm"}
 )
+
+
+class Task(Record):
+    """A file to read: whose it is by its name and its neighbours', and by the manifest."""
+
+    item: Item
+    who: Who
+    entry: bundle.Entry | None
+
+
+Results: TypeAlias = tuple[list[Fact], list[Gap]]
+"""What is in a file, and the troubles with it."""
+
+
+class Team(Protocol):
+    """Others that look into files and read them, in place of this process."""
+
+    def expand(
+        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
+    ) -> list[list[Item | Gap]]:
+        """Look into what was listed of each target; ``store`` serves for what is done here."""
+
+    def results(
+        self, tasks: Sequence[Task], here: Callable[[Task], Results]
+    ) -> Generator[Results, None, None]:
+        """Yield what is in each file, in order; ``here`` reads one in this process."""
 
 
 @runtime_checkable
@@ -61,19 +89,20 @@ def read(
     progress: Callable[[str], None] = lambda _: None,
     store: Store | None = None,
     meter: Meter | None = None,
+    team: Team | None = None,
 ) -> Iterator[Fact]:
     """Yield what files, folders and archives say. Troubles become gaps, never exceptions.
 
     ``progress`` is told now and then, in words, how far the reading is, and ``meter`` all the
     time, in bytes. ``store`` holds what archives were unpacked to, so that facts with more
-    behind them can be asked for it later; without one that ends with the reading.
+    behind them can be asked for it later; without one that ends with the reading. ``team`` reads
+    in place of this process.
     """
     gaps: list[Gap] = []
     with Store() if store is None else nullcontext(store) as opened:
         opened.meter = meter or Meter()
         items: list[Item] = []
-        for path, shown in zip(paths, _shown(paths), strict=True):
-            files = list(opened.find(path, shown))
+        for path, shown, files in _found(opened, paths, team):
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:
@@ -82,7 +111,7 @@ def read(
             progress(f"found {len(items):,} files")
         opened.found.update((item.path, item.extent) for item in items)
         opened.meter.start("reading", sum(item.size for item in items), files=len(items))
-        facts = _facts_of_all(opened, items, readers, gaps, progress)
+        facts = _facts_of_all(opened, items, readers, gaps, progress, team)
         yield from _settled(facts, gaps)
         opened.meter.stop()
 
@@ -92,6 +121,19 @@ def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) 
     gaps: list[Gap] = []
     facts = (fact for document in documents for fact in _facts(document, readers, gaps))
     yield from _settled(facts, gaps)
+
+
+def _found(
+    store: Store, paths: Sequence[str | Path], team: Team | None
+) -> Iterator[tuple[str | Path, str | None, list[Item | Gap]]]:
+    """Yield for each target what it is called and the files in it."""
+    shown = _shown(paths)
+    if team is None:
+        for path, name in zip(paths, shown, strict=True):
+            yield path, name, list(store.find(path, name))
+        return
+    listed = [list(store.listed(path, name)) for path, name in zip(paths, shown, strict=True)]
+    yield from zip(paths, shown, team.expand(store, listed), strict=True)
 
 
 def _shown(paths: Sequence[str | Path]) -> list[str | None]:
@@ -117,6 +159,7 @@ def _facts_of_all(
     readers: Sequence[Reader],
     gaps: list[Gap],
     progress: Callable[[str], None],
+    team: Team | None,
 ) -> Iterator[Fact]:
     """Read every file; those of a kind that comes by the thousand in several processes."""
     manifests = Manifests(store, items, gaps)
@@ -124,30 +167,55 @@ def _facts_of_all(
     files.sort(key=lambda item: manifests.place(item.path))
     owners = naming.together([item.path for item in files])
 
-    def facts_of(number: int) -> tuple[list[Fact], list[Gap]]:
-        troubles: list[Gap] = []
-        document = store.document(files[number], owners[number])
-        if isinstance(document, Gap):
-            return [], [document]
-        return list(_facts(manifests.described(document), readers, troubles)), troubles
+    tasks = [
+        Task(item=item, who=who, entry=manifests.entry(item.path))
+        for item, who in zip(files, owners, strict=True)
+    ]
+    here = functools.partial(facts_of, store, readers)
+    with contextlib.ExitStack() as stack:
+        shared: Collection[int] = range(len(files))
+        if team is not None:
+            for reader in readers:  # what is left to this process has its own time
+                if isinstance(reader, SharedReader):
+                    reader.ready()
+            results = stack.enter_context(closing(team.results(tasks, here)))
+        else:
+            shared, results = _by_processes(tasks, readers, here)
+            stack.enter_context(closing(results))
+        done = 0
+        for number, task in enumerate(tasks):
+            store.meter.at(done, task.item.path, file=number + 1)
+            done += task.item.size
+            if number % EVERY == 0:
+                progress(f"reading {number:,} of {len(files):,} files: {task.item.path}")
+            facts, troubles = next(results) if number in shared else here(task)
+            gaps += troubles
+            yield from facts
 
-    shared = _shared(files, readers)
-    chunks = workers.chunked(list(shared), lambda number: files[number].size)
-    team = workers.worth_it(len(chunks))
-    if team < 2:
+
+def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
+    """Read one file."""
+    troubles: list[Gap] = []
+    document = store.document(task.item, task.who)
+    if isinstance(document, Gap):
+        return [], [document]
+    if (entry := task.entry) is not None:
+        document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
+    return list(_facts(document, readers, troubles)), troubles
+
+
+def _by_processes(
+    tasks: Sequence[Task], readers: Sequence[Reader], here: Callable[[Task], Results]
+) -> tuple[Collection[int], Generator[Results, None, None]]:
+    """Return which files several processes read, and what is in those."""
+    shared = _shared([task.item for task in tasks], readers)
+    chunks = workers.chunked(list(shared), lambda number: tasks[number].item.size)
+    count = workers.worth_it(len(chunks))
+    if count < 2:
         shared, chunks = {}, []
     for reader in dict.fromkeys(shared.values()):
         reader.ready()
-    done = 0
-    with closing(workers.in_order(facts_of, chunks, team)) as results:
-        for number, item in enumerate(files):
-            store.meter.at(done, item.path, file=number + 1)
-            done += item.size
-            if number % EVERY == 0:
-                progress(f"reading {number:,} of {len(files):,} files: {item.path}")
-            facts, troubles = next(results) if number in shared else facts_of(number)
-            gaps += troubles
-            yield from facts
+    return shared, workers.in_order(lambda number: here(tasks[number]), chunks, count)
 
 
 def _shared(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, SharedReader]:
@@ -279,12 +347,9 @@ class Manifests:
         place, _ = self._entries.get(path, (-1, None))
         return place
 
-    def described(self, document: Document) -> Document:
-        """Put what the manifest says of a file in place of what its name does."""
-        _, entry = self._entries.get(document.path, (-1, None))
-        if entry is None:
-            return document
-        return replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
+    def entry(self, path: str) -> bundle.Entry | None:
+        """Return what the manifest says of a file, which counts for more than its name."""
+        return self._entries.get(path, (-1, None))[1]
 
 
 def _gap(path: str, error: BundleError | OSError) -> Gap:

@@ -8,14 +8,16 @@ fsspec is imported when such a target is named, and only then.
 from __future__ import annotations
 
 import io
+import itertools
 import re
+import weakref
 from collections.abc import Callable
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Record
-from whyhang.collectors.files import naming
+from whyhang.collectors.files import naming, spool
 from whyhang.collectors.files.spool import MIB
 
 SMALL = MIB // 2
@@ -62,6 +64,8 @@ class RemoteFolder:
 
     def __init__(self, url: str) -> None:
         """List them. Raises ``TargetError`` where they cannot be reached."""
+        self._number = next(_NUMBERS)
+        _FOLDERS[self._number] = self
         self._files, self._path = _opened(url)
         self._kept: dict[str, bytes] = {}
         self._kept_bytes = 0
@@ -75,6 +79,12 @@ class RemoteFolder:
             size = listed[path].get("size")
             self._places[path] = len(self.files)
             self.files.append(RemoteFile(name=path, size=-1 if size is None else size, folder=self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to a worker with its listing, and come back from there as its number."""
+        if spool.here is not None:
+            return folder_of, (self._number,)
+        return _with_state, ({**self.__dict__, "_kept": {}, "_kept_bytes": 0},)
 
     def shown(self, file: RemoteFile) -> str:
         """Name a file relative to what was asked for; a single one by its own name."""
@@ -126,6 +136,21 @@ class RemoteFolder:
                 elif name == file.name:
                     raise OSError(_reason(data))
         return self._kept[file.name]
+
+
+_NUMBERS = itertools.count()
+_FOLDERS: weakref.WeakValueDictionary[int, RemoteFolder] = weakref.WeakValueDictionary()
+
+
+def folder_of(number: int) -> RemoteFolder:
+    """Return the folder that was listed in this process under a number."""
+    return _FOLDERS[number]
+
+
+def _with_state(state: dict[str, Any]) -> RemoteFolder:
+    folder = RemoteFolder.__new__(RemoteFolder)
+    folder.__dict__.update(state)
+    return folder
 
 
 def check(url: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -93,20 +94,28 @@ SPOOLED_BYTES = MIB
 
 
 class Extent(Record):
-    """Where ``size`` bytes lie; ``offset`` is None for a file of the user's own."""
+    """Where ``size`` bytes lie; ``offset`` is None for a file of the user's own.
+
+    ``holder`` is the worker that has unpacked them, on another machine.
+    """
 
     local: str
     size: int
     offset: int | None = None
+    holder: int | None = None
 
     @property
     def path(self) -> str | None:
         """Its path on disk, for a file of the user's own."""
-        return self.local if self.offset is None else None
+        return self.local if self.offset is None and self.holder is None else None
 
     def open(self) -> BinaryIO:
         """Return a stream of these bytes. Raises OSError and ValueError."""
         global _last  # noqa: PLW0603 - see there
+        if self.holder != here and self.holder is not None:
+            if self.holder not in holders:
+                raise FileNotFoundError(f"{self.local}: the worker that unpacked it has ended")
+            return io.BufferedReader(holders[self.holder](self), MIB)
         if self is _last[0]:
             return io.BytesIO(_last[1])
         stream = open(self.local, "rb")  # noqa: PTH123, SIM115 - 100,000 times
@@ -117,6 +126,12 @@ class Extent(Record):
             _last = (self, stream.read(self.size))
         return io.BytesIO(_last[1])
 
+
+here: int | None = None
+"""The number of this process, where it is a worker."""
+
+holders: dict[int, Callable[[Extent], io.RawIOBase]] = {}
+"""What opens a file that a worker has unpacked, by the number of the worker."""
 
 _last: tuple[Extent | None, bytes] = (None, b"")
 """The small member that was read last: its first bytes are looked at, then its reader reads it."""

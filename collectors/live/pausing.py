@@ -34,6 +34,10 @@ _WRITING = frozenset(
 """Functions of the kernel in which a thread waits until a pipe or a socket has room."""
 
 
+_DEAF = frozenset({"request_wait_answer"})
+"""Functions that wait on for FUSE's server, past any tracer, once a stop has interrupted them."""
+
+
 class Obstacle(enum.Enum):
     """Why a process must not be paused."""
 
@@ -50,6 +54,8 @@ def obstacle(host: Host, process: Process) -> Obstacle | None:
     if _is_writing(host, process):
         return Obstacle.WRITING
     if "D" in states and host.proc.asleep_in_kernel(process.who.pid or 0) is not None:
+        return Obstacle.ASLEEP
+    if any(thread.wchan in _DEAF for thread in process.threads):
         return Obstacle.ASLEEP
     return None
 

@@ -41,6 +41,7 @@ from whyhang.collectors.logs.text.quotes import is_quoted
 from whyhang.collectors.logs.text.rejoin import rejoin
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
+MOST_PIECES = 64  # of one line that are looked at
 LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 
@@ -67,6 +68,8 @@ class FileScan:
                 self.block_handlers[pattern].append(getattr(reader, method))
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, Line]] = {}
+        self._pieces = 0
+        self._piece = -1
         self.tail = b""
         self.size = 0
         self.last_line: int | None = None
@@ -234,9 +237,27 @@ class FileScan:
                     self._line(block, start, end, wanted)
                 start, end = block.segment(at, LONGEST)
                 wanted = set()
+            if self._is_enough(block, start):
+                continue
             wanted.add(number)
         if wanted:
             self._line(block, start, end, wanted)
+
+    def _is_enough(self, block: Block, start: int) -> bool:
+        """Return whether so much of one endless line was looked at that the rest is left out."""
+        if start == 0 or block.data[start - 1] in b"\r\n":
+            self._pieces = 0
+        elif start != self._piece:
+            self._pieces += 1
+        self._piece = start
+        if self._pieces > MOST_PIECES:
+            self._note(
+                "long",
+                what=f"All of a line of {self.file.document.path}",
+                why=f"it has no end for more than {MOST_PIECES * LONGEST >> 20} MiB",
+                cost="what stands further on in it is not known",
+            )
+        return self._pieces > MOST_PIECES
 
     def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
         """Search one line with the patterns that may be in it."""

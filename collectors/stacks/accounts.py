@@ -27,7 +27,7 @@ _LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.])(?:global )?ranks?[-# ]?)"
-    r"(?P<ranks>" + _LIST + r")(?![\w.:=/-])(?: process(?:es)?)?"
+    r"(?P<ranks>" + _LIST + r")(?![\w.:=/-])(?: process(?:es)?)?(?: on \w+)?"
 )
 _ALL_BUT = (
     r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
@@ -51,7 +51,8 @@ _ENDED = (
 )
 _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
-    r"(?:exit(?:s|ed)|gone|missing|absent|finish(?:es|ed) early|left|leaves|quits?|skip(?:s|ped)"
+    r"(?:exit(?:s|ed)|gone|missing|absent|(?:finish(?:es|ed)|ends|ended) (?:early|first|before)"
+    r"|left|leaves|quits?|skip(?:s|ped)"
     r"|return(?:s|ed) early|stop(?:s|ped) at)\b"
 )
 _IS = r"(?:is|are|appears?(?: to be)?|seems?(?: to be)?) (?:still |all |now |just |currently ){0,2}"

@@ -15,13 +15,14 @@ import re
 from whyhang.analyzer.facts import Frame, Record, Thread
 from whyhang.collectors import limits
 from whyhang.collectors.stacks.frames import frame, shared
-from whyhang.collectors.stacks.passages import FIRST
+from whyhang.collectors.stacks.passages import FIRST, TIMED_OUT
 from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Head, Sections
 
 _HEAD = limits.compile(
     r"^[ \t>|]*+(?:(?:Current t|T)hread (?P<tid>0x[0-9A-Fa-f]{1,16})(?: \[(?P<name>[^\]\n]*)\])?"
-    r"|(?P<stack>Stack)) \(most recent call first\):[^\n]*$",
+    r"|(?P<stack>Stack)) \(most recent call first\):[^\n]*$"
+    r"|^Timeout \(\d{1,4}:\d\d:\d\d(?:\.\d{1,6})?\)!(?=\n[ \t]{0,4}File \")",  # the head is lost
     re.MULTILINE,
 )
 _FRAME = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,9}|\?\?\?) in ([^\s"()]+)\s*$')
@@ -70,7 +71,9 @@ class _Faulthandler(Sections):
         return body.rest
 
 
-READER = StackText(name="faulthandler", tool="faulthandler", marks=FIRST, sections=_Faulthandler)
+READER = StackText(
+    name="faulthandler", tool="faulthandler", marks=(*FIRST, *TIMED_OUT), sections=_Faulthandler
+)
 
 
 @functools.lru_cache(maxsize=1 << 14)

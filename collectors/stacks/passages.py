@@ -22,11 +22,12 @@ from whyhang.collectors.logs.text.line import unwrap
 
 PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
 FIRST = (b"(most recent call first)",)
+TIMED_OUT = (b"Timeout (0:", b"Timeout (1:")  # faulthandler's words above a dump by timer
 LAST = (b"(most recent call last)", b'  File "', b'  File \\"', b'File: "')
 GDB = (b"#0  ", b"#1  ", b"Traceback (most recent call first)")
 PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
-_MARKS = Marks(*PYSPY, *FIRST, *LAST, *GDB, *PYSTACK)
+_MARKS = Marks(*PYSPY, *FIRST, *TIMED_OUT, *LAST, *GDB, *PYSTACK)
 
 WHOLE_BYTES = 1 << 20  # up to here a file is taken whole
 SEARCHED_BYTES = 64 << 20  # larger ones are searched at their beginning and end only

@@ -34,7 +34,8 @@ from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
 # Needs no time limit: each of its parts ends where the next begins. Most files are read by it.
 _HEAD = re.compile(
     r"^[ \t>|*#]*(?:"
-    r"Thread (?P<tid>0x[0-9A-Fa-f]{1,16}|\d{1,20}) \((?P<state>idle|active)(?P<gil>\+gil)?\)"
+    r"Thread (?:(?P<tid>0x[0-9A-Fa-f]{1,16}|\d{1,20}) )?\((?P<state>idle|active)(?P<gil>\+gil)?\)"
+    r"(?(tid)|(?=: \"))"
     r'(?:: "(?P<name>[^"\n]*)"?)?'
     r"|(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>[^\n]*)"
     r"|Python v\d[^\n]*"
@@ -86,13 +87,14 @@ class _Pyspy(Sections):
                 self._open = replace(self._open, parent=int(head["pid"]))
         elif head["pid"]:
             self._begin(line, int(head["pid"]), head["command"].strip())
-        elif head["tid"]:
+        elif head["state"]:
             body = _body(below) if len(below) <= _CACHED_LENGTH else _parse(below)
-            is_hexadecimal = head["tid"].startswith("0x")
+            tid = head["tid"]  # not there, where a person took it out
+            is_hexadecimal = tid is None or tid.startswith("0x")
             thread = Thread(
                 frames=body.frames,
                 name=head["name"],
-                tid=int(head["tid"], 16 if is_hexadecimal else 10),
+                tid=int(tid, 16 if is_hexadecimal else 10) if tid else None,
                 active=head["state"] == "active",
                 holds_gil=head["gil"] is not None,
                 line=line,

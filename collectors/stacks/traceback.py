@@ -130,7 +130,8 @@ def _is_main_thread(run: _Run, *, is_dump: bool) -> bool:
         return not is_chained and _INTERRUPTED.match(run.behind) is not None
     is_asked_for = _STACK.match(run.head) or any(_TRIGGER.search(line) for line in run.above)
     is_long = len(run.frames) > 1
-    return bool(is_long and (is_dump or is_asked_for) and not _RAISED.match(run.behind))
+    has_raised = _RAISED.match(run.behind) and not _INTERRUPTED.match(run.behind)
+    return bool(is_long and (is_dump or is_asked_for) and not has_raised)
 
 
 def _named_thread(frames: tuple[Frame, ...], words: str, line: int) -> Thread:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from whyhang._heartbeat import ENDING
@@ -32,41 +33,57 @@ class Folder:
 
     def look(self) -> Look:
         """Look at all files now."""
-        signs: dict[tuple[str, str], int] = {}
-        alarms: list[str] = []
-        sizes: dict[str, int] = {}
         at = time.monotonic()
-        for entry in _files(self.paths[0], DEPTH):
-            name = os.path.relpath(entry.path, self.paths[0])
-            try:
-                facts = entry.stat()
-                size = facts.st_size
-                if self._is_own(entry.path, facts):
-                    continue
-                sizes[name] = size
-                before = size if self._sizes is None else self._sizes.get(name, 0)
-                if entry.name.endswith(ENDING):
-                    beat = parse(_part(entry.path, 0).decode("utf-8", "replace"))
-                    if beat is not None:
-                        signs[f"rank {beat.rank}", "beats"] = beat.beats
-                elif entry.name.startswith(_DUMPS):
-                    if size > before:
-                        alarms.append(f"{name} was written: the recorder's dump of a hang")
-                else:
-                    signs[JOB, name] = size
-                    start = max(before, size - NEW_BYTES)
-                    if size > before and any(each in _part(entry.path, start) for each in ALARMS):
-                        alarms.append(f"a watchdog gave up waiting, by {name}")
-            except OSError:
-                continue
+        first = self._sizes is None
+        sizes = self._sizes or {}
+        files = {
+            os.path.relpath(entry.path, self.paths[0]): Path(entry.path)
+            for entry in _files(self.paths[0], DEPTH)
+            if not self._is_own(entry)
+        }
+        signs, alarms = growth(files, sizes, first=first)
         self._sizes = sizes
         return Look(at=at, signs=signs, alarms=tuple(alarms))
 
-    def _is_own(self, path: str, facts: os.stat_result) -> bool:
+    def _is_own(self, entry: os.DirEntry[str]) -> bool:
         """Return whether a file is written by whoever watches: reports, or standard output."""
         mine = [os.fstat(number) for number in (1, 2)]
+        try:
+            facts = entry.stat()
+        except OSError:
+            return True  # it is gone
         same = any((each.st_dev, each.st_ino) == (facts.st_dev, facts.st_ino) for each in mine)
-        return same or str(Path(path).absolute()) in self._own
+        return same or str(Path(entry.path).absolute()) in self._own
+
+
+def growth(
+    files: Mapping[str, Path], sizes: dict[str, int], *, first: bool = False
+) -> tuple[dict[tuple[str, str], int], list[str]]:
+    """Return the signs that files give, and what in them says that the job is stuck.
+
+    ``sizes`` are those of the look before, and are brought up to date; at the ``first`` look
+    nothing counts as new.
+    """
+    signs: dict[tuple[str, str], int] = {}
+    alarms: list[str] = []
+    for name, path in files.items():
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+            before = sizes.get(name, size if first else 0)
+            if path.name.endswith(ENDING):
+                beat = parse(_part(str(path), 0).decode("utf-8", "replace"))
+                if beat is not None:
+                    signs[f"rank {beat.rank}", "beats"] = beat.beats
+            elif path.name.startswith(_DUMPS):
+                if size > before:
+                    alarms.append(f"{name} was written: the recorder's dump of a hang")
+            else:
+                signs[JOB, name] = size
+                start = max(before, size - NEW_BYTES)
+                if size > before and any(each in _part(str(path), start) for each in ALARMS):
+                    alarms.append(f"a watchdog gave up waiting, by {name}")
+            sizes[name] = size
+    return signs, alarms
 
 
 def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:

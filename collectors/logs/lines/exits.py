@@ -102,6 +102,8 @@ class ExitReader(LineReader):
         r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))",
         r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
         r"MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
+        r"exit status of rank (?P<rank>\d+): "  # MPICH's daemons
+        r"(?:killed by signal (?P<signal>\d+)|return code (?P<code>\d+))",
         r"line \d+: +(?P<pid>\d+) "
         r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
     )
@@ -163,7 +165,8 @@ class ExitReader(LineReader):
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
     @wants(
-        r"noticed that process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<host>\S+) "
+        r"noticed that process rank (?P<rank>\d+) "
+        r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
         r"exited on(?: signal (?P<signal>\d+)|\s*$)"
     )
     def on_mpirun(self, line: FoundLine, match: Match) -> None:

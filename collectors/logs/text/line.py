@@ -7,6 +7,7 @@ loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -19,6 +20,9 @@ from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import time_of, year_of
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
 from whyhang.collectors.logs.text.templates import reduce
+
+MOST_PARTS = 64
+"""Lines that are looked for in one: more ranks do not write into one line at one time."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
@@ -280,7 +284,8 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
     if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    cuts = [match.start() for match in _GLUED.finditer(text) if match.start() > 0]
+    found = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
+    cuts = [match.start() for match in found if match.start() > 0]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
     parts = [(who, text[: cuts[0]])]

@@ -1,0 +1,40 @@
+"""``--on``: have the files read by workers of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from whyhang.analyzer.cards.load import Known
+from whyhang.analyzer.commands.readers import search_of
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.reports.outgoing import plain
+from whyhang.collectors.shards import ray, slurm, start
+from whyhang.collectors.shards.team import Team
+
+
+@contextlib.contextmanager
+def team_on(on: str, known: Known) -> Iterator[Team]:
+    """Start workers and give them up again; say on standard error which did not do.
+
+    Raises ``TargetError`` where there is no such cluster, or none of its nodes has a worker.
+    """
+    kind, which = start.split(on)
+    channels, troubles = {"ray": ray, "slurm": slurm}[kind].workers(which, search_of(known))
+    with Team(channels, troubles) as team:
+        said = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
+        if len(troubles) == len(channels):
+            raise TargetError(
+                f"--on {on}: no worker started; {said[0] if said else 'it has no nodes'}",
+                "The nodes need this very whyhang (shared file system or same image).",
+            )
+        for line in said:
+            _tell(f"no worker on {line}; the others read")
+        yield team
+        for line in team.lost:
+            _tell(line)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"whyhang: {plain(line)}\n")

@@ -1,0 +1,87 @@
+"""What goes between here and a worker: questions and answers, each with its length before it.
+
+An answer is a pickle, since facts share much (a stack is sent once for all ranks in it). It is
+read by an unpickler that makes whyhang's own records and plain data, and calls nothing else:
+what a node sends is not trusted further than a bundle is.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import io
+import pickle
+import struct
+from typing import Any, BinaryIO
+
+from whyhang.analyzer.facts import Record
+
+_LENGTH = struct.Struct(">Q")
+_PLAIN = {
+    ("builtins", name) for name in ("bytearray", "complex", "frozenset", "range", "set", "slice")
+}
+_OWN = {("whyhang.collectors.flight_recorder.reader", "_again")}
+_REMOTE = ("whyhang.collectors.files.remote", "folder_of")
+
+
+class WireError(Exception):
+    """The other side has gone, or sends what is no answer."""
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Send one message. Raises OSError."""
+    data = pickle.dumps(message, 5)
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    """Return the next message as it came. Raises ``WireError`` where there is none."""
+    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    return _exactly(stream, size)
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise WireError("it has ended")
+    return data
+
+
+def facts_in(data: bytes) -> Any:
+    """Read an answer. Raises ``WireError`` for one that holds anything but facts."""
+    try:
+        return _Facts(io.BytesIO(data)).load()
+    except Exception as error:  # damage raises all kinds
+        raise WireError(f"its answer cannot be read ({error})") from error
+
+
+class _Facts(pickle.Unpickler):
+    """Makes records, enumerations and plain data."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what a pickle may name. Raises ``UnpicklingError`` for anything else."""
+        if (module, name) == ("builtins", "getattr"):
+            return _bound
+        if (module, name) in {("functools", "partial"), ("msgspec._core", "rebuild")}:
+            return functools.partial if name == "partial" else _rebuild()
+        if (module, name) in _PLAIN or (module, name) in _OWN or (module, name) == _REMOTE:
+            return super().find_class(module, name)
+        if module.startswith("whyhang."):
+            found = getattr(importlib.import_module(module), name, None)
+            if isinstance(found, type) and issubclass(found, Record | enum.Enum):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no fact")
+
+
+def _rebuild() -> Any:
+    return importlib.import_module("msgspec._core").rebuild
+
+
+def _bound(owner: object, name: str) -> Any:
+    """Return the method of a file by which it is opened again."""
+    if name == "open" and isinstance(owner, Record):
+        return getattr(owner, name)
+    raise pickle.UnpicklingError(f"{name} of {type(owner).__name__} is no fact")

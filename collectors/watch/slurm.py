@@ -1,0 +1,74 @@
+"""Looks at a Slurm job from its login node: its output, and what the controller says of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from whyhang.analyzer.errors import TargetError
+from whyhang.collectors.watch.folder import growth
+from whyhang.collectors.watch.look import JOB, Look
+
+PATIENCE = 15.0
+WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "STOPPED", "RESIZING"}
+GOES_ON = {"RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", *WAITS}
+_FIELD = re.compile(r"(\w+)=(\S*)")
+
+
+class SlurmJob:
+    """A job of Slurm by its number. Raises ``TargetError`` where the controller knows none."""
+
+    def __init__(self, job: str) -> None:
+        self.pids: tuple[int, ...] = ()
+        self._job = job.partition(".")[0]
+        said = self._ask()
+        if said is None:
+            raise TargetError(
+                f"scontrol knows no job {self._job}, or is not here",
+                "Run it where squeue shows the job; a job that is over is read from its output.",
+            )
+        self._said = said
+        names = dict.fromkeys(said.get(name, "") for name in ("StdOut", "StdErr"))
+        self.paths = tuple(name for name in names if name.startswith("/") and name != "/dev/null")
+        self._sizes: dict[str, int] = {}
+        self._first = True
+
+    def look(self) -> Look:
+        """Look now; a controller that does not answer says nothing."""
+        at = time.monotonic()
+        self._said = said = self._ask() or self._said
+        state = said.get("JobState", "")
+        if state not in GOES_ON:
+            code = said.get("ExitCode", "")
+            return Look(
+                at=at, over=f"Slurm job {self._job} is {state or 'gone'} (exit code {code})"
+            )
+        files = {name: Path(name) for name in self.paths}
+        signs, alarms = growth(files, self._sizes, first=self._first)
+        self._first = False
+        if state in WAITS:
+            signs[JOB, state] = int(at)  # it may take days, and is no hang
+        return Look(
+            at=at, signs=signs, alarms=tuple(alarms), start=f"start {said.get('Restarts', '0')}"
+        )
+
+    def ends_in(self) -> float | None:
+        """Return in how many seconds its time limit ends it."""
+        try:
+            end = time.mktime(time.strptime(self._said.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S"))
+        except (ValueError, OverflowError):
+            return None
+        return end - time.time()
+
+    def _ask(self) -> Mapping[str, str] | None:
+        command = ["scontrol", "show", "job", "-o", self._job]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return dict(_FIELD.findall(done.stdout)) if done.returncode == 0 else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from whyhang.analyzer.commands import hosts, hosts_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
-from whyhang.collectors.hosts import ssh, wire
+from whyhang.collectors.hosts import boot, payload, ssh, wire
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host
 
@@ -112,7 +114,7 @@ def test_what_is_no_bundle_is_refused_with_a_reason() -> None:
     parts = Parts()
     assert parts.add(Part("n", 0), b"nonsense")
     assert parts.add(Part("n", 0), archive({"x": b"y"}, 0.0))
-    bomb = archive({MANIFEST: manifest_file(Manifest()), "x": b"\0" * (300 << 20)}, 0.0)
+    bomb = archive({MANIFEST: manifest_file(Manifest()), "x": b"\0" * (60 << 20)}, 0.0)
     assert "bomb" in parts.add(Part("n", 0), bomb) or "unpack" in parts.add(Part("n", 0), bomb)
     assert not parts.hosts
 
@@ -121,3 +123,49 @@ def test_a_host_is_run_on_with_words_that_its_shell_does_not_take_apart() -> Non
     words = ("sh", "-c", "a b")
     assert Host(name="n", argv=("kubectl", "exec")).command(words)[-1] == "a b"
     assert Host(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"
+
+
+def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
+    """In a Python that has none of the packages, from a folder that vanishes with it."""
+    program = payload.self_contained(payload.here())
+    assert program is not None
+    (tmp_path / "tmp").mkdir()
+    config = {"version": "0", "roots": [], "name": "n1"}
+    code = f"CONFIG = {config!r}\n" + Path(boot.__file__).read_text()
+    code = code.replace("from __future__ import annotations\n", "", 1)
+    orders = wire.question("payload", ["n1"], program, sha256=hashlib.sha256(program).hexdigest())
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "from __future__ import annotations\n" + code],
+        env={"TMPDIR": str(tmp_path / "tmp"), "PATH": "/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as far:
+        assert far.stdin is not None
+        assert far.stdout is not None
+        far.stdin.write(orders + wire.question("clock", None, sent=1.0))
+        far.stdin.flush()
+        said = [wire.Assembler().line(far.stdout.readline()) for _ in range(3)]
+        (folder,) = (tmp_path / "tmp").iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        far.stdin.close()
+        far.wait(30)
+    assert [answer.say for answer in said if answer is not None] == ["hello", "ready", "clock"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:
+    config = {"version": "0", "roots": [], "name": "n1"}
+    code = f"from __future__ import annotations\nCONFIG = {config!r}\n"
+    code += Path(boot.__file__).read_text().replace("from __future__ import annotations\n", "", 1)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        input=wire.question("payload", ["n1"], b"not it", sha256="0" * 64),
+        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    last = wire.Assembler().line(done.stdout.splitlines()[-1])
+    assert last is not None
+    assert "damaged" in last.text("why")
+    assert list(tmp_path.iterdir()) == []

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.hosts import ray
 from whyhang.collectors.hosts.ray import Actor, Node, State
+from whyhang.collectors.live.frame_variables import read_numbers
 
 CHANNEL = ("python", "ray_channel", "run")
 NODES = (Node(id="a1", host="r1"), Node(id="b2", host="r2"), Node(id="c3", host="r3"))
@@ -83,3 +85,26 @@ def test_ray_is_not_loaded_by_whyhang_itself() -> None:
     """Its planner is, with the other commands; Ray takes a second and 100 MB."""
     code = "import sys, whyhang.analyzer.commands.hosts; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(("variable", "rank"), [("rank", 3), ("world_rank", 3), ("seed", None)])
+def test_a_worker_is_numbered_by_its_training_thread(variable: str, rank: int | None) -> None:
+    """Its main thread only waits for the next task."""
+    local = {"name": variable, "addr": 1, "arg": False, "repr": "3"}
+    runner = "/x/ray/train/v2/_internal/execution/worker_group/thread_runner.py"
+    threads = [
+        thread("MainThread", frame("main_loop", "/x/ray/_private/worker.py"), frame("<module>")),
+        thread("T", frame("train_loop", locals_=[local]), frame("_run_target", runner)),
+    ]
+
+    assert read_numbers(msgspec.json.encode(threads)).rank == rank
+
+
+def frame(name: str, file: str = "/job/train.py", locals_: list[object] | None = None) -> object:
+    place = {"name": name, "filename": file, "module": None, "short_filename": file, "line": 1}
+    return {**place, "locals": locals_ or []}
+
+
+def thread(name: str, *frames: object) -> object:
+    about = {"pid": 1, "thread_id": 1, "thread_name": name, "os_thread_id": 1, "active": False}
+    return {**about, "owns_gil": False, "frames": list(frames)}

@@ -52,6 +52,7 @@ def test_workers_of_ray_train(tmp_path: Path) -> None:
             done = whyhang(cluster, "--format", "json", "--timeout", "60")
             assert done.stdout, done.stderr
             report = json.loads(done.stdout)
+            assert report["findings"], done.stdout
             first = report["findings"][0]
             assert report["gaps"] == []
             assert first["category"] == "missing-rank-in-collective"

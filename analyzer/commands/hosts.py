@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle, check_name
-from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh
+from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh, troubles
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
@@ -27,6 +27,9 @@ from whyhang.collectors.logs.scan import LogReader
 
 if TYPE_CHECKING:
     from whyhang.collectors.hosts.run import Conversation
+
+WRONG_CLOCK = 2.0
+"""Seconds by which a clock is off before it is worth a word."""
 
 LIMIT = 30.0
 """Seconds for all hosts together, where --timeout says nothing."""
@@ -153,8 +156,17 @@ class OnManyHosts:
     def bundle(self) -> Bundle:
         """Return what has come of all hosts, and what is missing, as one bundle."""
         order = [far.name for far in self._talk.fars]
-        gaps = [*self._talk.gaps, *(far.gap for far in self._talk.fars if far.gap is not None)]
-        return self._talk.parts.bundle(gaps, order, self._talk.reach.printed)
+        clocks = self._talk.clocks()
+        gaps = [
+            *self._talk.gaps,
+            *(far.gap for far in self._talk.fars if far.gap is not None),
+            *(
+                troubles.clock_differs(clock.host, clock.ahead)
+                for clock in clocks
+                if abs(clock.ahead) > max(WRONG_CLOCK, clock.within)
+            ),
+        ]
+        return self._talk.parts.bundle(gaps, order, self._talk.reach.printed, clocks)
 
     def look_more(self, count: int, *, apart: float = 1.0) -> None:
         """Have all hosts take further snapshots."""
@@ -174,14 +186,18 @@ class OnManyHosts:
 
 
 def _one_job(talk: Conversation) -> str | None:
-    """Return the job to look at, where hosts have several. Raises ``TargetError`` at a tie."""
+    """Return the job to look at, where hosts have several: the one with the most processes."""
     ranks: dict[str, int] = {}
     for far in talk.here:
         for name, count in far.jobs.items():
             ranks[name] = ranks.get(name, 0) + max(1, count)
     if len(ranks) < 2:
         return None
-    return max(ranks, key=lambda name: ranks[name])
+    chosen = max(ranks, key=lambda name: ranks[name])
+    talk.gaps += [
+        troubles.other_job(name, count) for name, count in ranks.items() if name != chosen
+    ]
+    return chosen
 
 
 def _nothing(talk: Conversation) -> TargetError:

@@ -37,6 +37,8 @@ def place_by_working_threads(
     """Place ranks by their working threads, where the main threads of all only wait for these."""
     states = list(states)
     ranked = [s for s in states if job.members[s.member].rank is not None]
+    if not any(job.members[s.member].dumps for s in ranked):  # Ray's workers may have no number
+        ranked = [s for s in states if job.members[s.member].dumps]
     if (
         len(ranked) < 2
         or len({_spot(s) for s in ranked}) != 1

@@ -79,6 +79,14 @@ class Entry(Record):
         )
 
 
+class Clock(Record):
+    """How many seconds the clock of a host is ahead of that of whoever collected; how surely."""
+
+    host: str
+    ahead: float
+    within: float
+
+
 class Manifest(Record):
     """What a bundle says of itself. ``touched`` tells in words what was done to the target."""
 
@@ -92,6 +100,7 @@ class Manifest(Record):
     looks: int = 0
     interval: float | None = None
     touched: tuple[str, ...] = ()
+    clocks: tuple[Clock, ...] = ()
     files: tuple[Entry, ...] = ()
 
 

@@ -167,6 +167,8 @@ def run(data: bytes, python: str) -> None:
         if os.getppid() == parent:
             start(place, python)
     finally:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)  # nothing keeps this from being done
         shutil.rmtree(place, ignore_errors=True)
 
 

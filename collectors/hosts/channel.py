@@ -7,6 +7,7 @@ takes what comes from a queue, so that Ctrl-C always finds somebody at home.
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import resource
 import shlex
@@ -46,6 +47,7 @@ class Channels:
 
     def __init__(self) -> None:
         _allow_many_files()
+        logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)  # a host that ends is a gap
         self.events: queue.SimpleQueue[Came | Closed] = queue.SimpleQueue()
         self._task = Task()
         self._task.set_default("stdout_msgtree", 0)  # what comes is not kept

@@ -126,7 +126,7 @@ class FarSide:
         others = frozenset((order.get("others_logs") or {}).get(self.name) or ())
         for taken in self._captures:
             taken.options = replace(taken.options, others_logs=others)
-            taken.take()
+            taken.take(self._send_parts)  # where the second look does not come, there is one
         self._send()
 
     def _ask(self, order: Mapping[str, Any]) -> None:
@@ -145,6 +145,10 @@ class FarSide:
         self._send()
 
     def _send(self) -> None:
+        self._send_parts()
+        self._say("done")
+
+    def _send_parts(self) -> None:
         """Send what is new of each job."""
         for number, taken in enumerate(self._captures):
             bundle = taken.bundle()
@@ -153,8 +157,8 @@ class FarSide:
             sent = self._sent[number]
             new = {path: data for path, data in bundle.files.items() if sent.get(path) != data}
             sent.update(new)
-            self._say("part", packed(bundle, new), number=number)
-        self._say("done")
+            if new:
+                self._say("part", packed(bundle, new), number=number)
 
     def _say(self, kind: str, blob: bytes = b"", **fields: object) -> None:
         sys.stdout.writelines(wire.answer(self.name, kind, blob, **fields))
@@ -168,14 +172,20 @@ def main(name: str) -> None:
         signal.signal(number, _interrupt)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
-    far.ready()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
+        far.ready()
         while (order := orders.get(timeout=PATIENCE)) is not None:
             if order["do"] == "find":
                 signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))
             far.do(order)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _ignore_signals()
+    _ignore_signals()
+
+
+def _ignore_signals() -> None:
     signal.alarm(0)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(*_: object) -> None:

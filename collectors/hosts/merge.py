@@ -14,6 +14,7 @@ from whyhang.collectors.files.archive import refusal
 from whyhang.collectors.files.bundle import (
     MANIFEST,
     Bundle,
+    Clock,
     Entry,
     Manifest,
     facts_file,
@@ -21,7 +22,7 @@ from whyhang.collectors.files.bundle import (
 )
 from whyhang.collectors.files.spool import Budget, Limits, SpentError
 
-LIMITS = Limits(total_bytes=256 << 20, members=50_000)
+LIMITS = Limits(total_bytes=256 << 20, members=50_000, ratio_free_bytes=32 << 20)
 """Of what one host sends; it is held in memory."""
 
 
@@ -62,6 +63,7 @@ class Parts:
         gaps: Sequence[Gap],
         order: Sequence[str],
         printed: Sequence[tuple[str, bytes]] = (),
+        clocks: Sequence[Clock] = (),
     ) -> Bundle:
         """Return all as one bundle, hosts in this order; ``gaps`` are of those that are missing.
 
@@ -92,6 +94,7 @@ class Parts:
             target=None,
             looks=max((manifest.looks for manifest in manifests), default=0),
             touched=tuple(dict.fromkeys(touched)),
+            clocks=tuple(clocks),
             files=tuple(entries),
         )
         return Bundle(manifest=whole, files=files)

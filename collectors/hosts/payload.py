@@ -106,7 +106,8 @@ def _name(wanted: Platform, state: str) -> str:
 
 def _own_files() -> Iterator[tuple[str, Path]]:
     root = Path(whyhang.__file__).parent
-    yield "whyhang/__init__.py", root / "__init__.py"
+    for path in sorted(root.glob("*.py")):
+        yield f"whyhang/{path.name}", path
     for room in ROOMS:
         for folder, _, names in os.walk(root / room):
             for name in sorted(names):

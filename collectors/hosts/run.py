@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from whyhang.analyzer.facts import Gap
+from whyhang.collectors.files.bundle import Clock
 from whyhang.collectors.hosts import payload, ssh, troubles, wire
 from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
 from whyhang.collectors.hosts.merge import Part, Parts
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 FAN_OUT = 64
+BEAT = 0.02
+"""Seconds between two looks at who has to be started, given up or waited for."""
+
 SLOW = 2.0
 """Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
 
@@ -36,6 +41,9 @@ MOST_NEW = 4096
 
 FED_AT_ONCE = 16
 """Hosts that are sent the self-contained file at a time."""
+
+ENOUGH = 2.0
+"""Seconds that have to be left for another question."""
 
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
@@ -87,6 +95,7 @@ class Conversation:
         self.fars: list[Far] = []
         self._patterns = sorted(patterns)
         self._whole = whole
+        self.interrupted = False
         self._limit = limit
         self._until = time.monotonic() + limit
         self._tell = tell
@@ -150,7 +159,7 @@ class Conversation:
         while self._connecting():
             self._start_more()
             self._feed()
-            self._listen(0.05)
+            self._listen_for(BEAT)
             now = time.monotonic()
             for far in self._silent(now):
                 self._give_up(far, troubles.silent(far.name, self.reach.kind, self.reach.patience))
@@ -162,14 +171,14 @@ class Conversation:
 
     def _find(self) -> None:
         new = [far for far in self.here if not far.asked]
-        nodes = [far.node for far in self.here]
-        for some in [new] if self.reach.together else [[far] for far in new]:
+        nodes = Counter(far.node for far in self.here)
+        for some in self._alike(new, lambda far: nodes[far.node] > 1 or far.host.pids):
             self._order(
                 some,
                 "find",
                 selector=msgspec.to_builtins(self.reach.selector),
                 options=msgspec.to_builtins(self.options),
-                called={far.own_name: far.name for far in some if nodes.count(far.node) > 1},
+                called={far.own_name: far.name for far in some if nodes[far.node] > 1},
                 pids={far.own_name: far.host.pids for far in some if far.host.pids},
                 grows=self.reach.grows,
                 patterns=self._patterns,
@@ -191,7 +200,7 @@ class Conversation:
     def look(self, job: str | None = None) -> None:
         """Have all take their snapshots at the same moment; ``job`` where there are several."""
         others = self._others_logs()
-        for some in [self.here] if self.reach.together else [[far] for far in self.here]:
+        for some in self._alike(self.here, lambda far: others[far.channel, far.own_name]):
             theirs = {far.own_name: others[far.channel, far.own_name] for far in some}
             self._order(some, "look", job=job, others_logs=theirs)
         self._until_answered("looking")
@@ -215,7 +224,12 @@ class Conversation:
     def ask(
         self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
     ) -> None:
-        """Have far sides take more of their processes, each of its own."""
+        """Have far sides take more of their processes, each of its own, while there is time.
+
+        Ctrl-C ends the asking: what has come is diagnosed.
+        """
+        if self.interrupted or self.left() < ENOUGH:
+            return
         pids: dict[str, list[int]] = {}
         own_names = {each: far for far in self.here for each in (far.name, far.node)}
         for host, pid in processes:
@@ -224,7 +238,18 @@ class Conversation:
                 pids.setdefault(far.own_name, []).append(pid)
         asked = [far for far in self.here if how or far.own_name in pids]
         self._order(asked, "ask", what=what, pids=pids, **how)
-        self._until_answered(f"asking for {what.replace('_', ' ')}")
+        try:
+            self._until_answered(f"asking for {what.replace('_', ' ')}")
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def clocks(self) -> list[Clock]:
+        """Return how far ahead the clock of each host is."""
+        return [
+            Clock(host=far.name, ahead=round(far.offset, 3), within=round(far.round_trip / 2, 3))
+            for far in self.fars
+            if far.offset is not None and far.round_trip is not None
+        ]
 
     def _connecting(self) -> list[Far]:
         return [far for far in self.fars if far.gap is None and not far.ready]
@@ -276,6 +301,19 @@ class Conversation:
                 event = self._channels.events.get_nowait()
             except queue.Empty:
                 return
+
+    def _listen_for(self, seconds: float) -> None:
+        """Take what comes within that time, however much it is."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._listen(left)
+
+    def _alike(self, fars: Sequence[Far], has_own: Callable[[Far], object]) -> list[list[Far]]:
+        """Group far sides that get one and the same order: those with nothing of their own."""
+        if self.reach.together:
+            return [list(fars)]
+        own = [[far] for far in fars if has_own(far)]
+        return [[far for far in fars if not has_own(far)], *own]
 
     def _came(self, channel: str, answer: Answer) -> None:
         far = self._far(channel, answer.name)
@@ -423,9 +461,14 @@ class Conversation:
             self._tell(f"{doing}: {len(self.here) - len(busy)} of {len(self.here)} hosts")
             if self.left() <= 0:
                 for far in busy:
-                    self._give_up(far, troubles.late(far.name, "it did not answer", self._limit))
+                    far.busy = False
+                    if far.name in self.parts.hosts:
+                        self.gaps.append(troubles.unfinished(far.name, self._limit))
+                    else:
+                        late = troubles.late(far.name, "it did not answer", self._limit)
+                        self._give_up(far, late)
                 return
-            self._listen(min(0.25, self.left()))
+            self._listen_for(BEAT)
 
     def _measure_clocks(self, fars: Sequence[Far]) -> None:
         self._order(fars, "clock", sent=time.time())

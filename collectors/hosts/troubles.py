@@ -118,6 +118,38 @@ def late(name: str, why: str, seconds: float) -> Gap:
     return _gap(name, f"{why} within {seconds:g} s", "Give it more with --timeout")
 
 
+def unfinished(name: str, seconds: float) -> Gap:
+    """Return that a host was not done in time, and what it had sent before counts."""
+    return Gap(
+        what=f"a further look at host {name}",
+        why=f"it was not done within the {seconds:g} s for all hosts",
+        cost="what its ranks do is known from what it sent before",
+        remedy="Give it more with --timeout",
+        who=Who(host=name),
+    )
+
+
+def clock_differs(name: str, ahead: float) -> Gap:
+    """Return that the clock of a host is not that of the others."""
+    return Gap(
+        what=f"comparing times of host {name}",
+        why=f"its clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's",
+        cost="what its logs say happened before or after events on other hosts is off by as much",
+        remedy="Set the clocks (chronyc tracking there)",
+        who=Who(host=name),
+    )
+
+
+def other_job(name: str, ranks: int) -> Gap:
+    """Return that the hosts run another job, too."""
+    return Gap(
+        what=f"looking at the job {_plain(name)} ({ranks} processes)",
+        why="another job has more processes on these hosts, and one is looked at a time",
+        cost="it was left out",
+        remedy="On one of its hosts: whyhang PID of one of its processes",
+    )
+
+
 def no_python(name: str, kind: str) -> Gap:
     """Return that a host has nothing that whyhang runs in."""
     remedy = "Make one available there (module load, PATH of a shell that is no login)"

@@ -90,7 +90,7 @@ class Assembler:
         if words[2] == b"!":
             return Answer(name, {"say": words[3].decode(errors="replace")[:256].strip()}, b"")
         try:
-            piece = base64.b64decode(words[3], validate=True)
+            piece = base64.b64decode(words[3].strip(), validate=True)
         except (binascii.Error, ValueError) as error:
             raise WireError("a line of the far side was damaged on its way") from error
         self._sizes[name] = self._sizes.get(name, 0) + len(piece)

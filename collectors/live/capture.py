@@ -82,14 +82,18 @@ class Capture:
         """Add facts that were learnt otherwise."""
         self._facts += facts
 
-    def take(self) -> None:
-        """Take all snapshots; the first tells which processes are ranks, and starts the probes."""
+    def take(self, seen: Callable[[], None] = lambda: None) -> None:
+        """Take all snapshots; the first tells which processes are ranks, and starts the probes.
+
+        ``seen`` is called once that is known.
+        """
         self._take_snapshot()
         self._settle()
         spots = self._ask_for_spots()
         site = Site(self.host, self.job, self.hostname, self.options, self._snapshots, spots)
         running = [Running(probe, site) for probe in PROBES]
         try:
+            seen()
             for _ in range(1, self.options.looks):
                 self._wait()
                 self._take_snapshot(site)

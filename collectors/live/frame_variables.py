@@ -37,6 +37,8 @@ MOST = 64
 """Ranks asked on one host."""
 
 _C10D = "torch/distributed/distributed_c10d.py"
+_RAY = "ray/train/v2/_internal/execution/worker_group/thread_runner.py"
+"""Runs the training function of a worker on a thread of its own."""
 _SPAWN = "torch/multiprocessing/spawn.py"
 _NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
 
@@ -193,12 +195,14 @@ def read_numbers(data: bytes) -> Numbers:
 
 def _numbers_of_program(threads: list[Trace]) -> Numbers:
     """Read what a program that was started as a rank knows: what it joins as, or its variables."""
-    main = next((t for t in threads if t.frames and t.frames[-1].name == "<module>"), None)
-    frames = main.frames if main is not None else []
+    mains = [t for t in threads if t.frames and t.frames[-1].name == "<module>"]
+    rays = [t for t in threads if any(f.filename.endswith(_RAY) for f in t.frames)]
+    frames = [*rays, *mains][0].frames if rays or mains else []
     calls = [f for f in frames if f.name == "init_process_group" and f.filename.endswith(_C10D)]
     for frame in (*calls, *reversed(frames)):
-        numbers = _integers(frame, {"rank", "world_size"})
-        if "rank" in numbers:
+        numbers = _integers(frame, {"rank", "world_rank", "world_size"})
+        rank = numbers.get("world_rank", numbers.get("rank"))
+        if rank is not None:
             joins = frame in calls
-            return Numbers(rank=numbers["rank"], size=numbers.get("world_size"), joins=joins)
+            return Numbers(rank=rank, size=numbers.get("world_size"), joins=joins)
     return Numbers()

@@ -39,6 +39,7 @@ def shared_name(name: str | None) -> str | None:
     return name
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def is_native_file(file: str) -> bool:
     """Tell a library, an executable or a C source from a Python file, as py-spy prints them."""
     if file.startswith("<") or file.endswith((".py", ".pyx", ".pyi", ">")):

@@ -21,7 +21,7 @@ from whyhang.samples.harness.little_slurm import HOST, free_ports
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class LittleRay:
@@ -31,7 +31,7 @@ class LittleRay:
         self.nodes = [f"r{number}" for number in range(1, nodes + 1)]
         self.folder = Path(tempfile.mkdtemp(prefix="ray-"))
         self._cpus = cpus
-        port, dashboard, client = free_ports(3)
+        port, dashboard, client, *self._agents = free_ports(nodes + 3)
         self._ports = [f"--port={port}", f"--dashboard-port={dashboard}"]
         self._ports.append(f"--ray-client-server-port={client}")
         self.address = f"127.0.0.1:{port}"
@@ -39,6 +39,7 @@ class LittleRay:
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ADDRESS": self.address,
+            "RAY_raylet_start_wait_time_s": "100",
             "GLOO_SOCKET_IFNAME": "lo",  # the names of the nodes mean no address
         }
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
@@ -46,18 +47,17 @@ class LittleRay:
     def __enter__(self) -> Self:
         ray = str(Path(sys.executable).with_name("ray"))
         try:
-            for node in self.nodes:
+            for node, agent in zip(self.nodes, self._agents, strict=True):
                 head = node == self.nodes[0]
                 words = [ray, "start", "--block", f"--num-cpus={self._cpus}", "--num-gpus=0"]
                 words += ["--head", *self._ports] if head else [f"--address={self.address}"]
+                words.append(f"--dashboard-agent-listen-port={agent}")
                 words += [f"--temp-dir={self.folder}"] if head else []
                 with (self.folder / f"{node}.out").open("wb") as output:
                     self._programs[node] = subprocess.Popen(
                         [*HOST, node, *words], env=self.environ, stdout=output, stderr=output
                     )
-                if head:
-                    self._wait(1)
-            self._wait(len(self.nodes))
+                self._wait(len(self._programs))  # together they time out on a busy machine
         except BaseException:
             self._end()
             raise
@@ -74,13 +74,16 @@ class LittleRay:
     def _wait(self, nodes: int) -> None:
         deadline = time.monotonic() + PATIENCE
         while self._started() < nodes:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{nodes} nodes of Ray did not come up in {PATIENCE:g} s")
+            said = " ".join(self._outputs())
+            if time.monotonic() > deadline or "Traceback" in said:
+                raise TimeoutError(f"{nodes} nodes of Ray did not come up: {said}")
             time.sleep(0.2)
 
     def _started(self) -> int:
-        outputs = (self.folder / f"{node}.out" for node in self._programs)
-        return sum(b"Ray runtime started" in path.read_bytes() for path in outputs)
+        return sum("Ray runtime started" in output for output in self._outputs())
+
+    def _outputs(self) -> list[str]:
+        return [(self.folder / f"{node}.out").read_text() for node in self._programs]
 
     def _end(self) -> None:
         for program in reversed(self._programs.values()):

@@ -22,7 +22,8 @@ def staged_shard(folder: str, rank: int) -> Path:
 
 
 def train_loop(config: dict[str, str]) -> None:
-    staged_shard(config["folder"], ray.train.get_context().get_world_rank())
+    rank = ray.train.get_context().get_world_rank()
+    staged_shard(config["folder"], rank)
     for _ in range(1000):
         dist.all_reduce(torch.ones(8))
 

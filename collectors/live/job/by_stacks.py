@@ -83,7 +83,7 @@ def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
 def whom_to_ask(job: Job) -> list[int]:
     """List the processes whose variables tell the numbers of ranks that have none."""
     ranks = [member.pid for member in job.ranks]
-    if job.alike is not None:
+    if job.alike is not None or job.launcher == "ray":
         return ranks
     return [] if job.family is None or job.family in ranks else [*ranks, job.family]
 
@@ -93,6 +93,8 @@ def number(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
     sizes = [each.size for each in numbers.values() if each.size]
     if job.alike is not None:
         return _number_alike(job, host, numbers, sizes)
+    if job.launcher == "ray":
+        return _number_ray(job, host, numbers)
     return _number_family(job, host, numbers, max(sizes, default=None))
 
 
@@ -211,6 +213,18 @@ def _number_alike(
     ]
     members.sort(key=by_rank)
     return replace(job, members=tuple(members), launcher="a shell", world_size=size)
+
+
+def _number_ray(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
+    """Return workers of Ray the number that a variable holds; others of them are on other hosts."""
+    given = [each.rank for each in numbers.values() if each.rank is not None]
+    distinct = len(set(given)) == len(given)
+    named = (numbers.get(member.pid, Numbers()) for member in job.members)
+    members = (
+        _numbered(member, host, each, distinct=distinct) if member.rank is None else member
+        for member, each in zip(job.members, named, strict=True)
+    )
+    return replace(job, members=tuple(members))
 
 
 def _numbered(member: Member, host: Host, numbers: Numbers, *, distinct: bool) -> Member:

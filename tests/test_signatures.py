@@ -146,7 +146,8 @@ def test_a_cause_says_what_to_do() -> None:
 
 
 TOOLS = """
-cat coredumpctl curl dcgmi devlink df dirname dmesg docker echo env ethtool fi_info findmnt flock
+cat coredumpctl cuda-gdb curl dcgmi devlink df dirname dmesg docker echo env ethtool fi_info
+findmnt flock
 free fuser gdb getent grep head hostname ib_write_bw ibstat ibv_devinfo id iostat ip ipmitool
 iptables journalctl kubectl last ldd lfs ls lsmod lspci modinfo mount mpirun nc nfsstat nft
 nvidia-imex-ctl nvidia-smi ompi_info perfquery pgrep ping ps py-spy python quota ras-mc-ctl ray

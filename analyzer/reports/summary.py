@@ -114,12 +114,6 @@ def gap_lines(case: Case) -> tuple[str, ...]:
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
     lines += [*_folded(case.job.gaps), *_disagreements(case), *_overwritten(case)]
-    job = case.job
-    if not (job.members or job.lines or job.exits or job.tracks or job.gpus.devices):
-        lines.append(
-            "What would tell: the output of the ranks (logs, standard error), stacks (py-spy dump, "
-            "faulthandler), torch's recorder dumps; or the job while it hangs: whyhang PID."
-        )
     if len(lines) > MAX_GAPS:
         lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
     return tuple(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
@@ -21,6 +21,7 @@ from whyhang.analyzer.wording.describe import (
 )
 
 MAX_GAPS = 25
+MOST_NAMES = 32  # hosts that one folded gap names
 
 
 def job_facts(case: Case) -> Job:
@@ -161,5 +162,14 @@ def _folded(gaps: Iterable[Gap]) -> list[str]:
         if len(same) == 1:
             lines.append(str(same[0]))
             continue
-        lines.append(str(replace(same[0], what=f"{same[0].what} (and {len(same) - 1} more alike)")))
+        lines.append(str(replace(same[0], what=f"{same[0].what} (and {_others(same)} alike)")))
     return lines
+
+
+def _others(same: Sequence[Gap]) -> str:
+    """Say which gaps are like the first, by host where each is of another; else how many."""
+    hosts = [gap.who.host for gap in same if gap.who.pid is None]
+    names = [name for name in hosts[1:] if name is not None]
+    if len({*hosts}) < len(same) or len(names) > MOST_NAMES:
+        return f"{len(same) - 1} more"
+    return ", ".join(names)

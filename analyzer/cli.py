@@ -31,6 +31,8 @@ DESCRIPTION = """\
 Say which rank, which line and which collective holds a hung PyTorch job up.
 
   whyhang PID             a job that hangs now: any of its processes on this host
+  whyhang --slurm JOB     the same on all its hosts; --hosts 'n[1-8]' on those, by ssh
+  whyhang watch PID       look at a job now and then, and say when it hangs
   whyhang PATH...         what it left: logs, stack dumps, recorder dumps, archives, bundles
   whyhang                 the recorder dumps that torch has written in its usual places
 """

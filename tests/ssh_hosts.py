@@ -104,9 +104,9 @@ class Hosts:
             process.wait()
 
     def processes(self, name: str) -> list[str]:
-        """List the command lines of all processes of a host."""
-        listed = self.run(name, "ps", "-eo", "pid=,args=").stdout.splitlines()
-        return [line for line in listed if "ps -eo" not in line]
+        """List the command lines of all processes of a host, not cut off at COLUMNS (-ww)."""
+        listed = self.run(name, "ps", "-ww", "-eo", "pid=,args=").stdout.splitlines()
+        return [line for line in listed if "ps -ww" not in line]
 
     def files(self, name: str) -> list[str]:
         """List what lies in the temporary folders of a host."""
@@ -171,8 +171,9 @@ class Hosts:
             host.stdin.write(b"go\n")
             host.stdin.flush()
         until = time.monotonic() + 20
-        while any("sshd" not in " ".join(self.processes(name)) for name in self.names):
-            assert time.monotonic() < until, "no sshd"
+        while late := [n for n in self.names if "sshd" not in " ".join(self.processes(n))]:
+            logs = {name: (self.folder / f"{name}.log").read_text() for name in late}
+            assert time.monotonic() < until, f"no sshd: {logs}"
             time.sleep(0.1)
 
 

@@ -12,7 +12,7 @@ import pytest
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.report import Job, ProcessGroup, RankRow, Report, to_json
+from whyhang.analyzer.report import Evidence, Finding, Job, ProcessGroup, RankRow, Report, to_json
 from whyhang.analyzer.reports.comparison import compare
 
 NAMES = ("a.json", "b.json")
@@ -94,6 +94,24 @@ def test_two_incidents_that_have_nothing_in_common() -> None:
     differs = {each.kind: each.says for each in found.alike if not each.same}
     assert " in the first, " in differs["signature"]
     assert {change.status for change in found.findings} == {"new", "gone"}
+
+
+def test_a_finding_that_is_no_cause_is_in_common() -> None:
+    """Harmless or an effect: the same finding and its line are not nothing."""
+    line = Evidence(source="a.log", quote="[rank1] heartbeat late", line=7, rank=1)
+    finding = Finding(
+        signature="late-beat",
+        category="unknown",
+        confidence=0.6,
+        title="t",
+        explanation="",
+        culprit_ranks=(1,),
+        evidence=(line,),
+        kind="noise",
+    )
+    one = Report(verdict="inconclusive", headline="x", job=Job(), findings=(finding,))
+    found = compare(one, one, NAMES, same_job=False)
+    assert found.headline == "Two incidents with the same finding and the same line."
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_jobs import report_of
 
 from whyhang.analyzer.commands import hosts, hosts_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
-from whyhang.collectors.hosts import boot, payload, ssh, wire
+from whyhang.collectors.hosts import boot, payload, ssh, troubles, wire
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host
+from whyhang.collectors.hosts.run import Far, how_far, left_to_others
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -54,6 +56,32 @@ def test_a_dry_run_prints_each_host_with_its_command_and_reaches_none() -> None:
     assert lines[1].startswith("n1: ssh -o BatchMode=yes ")
     assert lines[2].startswith("n2: ssh -o BatchMode=yes ")
     assert all(sys.executable in line for line in lines[1:])
+
+
+def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
+    """The one of which a rank alone writes it; else the first."""
+    fars = [Far(Host(name=name, argv=()), name) for name in ("n0", "n1", "n2")]
+    for far in fars:
+        far.own_name = far.name
+        far.logs = {"shared": False, "rank1": far.name == "n1", f"own of {far.name}": False}
+    left = left_to_others(fars)
+    assert left["n0", "n0"] == ["rank1"]
+    assert left["n1", "n1"] == ["shared"]
+    assert left["n2", "n2"] == ["shared", "rank1"]
+
+
+def test_progress_names_the_hosts_that_are_waited_for() -> None:
+    fars = [Far(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
+    words = how_far("looking", fars[7:9], len(fars))
+    assert words == "looking: 62 of 64 hosts have answered; waiting for n7, n8"
+    assert how_far("looking", fars[:9], 64).endswith("waiting for n0, n1, n2, n3 and 5 more")
+    assert how_far("looking", [], 64) == "looking: 64 of 64 hosts have answered"
+
+
+def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:
+    gaps = [troubles.silent(name, "ssh", 4.0) for name in ("n1", "n2", "n5")]
+    (line,) = (each for each in report_of(gaps).gaps if "n1" in each)
+    assert "host n1 (and n2, n5 alike): " in line
 
 
 def test_a_message_survives_labels_noise_and_being_cut_into_lines() -> None:

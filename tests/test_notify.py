@@ -203,6 +203,6 @@ def test_a_chat_reads_few_lines() -> None:
     """The answer, how sure, two things to do, where."""
     said = lines(outgoing(REPORT))
 
-    assert said[1] == "missing-rank-in-collective, 90% sure, ranks 1"
+    assert said[1] == "missing-rank-in-collective, 90% sure, rank 1"
     assert said[-1] == "8 ranks on n1, n2, n3 and 2 more"
     assert len(said) == 6

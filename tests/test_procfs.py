@@ -311,3 +311,30 @@ def test_who_waits_for_a_server_of_fuse_is_not_paused(tmp_path: Path) -> None:
     found = [obstacle(fake.host(), process) for process in seen]
 
     assert found == [Obstacle.ASLEEP, None]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")
+@pytest.mark.parametrize(
+    ("wchan", "lies_on"),
+    [
+        ("wait_for_partner", "a fifo whose other end nobody has opened"),
+        ("nfs_wait_bit_killable", "nfs4 from server:/data"),
+    ],
+)
+def test_a_file_is_said_to_be_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -> None:
+    """What waits for the other end of a named pipe has no use for the file system below it."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1})
+    place = tmp_path / "50"
+    (place / "mountinfo").write_text("1 0 0:1 / /data rw - nfs4 server:/data rw\n")
+    (place / "syscall").write_text("257 0xffffff9c 0x0 0x80000 0x0 0x0 0x0 0x7ffd 0x7f4c\n")
+    (place / "mem").write_bytes(b"/data/token\0")
+    for where in (place, place / "task" / "50"):
+        (where / "wchan").write_text(wchan)
+    host = fake.host()
+    sockets = Sockets(host.proc)
+    member = describe(host, Member(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    process = observe(host, member, sockets, look=0, now=5.0)
+
+    assert process is not None
+    assert (process.threads[0].file, process.threads[0].mount) == ("/data/token", lies_on)

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.report import CATEGORIES, Report, schema, to_json
+from whyhang.analyzer.report import CATEGORIES, Evidence, Finding, Job, Report, schema, to_json
 from whyhang.analyzer.reports.markdown import _text, render
+from whyhang.analyzer.reports.page import Quotes, page
 from whyhang.analyzer.reports.terminal import show
 
 
@@ -102,3 +103,50 @@ def test_what_to_confirm_is_code_only_where_it_is_a_command(report: Report) -> N
     finding = msgspec.structs.replace(report.findings[0], next_steps=steps, caused_by=None)
     text = render(msgspec.structs.replace(report, findings=(finding,)))
     assert f"- `{' '.join(steps[0].split())}`\n- {steps[1]}" in text
+
+
+def _quoted(pieces: list[Evidence], title: str = "t") -> list[tuple[str, str]]:
+    finding = Finding(
+        signature="s",
+        category="unknown",
+        confidence=0.9,
+        title=title,
+        explanation="",
+        evidence=tuple(pieces),
+    )
+    report = Report(verdict="hung", headline="x", job=Job(), findings=(finding,))
+    blocks = [block for block in page(report) if isinstance(block, Quotes)]
+    return [item for block in blocks for item in block.items]
+
+
+def test_values_that_differ_are_quoted_each() -> None:
+    """A shape, a world size or a port may be what is wrong; a pid or a time is not."""
+    shapes = [
+        Evidence(source=f"d{rank}", quote=f"record 1{rank}: all_reduce #12 [{size}, 16]", rank=rank)
+        for rank, size in enumerate((32, 32, 20))
+    ]
+    assert _quoted(shapes) == [
+        ("ranks 0-1 · d0 and 1 more", "record 10: all_reduce #12 [32, 16]"),
+        ("rank 2 · d2", "record 12: all_reduce #12 [20, 16]"),
+    ]
+    pids = [
+        Evidence(
+            source="l", quote=f"pid 10{rank}: WORLD_SIZE={rank // 2}, 0{rank}:11:12", rank=rank
+        )
+        for rank in range(4)
+    ]
+    assert [where for where, _ in _quoted(pids)] == [
+        "ranks 0-1 · l and 1 more",
+        "ranks 2-3 · l and 1 more",
+    ]
+
+
+def test_a_rank_whose_line_is_the_title_is_counted() -> None:
+    """Who is quoted above still belongs to those that say the same."""
+    pieces = [
+        Evidence(source="l", quote=f"[rank{rank}] ran for {rank}7 ms", rank=rank)
+        for rank in range(7)
+    ]
+    assert [where for where, _ in _quoted(pieces, title=pieces[5].quote)] == [
+        "ranks 0-6 · l and 6 more"
+    ]

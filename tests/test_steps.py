@@ -62,6 +62,50 @@ def test_naps_with_little_cpu_are_no_answer_either() -> None:
     assert report_of(facts).verdict != "healthy"
 
 
+IN_C = """
+sync (train.py:10)
+step (train.py:8)
+<module> (train.py:60)
+"""
+NAPPING = "<module> (train.py:{})"
+
+
+def _in_mpi(rank: int, look: int) -> Fact:
+    """Return the native stack of a rank that calls MPI_Barrier through ctypes."""
+    plain = dump(rank, IN_C, look=look)
+    native = tuple(
+        Frame(function=name, file="/usr/lib/libmpi.so.40", native=True)
+        for name in ("sched_yield", "ompi_request_default_wait", "PMPI_Barrier")
+    )
+    inner = replace(plain.threads[0], frames=(*native, *plain.threads[0].frames))
+    return replace(plain, threads=(inner,))
+
+
+@pytest.mark.parametrize("native_at", [0, 1, 2])
+@pytest.mark.parametrize("line", [10, 11])
+def test_a_wait_that_one_native_stack_shows_is_no_step_towards_it(
+    native_at: int, line: int
+) -> None:
+    """Its Python stack at the other looks leaves open what it does there, on a line beside, too."""
+    facts: list[Fact] = []
+    for look in range(3):
+        here = IN_C.replace("py:10", f"py:{line}") if look != native_at else IN_C
+        for rank in (0, 2):
+            spins = process(rank, look=look, state="R", ticks=90 * look, woke=0)
+            facts += [replace(spins, wchan=None), dump(rank, here, look=look)]
+        nap = process(1, look=look, state="S", ticks=look, woke=30 * look)
+        facts += [replace(nap, wchan="hrtimer_nanosleep")]
+        facts += [dump(1, NAPPING.format(19 + look % 2), look=look)]
+    facts += [_in_mpi(rank, native_at) for rank in (0, 2)]
+    report = report_of(facts)
+
+    assert report.verdict != "healthy"
+    if line == 10:
+        assert report.verdict == "hung", report.headline
+        assert report.findings[0].category == "mpi-missing-rank"
+        assert report.findings[0].culprit_ranks == (1,)
+
+
 def test_a_backward_that_computes_waits_for_nobody() -> None:
     """Its native stack shows no wait and it uses a CPU: it is no side of a mismatch."""
     facts = _busy(0, ALL_REDUCE, state="S", wchan="futex_wait_queue", ticks=0, sleeps=0)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from whyhang import _heartbeat
@@ -15,6 +16,7 @@ from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands import watch as command
 from whyhang.analyzer.commands.following import Event, answer_of, follow
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Finding, Job, RankRow, Report
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
@@ -163,6 +165,34 @@ def test_nothing_known_of_a_job_that_stirs_gets_more_time() -> None:
 
     assert events(still, open_)[0][0] == "hang"
     assert [kind for kind, _ in events(stirring, open_)] == ["asked", "asked", "hang", "over"]
+
+
+NOTHING = Report(
+    verdict="inconclusive",
+    headline="Nothing was found that tells of a job: no stacks, no recorder dumps.",
+    job=Job(),
+)
+
+
+def test_where_nothing_was_found_nobody_is_paged() -> None:
+    """It is said once; what comes later is judged as ever, and an alarm stands behind a hang."""
+    assert events(job([-1] * 80), NOTHING) == [("asked", 120.0), ("over", 2400.0)]
+    late = job([*[-1] * 10, *GOES_ON, *[10] * 40])
+    assert [kind for kind, _ in events(late, NOTHING, HUNG)] == ["asked", "hang", "over"]
+    alarm = job(GOES_ON, alarms={4: "a watchdog gave up waiting"})
+    assert events(alarm, NOTHING)[0] == ("hang", 120.0)
+
+
+def test_an_empty_folder_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The diagnosis of a folder without a job is known as one of nothing; a log's is not."""
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    assert tells_of_no_job(msgspec.json.decode(capsys.readouterr().out, type=Report))
+    (tmp_path / "train.log").write_text("".join(f"step {n} loss {9 - n}.5\n" for n in range(5)))
+    assert main([str(tmp_path), "--format", "json"]) == 0
+    silent = msgspec.json.decode(capsys.readouterr().out, type=Report)
+    assert silent.verdict == "inconclusive"
+    assert not tells_of_no_job(silent)
+    assert sum(gap.startswith("What would tell") for gap in silent.gaps) == 1
 
 
 def test_a_job_that_gives_no_signs_is_taken_by_what_it_stirs() -> None:

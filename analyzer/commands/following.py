@@ -8,6 +8,7 @@ from typing import Literal
 
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Report
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch.course import Answer, Course, Limits
@@ -41,7 +42,7 @@ def answer_of(report: Report, busy: frozenset[str] = frozenset()) -> Answer:
     if report.verdict in {"healthy", "slow"}:
         return "moves"
     if report.verdict == "inconclusive":
-        return "open"
+        return "nothing" if tells_of_no_job(report) else "open"
     culprits = set(report.findings[0].culprit_ranks or ()) if report.findings else set()
     at_work = [
         row.state == "running" or f"rank {row.rank}" in busy or f"pid {row.pid}" in busy
@@ -62,6 +63,7 @@ def follow(
     """Yield what happens, until the job is over. ``every`` is in seconds between two looks."""
     pause = min(every, limits.stalled_for / PARTS)
     known = courses.begin(looks.look())
+    empty = False  # the last diagnosis found nothing at all, which is said once
     while True:
         sleep(pause)
         step = courses.after(known, looks.look(), limits)
@@ -75,7 +77,9 @@ def follow(
             yield Event(kind="restarted", says=step.why)
         elif step.move == "ask":
             known, event = _asked(known, step.why, looks, diagnose)
-            yield event
+            before, empty = empty, event.report is not None and tells_of_no_job(event.report)
+            if event.kind != "asked" or not (before and empty):
+                yield event
 
 
 def _asked(known: Course, why: str, looks: Looks, diagnose: Diagnose) -> tuple[Course, Event]:

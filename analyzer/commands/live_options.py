@@ -12,8 +12,8 @@ from whyhang.analyzer.commands import hosts_options
 NATIVE = ("auto", "always", "never")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how to take snapshots of processes."""
+def add_arguments(parser: argparse.ArgumentParser, *, hosts: bool = True) -> None:
+    """Declare how to take snapshots of processes, and on which ``hosts``."""
     group = parser.add_argument_group("looking at processes")
     group.add_argument(
         "--looks",
@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="limit of each single grab in seconds (default 15); where many hosts are looked at, "
         "of all of it together (default 30)",
     )
-    hosts_options.add_arguments(parser)
+    if hosts:
+        hosts_options.add_arguments(parser)
 
 
 def _count(text: str) -> int:

@@ -98,8 +98,9 @@ class ThreadState(Record):
     ``syscall`` is the system call it is in, with what its first argument points at where that
     is an open file: "read(5: /mnt/data/a.bin)"; told of the main thread only. ``cpu_ticks`` is
     what it has used since it began, in clock ticks. ``file`` is the file that the call works on,
-    ``mount`` what it lies on ("nfs4 from server:/data"), ``kernel`` the kernel functions that it is
-    in, innermost first, where it sleeps past any signal and this user may know.
+    ``mount`` what it lies on ("nfs4 from server:/data") or, of a fifo, that it is one. ``kernel``
+    is the kernel functions that it is in, innermost first, where it sleeps past any signal and this
+    user may know.
     """
 
     tid: int

@@ -56,6 +56,12 @@ COLLECT = (
 )
 """The same where only what the job left was read."""
 
+NO_EVIDENCE = (
+    "What would tell: the output of the ranks (logs, standard error), stacks (py-spy dump, "
+    "faulthandler), torch's recorder dumps; or the job while it hangs: whyhang PID."
+)
+"""The same where nothing was read that a job leaves."""
+
 CAUSE_UNSEEN = (
     (
         "What caused this is not in the evidence: add the output of every rank and the launcher, "
@@ -101,7 +107,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rows,
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=(*gap_lines(case), *(() if findings else _undecided(case))),
+        gaps=(*gap_lines(case), *_what_would_tell(case, found=bool(findings))),
         notes=(
             *notes,
             *_looked_at_apart(case),
@@ -166,11 +172,15 @@ def _pauses(case: Case) -> Iterator[str]:
         yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
 
 
-def _undecided(case: Case) -> tuple[str, ...]:
-    """Say what is missing where nothing was found."""
-    if any(member.processes for member in case.job.members):
+def _what_would_tell(case: Case, *, found: bool) -> tuple[str, ...]:
+    """Say once what is missing where nothing was found, or nothing that a job wrote."""
+    job = case.job
+    if not found and any(member.processes for member in job.members):
         return (LOOK_AGAIN,)
-    return (COLLECT,) if case.job.members or in_the_middle(case.job) else ()
+    if not found and (job.members or in_the_middle(job)):
+        return (COLLECT,)
+    seen = job.members or job.lines or job.exits or job.tracks or job.gpus.devices
+    return () if seen else (NO_EVIDENCE,)
 
 
 def _text_of(findings: Iterable[Finding]) -> str:

@@ -9,7 +9,7 @@ from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.report import Finding, Verdict
+from whyhang.analyzer.report import Finding, Report, Verdict
 from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
@@ -117,24 +117,34 @@ def _of_machines_alone(first: Finding) -> Verdict:
     return "hung" if first.category in HANGS else "failed"
 
 
+NO_JOB = "nothing was found that tells of a job"
+
+
+def tells_of_no_job(report: Report) -> bool:
+    """Return whether a report is of nothing: no evidence was there that is about a job."""
+    return (
+        report.verdict == "inconclusive"
+        and not (report.findings or report.ranks)
+        and NO_JOB in report.headline.casefold()
+    )
+
+
 def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
     """Return in one sentence what is wrong, or which evidence is missing."""
     devices = len(case.job.gpus.devices)
     if not findings and _no_job(case) and devices:
         return (
             f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
-            "nothing was found that tells of a job."
+            f"{NO_JOB}."
         )
     ends = in_the_middle(case.job) is not None
     if not findings and not ends and _no_job(case) and any(map(case.job.of, PRINTED)):
         return (
             "What the tools of the hosts and the cluster printed was read and shows no fault; "
-            "nothing was found that tells of a job."
+            f"{NO_JOB}."
         )
     if not (findings or case.job.members or case.job.lines or ends):
-        return (
-            "Nothing was found that tells of a job: no stacks, no recorder dumps, no telling lines."
-        )
+        return f"{NO_JOB.capitalize()}: no stacks, no recorder dumps, no telling lines."
     if not findings:
         return _without_finding(case)
     first = findings[0]

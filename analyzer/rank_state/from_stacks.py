@@ -81,8 +81,7 @@ def state_from_stacks(
     passed = [places[snapshot] for snapshot in snapshots[:-1]]
     passed += _before_the_native(member, snapshots, rules, line_text)
     earlier = tuple(status_by_place(place) for place in passed)
-    in_step = {was in IN_STEP for was in earlier}
-    in_step |= {status_by_place(places[snapshot]) in IN_STEP for snapshot in snapshots[-1:]}
+    in_step = _in_and_out([*passed, *(places[snapshot] for snapshot in snapshots[-1:])])
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
@@ -105,19 +104,30 @@ def state_from_stacks(
 
 
 def _at_equal_depth(member: Member, places: dict[int, Place]) -> dict[int, Place]:
-    """Use a native stack for earlier snapshots of the same Python stack that have none.
+    """Use a native stack for the other snapshots of the same Python stack, which have none.
 
-    Native stacks are taken at the last snapshot only. "Running" before and "in an MPI call" then,
+    Native stacks are taken at one snapshot. "Running" in one and "in an MPI call" in the next,
     both at one line, is the same place seen twice, and no step from one to the other.
     """
-    last = max(places, default=None)
-    if last is None or not places[last].native:
+    if len({place.native for place in places.values()}) < 2:
         return places
     stacks = {dump.look: python_frames(dump) for dump in member.dumps}
+    deep = {stacks[snapshot]: place for snapshot, place in places.items() if place.native}
     return {
-        snapshot: places[last] if not place.native and stacks[snapshot] == stacks[last] else place
+        snapshot: replace(deep.get(stacks[snapshot], place), stopped=place.stopped)
         for snapshot, place in places.items()
     }
+
+
+def _in_and_out(places: Sequence[Place]) -> set[bool]:
+    """Return whether these places are in a step with other ranks: both, where it came or went.
+
+    Of a wait that only native frames show, a Python stack that leaves its place open may have been
+    in it as well.
+    """
+    steps = {place: status_by_place(place) in IN_STEP for place in places}
+    hidden = any(steps[p] and p.frame is not None and p.frame.native for p in places)
+    return {steps[p] for p in places if p.native or p.certain or not hidden}
 
 
 def _place_at(

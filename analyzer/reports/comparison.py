@@ -24,7 +24,9 @@ from whyhang.analyzer.reports.page import place_line
 SCHEMA_VERSION: Literal[1] = 1
 SAME_START = 1.0  # seconds that two readings of one first event may differ by
 
-Kind = Literal["signature", "category", "place", "frames", "line", "host", "gpu", "setting"]
+Kind = Literal[
+    "signature", "finding", "category", "place", "frames", "line", "host", "gpu", "setting"
+]
 
 
 class Side(Record):
@@ -245,6 +247,7 @@ def _culprits(finding: Finding | None) -> str:
 def _alike(before: Report, after: Report) -> Iterator[Alike]:
     """Yield what both incidents have, and what tells them apart, the most telling first."""
     causes = [_causes(report) for report in (before, after)]
+    yield from _of_findings((before, after), causes)
     yield from _of_signatures(*causes)
     places = [{(f.location.file, f.location.function) for f in own if f.location} for own in causes]
     for file, function in sorted(places[0] & places[1], key=str):
@@ -254,7 +257,7 @@ def _alike(before: Report, after: Report) -> Iterator[Alike]:
     yield from _of_frames(before, after)
     lines = [
         {_line(p.quote): p.quote for f in own for p in f.evidence if p.line is not None}
-        for own in causes
+        for own in (before.findings, after.findings)
     ]
     for line in [line for line in lines[0] if line in lines[1]][:3]:
         yield Alike(kind="line", says=lines[1][line], same=True)
@@ -267,6 +270,17 @@ def _alike(before: Report, after: Report) -> Iterator[Alike]:
 
 def _causes(report: Report) -> list[Finding]:
     return [f for f in report.findings if f.caused_by is None and f.kind != "noise"]
+
+
+def _of_findings(reports: Sequence[Report], causes: Sequence[list[Finding]]) -> Iterator[Alike]:
+    """Yield what both have where it is no cause in one of them, and they share no cause."""
+    old, new = ({f.signature for f in own} for own in causes)
+    if old & new:
+        return
+    seen = {f.signature for f in reports[0].findings}
+    for name in dict.fromkeys(f.signature for f in reports[1].findings):
+        if name in seen:
+            yield Alike(kind="finding", says=name, same=True)
 
 
 def _of_signatures(before: list[Finding], after: list[Finding]) -> Iterator[Alike]:
@@ -360,6 +374,7 @@ def _two(before: str, after: str) -> str:
 
 _SAYS: dict[Kind, str] = {
     "signature": "the same signature",
+    "finding": "the same finding",
     "category": "the same category",
     "place": "the same place in the code",
     "frames": "the same frames",

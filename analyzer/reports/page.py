@@ -9,7 +9,7 @@ what follows from a cause is one line each, unless all of it is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record, few, fold
@@ -202,8 +202,10 @@ def _finding(
             Code(lines=lines[:1] if lines in shown.places else lines),
         ]
         shown.places.add(lines)
-    new = [p for p in finding.evidence if full or _words(p.quote) not in _words(finding.title)]
-    blocks += _evidence(new, shown, full=full)
+    if not full:
+        title = _words(finding.title)
+        shown.pieces.update(p for p in finding.evidence if _words(p.quote) in title)
+    blocks += _evidence(finding.evidence, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:
             blocks += [Section(title="Do now", level=3, name="now"), Items(items=finding.remedies)]
@@ -219,31 +221,52 @@ def _finding(
     return blocks
 
 
-_NUMBERS = re.compile(r"\d+")
+_INCIDENTAL = re.compile(
+    r"0x[0-9a-f]+"  # addresses, threads
+    r"|\b\d{4}[-/]\d\d[-/]\d\d\b|\b[EWIF]\d{4}(?=\s\d)|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"  # times
+    r"|\b\d+(?:\.\d+)?(?=\s?(?:ms|milliseconds|s|sec|seconds|context switches)\b)"
+    r"|(?<=\bpid[ =:])\s?\d+|(?<=\bprocess )\d+|(?<=\brecord )\d+"
+    r"|(?<=\w):\d+:\d+(?= \[)"  # NCCL's host:pid:thread
+    r"|\b[\d.]+:\d+(?= -> )",  # the near end of a connection
+    re.IGNORECASE,
+)
+"""What differs between lines that say the same; other numbers may be what is wrong."""
 
 
 def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _evidence(pieces: list[Evidence], shown: _Shown, *, full: bool) -> list[Block]:
-    """Quote evidence that does not stand above; of lines alike but for their numbers one."""
+def alike_key(piece: Evidence) -> str:
+    """Return the same text for pieces that differ in times, processes and whose they are only."""
+    text = _INCIDENTAL.sub("0", piece.quote)
+    if piece.rank is None:
+        return text
+    own = rf"(?:(?<=\brank)|(?<=\brank[ =:])){piece.rank}\b"
+    return re.sub(own, "0", text, flags=re.IGNORECASE)
+
+
+def _evidence(pieces: Sequence[Evidence], shown: _Shown, *, full: bool) -> list[Block]:
+    """Quote evidence that does not stand above; of lines alike but for whose they are one."""
     alike: dict[str, list[Evidence]] = {}
     for piece in pieces:
-        if piece not in shown.pieces:
-            key = piece.quote if full else _NUMBERS.sub("0", piece.quote)
-            alike.setdefault(key, []).append(piece)
-            shown.pieces.add(piece)
-    if not alike:
+        alike.setdefault(piece.quote if full else alike_key(piece), []).append(piece)
+    rows = []
+    for same in alike.values():
+        new = [piece for piece in same if piece not in shown.pieces]
+        if new:  # quote one that is new; ranks and the count are those of all
+            rows.append(list(dict.fromkeys((new[0], *same))))
+    shown.pieces.update(pieces)
+    if not rows:
         return []
-    quotes = [(places_of(same), cut(same[0].quote)) for same in alike.values()]
-    kept = quotes if full else quotes[:MAX_EVIDENCE]
-    more = sum(len(same) for same in list(alike.values())[len(kept) :])
+    kept = rows if full else rows[:MAX_EVIDENCE]
+    more = sum(map(len, rows[len(kept) :]))
     title = "Evidence" if not more else f"Evidence ({more} more with --full)"
-    cited = tuple((same[0].source, same[0].line) for same in alike.values())[: len(kept)]
+    quotes = [(places_of(same), cut(same[0].quote)) for same in kept]
+    cited = tuple((same[0].source, same[0].line) for same in kept)
     return [
         Section(title=title, level=3, name="evidence"),
-        Quotes(items=tuple(kept), cited=cited),
+        Quotes(items=tuple(quotes), cited=cited),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
@@ -21,6 +21,7 @@ from whyhang.analyzer.wording.describe import (
 )
 
 MAX_GAPS = 25
+MOST_NAMES = 32  # hosts that one folded gap names
 
 
 def job_facts(case: Case) -> Job:
@@ -114,12 +115,6 @@ def gap_lines(case: Case) -> tuple[str, ...]:
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
     lines += [*_folded(case.job.gaps), *_disagreements(case), *_overwritten(case)]
-    job = case.job
-    if not (job.members or job.lines or job.exits or job.tracks or job.gpus.devices):
-        lines.append(
-            "What would tell: the output of the ranks (logs, standard error), stacks (py-spy dump, "
-            "faulthandler), torch's recorder dumps; or the job while it hangs: whyhang PID."
-        )
     if len(lines) > MAX_GAPS:
         lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
     return tuple(lines)
@@ -167,5 +162,14 @@ def _folded(gaps: Iterable[Gap]) -> list[str]:
         if len(same) == 1:
             lines.append(str(same[0]))
             continue
-        lines.append(str(replace(same[0], what=f"{same[0].what} (and {len(same) - 1} more alike)")))
+        lines.append(str(replace(same[0], what=f"{same[0].what} (and {_others(same)} alike)")))
     return lines
+
+
+def _others(same: Sequence[Gap]) -> str:
+    """Say which gaps are like the first, by host where each is of another; else how many."""
+    hosts = [gap.who.host for gap in same if gap.who.pid is None]
+    names = [name for name in hosts[1:] if name is not None]
+    if len({*hosts}) < len(same) or len(names) > MOST_NAMES:
+        return f"{len(same) - 1} more"
+    return ", ".join(names)

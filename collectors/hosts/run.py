@@ -45,6 +45,9 @@ FED_AT_ONCE = 16
 ENOUGH = 2.0
 """Seconds that have to be left for another question."""
 
+MOST_NAMED = 4
+"""Hosts that the line of progress names."""
+
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
 
@@ -73,6 +76,31 @@ class Far:
     def name(self) -> str:
         """The name for people."""
         return self.host.name
+
+
+def left_to_others(fars: Sequence[Far]) -> dict[tuple[str, str], list[str]]:
+    """Return which logs each host leaves to another: of a shared one, one host is the reader.
+
+    That is one of which a rank alone writes it, where there is one.
+    """
+    readers: dict[str, Far] = {}
+    for alone in (True, False):
+        for far in fars:
+            for log, is_own in far.logs.items():
+                if is_own or not alone:
+                    readers.setdefault(log, far)
+    return {
+        (far.channel, far.own_name): [log for log in far.logs if readers[log] is not far]
+        for far in fars
+    }
+
+
+def how_far(doing: str, late: Sequence[Far], count: int) -> str:
+    """Say for people how many of ``count`` hosts have answered, and which have not."""
+    names = [far.name for far in late]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    waits = f"; waiting for {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+    return f"{doing}: {count - len(names)} of {count} hosts have answered{waits}"
 
 
 class Conversation:
@@ -156,7 +184,8 @@ class Conversation:
             self._by_channel.setdefault(far.channel, []).append(far)
         self._waiting = list({far.channel: far for far in reversed(new)}.values())[::-1]
         half = time.monotonic() + self.left() / 2
-        while self._connecting():
+        while late := self._connecting():
+            self._tell(how_far("reaching", late, len(self.fars)))
             self._start_more()
             self._feed()
             self._listen_for(BEAT)
@@ -199,27 +228,11 @@ class Conversation:
 
     def look(self, job: str | None = None) -> None:
         """Have all take their snapshots at the same moment; ``job`` where there are several."""
-        others = self._others_logs()
+        others = left_to_others(self.here)
         for some in self._alike(self.here, lambda far: others[far.channel, far.own_name]):
             theirs = {far.own_name: others[far.channel, far.own_name] for far in some}
             self._order(some, "look", job=job, others_logs=theirs)
         self._until_answered("looking")
-
-    def _others_logs(self) -> dict[tuple[str, str], list[str]]:
-        """Return which logs each host leaves to another: of a shared one, one host is the reader.
-
-        That is one of which a rank alone writes it, where there is one.
-        """
-        readers: dict[str, Far] = {}
-        for alone in (True, False):
-            for far in self.here:
-                for log, is_own in far.logs.items():
-                    if is_own or not alone:
-                        readers.setdefault(log, far)
-        return {
-            (far.channel, far.own_name): [log for log in far.logs if readers[log] is not far]
-            for far in self.here
-        }
 
     def ask(
         self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
@@ -458,7 +471,7 @@ class Conversation:
     def _until_answered(self, doing: str) -> None:
         """Wait until all have answered or the deadline has come."""
         while busy := [far for far in self.fars if far.busy]:
-            self._tell(f"{doing}: {len(self.here) - len(busy)} of {len(self.here)} hosts")
+            self._tell(how_far(doing, busy, len(self.here)))
             if self.left() <= 0:
                 for far in busy:
                     far.busy = False

@@ -30,6 +30,11 @@ _SSH = (
         "Start sshd there, or run whyhang collect on it and read the bundles together",
     ),
     (
+        ("during banner exchange",),
+        "something takes the connection there and does not answer as sshd",
+        "Look at its sshd and its load: a host that is out of memory does so, too",
+    ),
+    (
         ("No route to host", "Network is unreachable", "Connection timed out", "timed out"),
         "it cannot be reached over the network",
         "Look whether it is up (ping, the scheduler's node state, its console)",

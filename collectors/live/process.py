@@ -12,6 +12,8 @@ from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.live.syscalls import parse_syscall
 
 MAX_PATH = 512
+FIFO_OPENING = "wait_for_partner"
+"""Kernel function of an open of a named pipe that waits for the other end (fs/pipe.c of Linux)."""
 _BY_PATH = {"openat", "newfstatat", "statx"}
 """Calls whose second argument is a path."""
 
@@ -79,6 +81,8 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         thread = replace(thread, syscall=f"{name}({redact(link)})" if link else name)
     if not link.startswith("/"):
         return thread
+    if thread.wchan == FIFO_OPENING:
+        return replace(thread, file=redact(link), mount="a fifo whose other end nobody has opened")
     mounts = proc.mounts(pid)
     folder = max((f for f in mounts if _lies_in(link, f)), key=len, default=None)
     return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])

@@ -206,8 +206,9 @@ def caught_up(course: Course, look: Look) -> Course:
     return replace(course, look=replace(look, signs=course.look.signs))
 
 
-Answer = Literal["moves", "works", "open", "hangs"]
-"""What a diagnosis says: it goes on; who holds the others up is at work; not known; it hangs."""
+Answer = Literal["moves", "works", "open", "nothing", "hangs"]
+"""What a diagnosis says: it goes on; who holds the others up is at work; not known; nothing was
+there to be diagnosed; it hangs."""
 
 
 def answered(
@@ -218,7 +219,7 @@ def answered(
     Who is at work, or may be, gets four times as long. ``sure``: nothing is waited for, since an
     alarm, or the end of the job, stands behind the question.
     """
-    if answer == "moves":
+    if answer == "moves" or (answer == "nothing" and not sure):
         factor = min(MOST_PATIENT, course.factor * 2)
         return replace(course, moved_at=at, factor=factor, asked_at=at), False
     waits = answer == "works" or (answer == "open" and course.stirred)

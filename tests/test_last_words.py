@@ -11,12 +11,18 @@ LATE = (
     "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
 )
 PEER_LOSSES = (
-    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
-    "Connection closed by peer [10.1.0.9]:38112",
-    "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
-    "[127.0.0.1]:2203: Connection reset by peer.",
-    "torch.distributed.DistBackendError: NCCL error in: ../NCCLUtils.hpp:268, remote process "
-    "exited or there was a network error, NCCL version 2.21.5",
+    (
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
+        "Connection closed by peer [10.1.0.9]:38112"
+    ),
+    (
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
+        "[127.0.0.1]:2203: Connection reset by peer."
+    ),
+    (
+        "torch.distributed.DistBackendError: NCCL error in: ../NCCLUtils.hpp:268, remote process "
+        "exited or there was a network error, NCCL version 2.21.5"
+    ),
 )
 
 

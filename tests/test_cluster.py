@@ -257,6 +257,7 @@ def test_a_pod_that_no_node_has_room_for_is_the_rank_that_did_not_come() -> None
     assert (first.signature, first.category) == ("scheduler-not-started", "init-missing-rank")
     assert first.culprit_ranks == (3,)
     assert "Insufficient nvidia.com/gpu" in first.title
+    assert "kubectl describe pod POD" not in first.next_steps[0]
 
 
 @pytest.mark.parametrize(

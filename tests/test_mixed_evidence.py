@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fr_docs import entry, header, open_entry, pickled
+from log_docs import diagnosed_files
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.report import Report
@@ -197,3 +198,35 @@ def test_a_rank_of_which_only_a_log_was_read_is_not_left_out_of_all(
 
     assert "All ranks" not in report.headline
     assert [row.activity for row in report.ranks if row.rank == 2] == ["last line: step 8 loss 1.0"]
+
+
+LOOPBACK = (
+    "[rank0]:[W1103 10:00:00.5 ProcessGroupGloo.cpp:514] Warning: Unable to resolve hostname to a "
+    "(local) address. Using the loopback address as fallback. Manually set the network interface "
+    "to bind to with GLOO_SOCKET_IFNAME. (function operator())\n"
+)
+
+
+def beside(*frames: str) -> dict[str, str]:
+    """Write the stacks of rank 0 in all_reduce and of rank 1 elsewhere."""
+    files = {**in_call("all_reduce", 40)(0), **stack(1, *frames, "<module> (train.py:60)")}
+    return {name: str(text) for name, text in files.items()}
+
+
+def test_a_warning_with_a_fallback_stands_below_a_lagging_rank() -> None:
+    """Gloo took the loopback address; ranks that stand in a collective have met all the same."""
+    elsewhere = beside(
+        "readinto (socket.py:707)", "getresponse (http/client.py:1428)", "f (t.py:3)"
+    )
+    first = diagnosed_files({**elsewhere, "train.log": LOOPBACK}).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == ("network-io-blocked", (1,))
+
+
+def test_a_rank_that_compiles_is_not_told_to_call_the_collective() -> None:
+    """A compiler that hangs is no branch around a collective."""
+    inductor = "torch/_inductor/async_compile.py"
+    first = diagnosed_files(beside(f"_wait_futures ({inductor}:560)", "f (t.py:3)")).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == ("rank-compiling", (1,))
+    assert "on every rank" not in " ".join(first.remedies)

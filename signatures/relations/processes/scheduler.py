@@ -1,9 +1,10 @@
 """What the scheduler says of a job's nodes and pods: lost, or not begun."""
 
+import shlex
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Scheduled
+from whyhang.analyzer.facts import Scheduled, replace
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 LOST = ("DOWN", "FAIL", "NOT_RESPONDING", "NOTREADY", "POWERED_DOWN", "*")
@@ -49,8 +50,12 @@ def not_begun(case: Case) -> Iterator[Hit]:
         jobs = queries.own_jobs(case)
         waiting = [row for row in jobs if row.state in NOT_BEGUN] if not case.job.members else []
     if waiting and not _enough(case, {pod.name for pod in pods if pod not in waiting}):
-        yield queries.scheduled_hit(
+        hit = queries.scheduled_hit(
             case, waiting, queries.ranks_of_pods(case, waiting), row=waiting[0]
+        )
+        yield replace(
+            hit,
+            fields={**hit.fields, "name": shlex.quote(waiting[0].name)},
         )
 
 
@@ -101,7 +106,7 @@ pulled), or a job in the queue. The ranks that run wait in init_process_group fo
         "Give it what it waits for (nodes, GPUs, a volume, an image), or ask for less.",
         "Start all ranks or none: a gang scheduler (Volcano, Kueue), one Slurm job.",
     ),
-    next_steps=("kubectl describe pod POD  # its events",),
+    next_steps=("kubectl describe pod {name}  # its events; of Slurm: scontrol show job {name}",),
 )
 
 SIGNATURES = (NODE_LOST, NOT_STARTED)

@@ -58,7 +58,7 @@ def diagnose(
     The report has gone through the gate: secrets are blanked, control characters spelt.
 
     Raises ``TargetError`` for a target that is not there, ``WhyhangError`` for anything else that a
-    person has to mend.
+    person has to mend; ``TypeError`` and ``ValueError`` for arguments that are none.
     """
     pids, paths = _split(targets)
     chosen = _options(options)
@@ -128,7 +128,13 @@ def watch(
 
 def _split(targets: Target | Iterable[Target]) -> tuple[list[int], list[str]]:
     """Split targets by their type: a number is a process, also where a file has its name."""
+    single = isinstance(targets, int | str | os.PathLike)
+    if not single and not isinstance(targets, Iterable):
+        raise TypeError(f"a target is a PID or a path, not {targets!r}")
     listed = [targets] if isinstance(targets, int | str | os.PathLike) else list(targets)
+    for each in listed:
+        if isinstance(each, bool) or not isinstance(each, int | str | os.PathLike):
+            raise TypeError(f"a target is a PID or a path, not {each!r}")
     if not listed:
         raise TargetError(
             "there is nothing to diagnose", "Give a PID, or the path of what it left."
@@ -150,4 +156,27 @@ def _options(given: dict[str, Any]) -> argparse.Namespace:
     unknown = given.keys() - vars(options).keys()
     if unknown:
         raise TypeError(f"there is no option {', '.join(sorted(unknown))}")
+    for name, value in given.items():
+        _check(name, value, vars(options)[name])
     return argparse.Namespace(**{**vars(options), **given})
+
+
+_LIMITS = {"looks": (int, 1, 100), "interval": (float, 0, 3600), "timeout": (float, 0, 3600)}
+
+
+def _check(name: str, value: Any, default: Any) -> None:
+    """Raise ``TypeError`` or ``ValueError`` for what the command line would not take."""
+    if name in _LIMITS and value is not None:
+        kind, least, most = _LIMITS[name]
+        wanted = int if kind is int else int | float
+        if isinstance(value, bool) or not isinstance(value, wanted):
+            raise TypeError(f"{name} must be a number, not {value!r}")
+        if not least <= value <= most:
+            raise ValueError(f"{name} must be between {least} and {most}, not {value!r}")
+    elif name in _LIMITS and default is not None:
+        raise TypeError(f"{name} must be a number, not None")
+    elif name == "native" and value not in live_options.NATIVE:
+        choices = ", ".join(live_options.NATIVE)
+        raise ValueError(f"native must be one of {choices}, not {value!r}")
+    elif isinstance(default, bool) and not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")

@@ -127,3 +127,23 @@ def test_a_process_is_collected_and_diagnosed(tmp_path: Path) -> None:
     assert report.ranks
     assert (bundle / "manifest.json").is_file()
     assert whyhang.diagnose(os.fspath(bundle)).headline == report.headline
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "error"),
+    [
+        ([True], {}, TypeError),
+        (None, {}, TypeError),
+        ([None], {}, TypeError),
+        (BUNDLE, {"looks": "x"}, TypeError),
+        (BUNDLE, {"looks": 0}, ValueError),
+        (BUNDLE, {"native": "maybe"}, ValueError),
+        (BUNDLE, {"no_store": 1}, TypeError),
+    ],
+)
+def test_arguments_that_are_none_are_refused(
+    target: object, options: dict[str, object], error: type[Exception]
+) -> None:
+    """With a sentence that names the value, before anything is looked at."""
+    with pytest.raises(error, match=r"is a PID|must be"):
+        whyhang.diagnose(target, **options)  # type: ignore[arg-type]

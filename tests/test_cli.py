@@ -179,3 +179,22 @@ def test_bundles_of_two_runs_blame_no_rank(capsys: pytest.CaptureFixture[str]) -
     first = next(f for f in found if f["signature"] == "init-duplicate-rank")
     assert first["culprit_ranks"] is None
     assert "several runs" in first["explanation"]
+
+
+def test_slips_are_answered_with_what_was_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command misspelt, part of a signature's name, a report where evidence is asked for."""
+    assert main(["watc", "123"]) == 2
+    assert "Did you mean `whyhang watch`?" in capsys.readouterr().err
+    assert main(["explain", "oom"]) == 2
+    hint = capsys.readouterr().err.partition("Did you mean ")[2].partition("?")[0]
+    assert hint
+    assert all("oom" in name for name in hint.split(", ")[:2])
+    report = tmp_path / "report.json"
+    (tmp_path / "train.log").write_text("step 1 loss 2.5\n")
+    assert main([str(tmp_path / "train.log"), "-o", str(report)]) == 0
+    capsys.readouterr()
+    assert main([str(report)]) == 2
+    assert f"whyhang show {report}" in capsys.readouterr().err
+    assert main([str(tmp_path / "train.log"), "--save", str(tmp_path / "b")]) == 1

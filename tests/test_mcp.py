@@ -143,3 +143,20 @@ def test_the_sdks_client_uses_it(tmp_path: Path) -> None:
     assert not said["explained"].is_error
     assert said["refused"].is_error
     assert "may not be read" in said["refused"].content[0].text
+
+
+def test_a_source_is_taken_as_the_report_cites_it(folder: Path) -> None:
+    """Relative to what was diagnosed, and still only where reading is allowed."""
+    (folder / "job").mkdir()
+    (folder / "job" / "r1.log").write_text("[rank1]: torch.OutOfMemoryError: CUDA out of memory.\n")
+    (folder / "job" / "out.log").symlink_to("../../out/secret.log")
+    desk = Desk([folder])
+    with pytest.raises(TargetError):
+        desk.evidence_around("r1.log", 1)
+    (folder / "job" / "out.log").unlink()
+    answer = desk.diagnose("job")
+    cited = desk.findings(answer["report"], 0)["findings"][0]["evidence"][0]
+    assert "OutOfMemory" in desk.evidence_around(cited["source"], cited["line"])["lines"][0]
+    (folder / "job" / "out.log").symlink_to("../../out/secret.log")
+    with pytest.raises(TargetError):
+        desk.evidence_around("out.log", 1)

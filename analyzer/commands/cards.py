@@ -73,11 +73,14 @@ def _check(names: Sequence[str]) -> int:
     if not names:
         raise TargetError("there is no card to check", "Give files or folders of cards.")
     cards: list[Card] = []
+    seen: set[Path] = set()
     for name in names:
         if not Path(name).exists():
             raise TargetError(f"{name} does not exist", "Give files or folders of cards.")
         for path in cards_in(Path(name)):
-            cards += read_cards(str(path), _content(path), thorough=True)
+            if path.resolve() not in seen:  # a file may be named beside its folder
+                seen.add(path.resolve())
+                cards += read_cards(str(path), _content(path), thorough=True)
     if not cards:
         raise TargetError(f"there is no .toml file in {', '.join(names)}")
     wrong = False

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import os
 import sys
 import time
@@ -24,17 +25,18 @@ from typing import BinaryIO
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import hosts_options, live_options, output
+from whyhang.analyzer.commands import COMMANDS, hosts_options, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress import Progress
 from whyhang.analyzer.commands.readers import readers_for
-from whyhang.analyzer.errors import TargetError, WhyhangError
+from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.findings.diagnose import diagnose
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.lines_around import with_lines_around
+from whyhang.analyzer.reports.saved import is_report
 from whyhang.collectors.files import remote
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
@@ -64,6 +66,11 @@ def run(options: argparse.Namespace) -> int:
     output.check(options)
     named = bool(options.targets) or hosts_options.given(options) is not None
     pids, paths = split(options.targets) if named else ([], dumps_left_behind())
+    if paths and not pids and all(map(is_report, paths)):
+        raise TargetError(
+            f"{paths[0]} is a report of whyhang, and no evidence",
+            f"`whyhang show {paths[0]}` shows it.",
+        )
     if options.dry_run:
         from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
 
@@ -137,8 +144,8 @@ def report_on(
         return with_lines_around(report, opened), unsaved
 
 
-def _nothing_to_save(path: str) -> TargetError:
-    return TargetError(
+def _nothing_to_save(path: str) -> BundleError:
+    return BundleError(
         f"nothing was kept in {path}: --save keeps what is taken of processes; no PID was named",
         "The files that were read are still where they are.",
     )
@@ -188,8 +195,10 @@ def split(targets: Iterable[str]) -> tuple[list[int], list[str]]:
         elif target.isdecimal() and target.isascii():
             pids.append(int(target))
         else:
+            near = difflib.get_close_matches(target, COMMANDS, n=1, cutoff=0.7)
+            hint = f"Did you mean `whyhang {near[0]}`? " if near else ""
             raise TargetError(
                 f"{target or 'an empty TARGET'} is neither a process nor a file or folder",
-                "Give the PID of any process of the job, or the path of what it left.",
+                f"{hint}Give the PID of any process of the job, or the path of what it left.",
             )
     return pids, paths

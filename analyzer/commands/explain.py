@@ -43,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _unknown(name: str, known: tuple[Signature, ...]) -> TargetError:
     names = sorted({s.id for s in known} | {s.category for s in known})
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = f"Did you mean {', '.join(near)}? " if near else ""
+    near = [each for each in names if name and name.lower() in each]
+    near += [each for each in difflib.get_close_matches(name, names, n=3) if each not in near]
+    hint = f"Did you mean {', '.join(near[:5])}? " if near else ""
     return TargetError(
         f"there is no signature or category called {name!r}",
         f"{hint}`whyhang explain` lists all.",

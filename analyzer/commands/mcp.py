@@ -76,6 +76,7 @@ class Desk:
         self._folders = [folder.resolve() for folder in folders]
         self._processes = processes
         self._reports: OrderedDict[str, Report] = OrderedDict()
+        self._bases: OrderedDict[str, Path] = OrderedDict()
         self._count = 0
 
     def diagnose(self, path: str = "", pid: int = 0) -> dict[str, Any]:
@@ -86,12 +87,16 @@ class Desk:
             raise TargetError(
                 "processes may not be looked at here", "Start the server with --processes."
             )
-        report = whyhang.diagnose(pid or self._whole(path))
+        place = self._whole(path) if path else None
+        report = whyhang.diagnose(place or pid)
         self._count += 1
         name = f"report-{self._count}"
         self._reports[name] = report
+        if place is not None:
+            self._bases[name] = place if place.is_dir() else place.parent
         while len(self._reports) > KEPT:
-            self._reports.popitem(last=False)
+            gone, _ = self._reports.popitem(last=False)
+            self._bases.pop(gone, None)
         return fitting(
             {
                 "report": name,
@@ -123,7 +128,10 @@ class Desk:
         return fitting({"findings": list(msgspec.to_builtins(chosen))})
 
     def evidence_around(self, path: str, line: int, around: int = 10) -> dict[str, Any]:
-        """Give the lines of a text file around one of them, as a report cites it."""
+        """Give the lines of a text file around one of them; path is a source that a report cites.
+
+        A relative path counts from what was diagnosed, the latest first, then from what is allowed.
+        """
         place = self._allowed(path)
         if not stat.S_ISREG(place.stat().st_mode):
             raise TargetError(f"{path} is no plain file", "Give a file that a report cites.")
@@ -150,7 +158,7 @@ class Desk:
 
     def _allowed(self, path: str) -> Path:
         """Return a path with all links followed. Raises ``TargetError`` if it may not be read."""
-        bases = [Path(path)] if os.path.isabs(path) else [each / path for each in self._folders]  # noqa: PTH117
+        bases = [Path(path)] if os.path.isabs(path) else [each / path for each in self._starts()]  # noqa: PTH117
         for base in bases:
             try:
                 place = base.resolve(strict=True)
@@ -162,6 +170,10 @@ class Desk:
             f"{path} is not there, or may not be read",
             "Allowed are: " + ", ".join(map(str, self._folders)),
         )
+
+    def _starts(self) -> list[Path]:
+        """Return where a relative path may count from; what it leads to has to be allowed."""
+        return list(dict.fromkeys((*reversed(self._bases.values()), *self._folders)))
 
     def _whole(self, path: str) -> Path:
         """Return a path all of which may be read: no link in it leads out, it is not too large."""

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 EXCEPTION = "python-exception"
 """The name under which the log reader gives tracebacks."""
 
+EXCEPTION_STACK = "exception"
+"""The tool of a stack that is the traceback of an exception: where a rank stood as it ended."""
+
 OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"})
 NCCL_FAILED = ("NCCL error", "NCCL Error")
 """How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""

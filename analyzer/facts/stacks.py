@@ -38,7 +38,7 @@ class StackDump(Record):
     """
 
     who: Who
-    tool: str  # "py-spy", "faulthandler", "gdb", "pystack", "traceback"
+    tool: str  # "py-spy", "faulthandler", "gdb", "pystack", "traceback", "exception"
     threads: tuple[Thread, ...]
     source: Source
     look: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ErrorCounter, NetworkPort, RasReport, Scheduled
-from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.facts.exceptions import EXCEPTION, EXCEPTION_STACK
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
@@ -71,11 +71,17 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
 
 
 def _seen_alive(case: Case) -> bool:
-    """Return whether a process was inspected. What Python prints as it dies does not count."""
+    """Return whether a process was inspected. What Python prints as it dies does not count.
+
+    Nor does the traceback of an exception, though it shows where a rank stood.
+    """
     dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
     return any(
         member.processes
-        or any(d.tool != "faulthandler" or d.source.file not in dying for d in member.dumps)
+        or any(
+            d.tool != EXCEPTION_STACK and (d.tool != "faulthandler" or d.source.file not in dying)
+            for d in member.dumps
+        )
         for member in case.job.members
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Fact, LogLine, SignOfLife, StackDump, Thread, Who
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 
 
 def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -28,7 +29,7 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
             stacks.append(
                 StackDump(
                     who=line.who,
-                    tool="traceback",
+                    tool=EXCEPTION_STACK,
                     threads=(thread,),
                     source=line.source,
                     taken_at=line.time,

@@ -43,6 +43,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.base import R
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.group_ranks import with_group_ranks
@@ -57,6 +58,9 @@ from whyhang.analyzer.job.world import (
     world_size,
 )
 from whyhang.analyzer.job.years import in_one_year
+
+PRINTED = {EXCEPTION_STACK, "traceback"}
+"""Tools of stacks that a log holds: of a process that was looked at these say less."""
 
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
 
@@ -357,7 +361,7 @@ def _child(entity: _Entity) -> Child:
 
 def _dumps(entity: _Entity) -> list[StackDump]:
     """Return the stacks of a process; of one that was looked at, without what its log printed."""
-    seen = [dump for dump in entity.dumps if dump.tool != "traceback"]
+    seen = [dump for dump in entity.dumps if dump.tool not in PRINTED]
     return seen if seen and entity.processes else entity.dumps
 
 

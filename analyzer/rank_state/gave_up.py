@@ -72,6 +72,20 @@ def few_beside(others: Collection[int], waited: Collection[int]) -> bool:
     return bool(others) and (len(others) == 1 <= len(waited) or len(others) * FEW <= len(waited))
 
 
+def silent_beside(job: Job, *, own_logs: bool) -> dict[int, LastLine]:
+    """Return the last lines of the few ranks that speak in the logs, and not of waiting.
+
+    ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt.
+    """
+    waited = gave_up(job)
+    if not waited or is_cut_while_giving_up(job):
+        return {}
+    last = {rank: line for rank, line in last_lines(job).items() if line.ends_log or not own_logs}
+    silent = {rank: line for rank, line in last.items() if rank not in waited | lost_peer(job)}
+    everyone = len(waited | last.keys()) >= (job.world_size or 0)
+    return silent if everyone and few_beside(silent, waited) else {}
+
+
 def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[int]:
     """Return the ranks that a launcher ended while almost all others had given up waiting.
 

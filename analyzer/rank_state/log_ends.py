@@ -6,7 +6,7 @@ logs as well.
 
 from __future__ import annotations
 
-from whyhang.analyzer.facts import LogLine, LogTail, Outlook
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
 from whyhang.analyzer.job.records import Job
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
@@ -23,6 +23,14 @@ def tails_of_ranks(job: Job) -> dict[int, LogTail]:
         if rank is not None and (rank not in tails or _weight(tail) > _weight(tails[rank])):
             tails[rank] = tail
     return tails
+
+
+def own_line(job: Job, last: LastLine) -> str:
+    """Return the words of a rank's last line, without the header of a logger."""
+    for tail in job.of(LogTail):
+        if tail.source == last.source:
+            return tail.lines[-1].text
+    return last.text.strip()
 
 
 def all_tails(job: Job) -> tuple[LogTail, ...]:

@@ -26,7 +26,8 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.beats import pulses
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.gave_up import at_work_until_ended, gave_up
@@ -96,10 +97,7 @@ def _completed(
     if end is not None:
         state = replace(state, end=end)
     if state.status is not Status.UNSEEN:
-        printed = (
-            any(dump.source.file == end.source.file for dump in member.dumps) if end else False
-        )
-        return replace(state, status=Status.GONE) if printed and end and end.own else state
+        return _printed(member, state)
     if end is not None and end.own:
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
@@ -127,6 +125,22 @@ def _completed(
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
     return state
+
+
+def _printed(member: Member, state: RankState) -> RankState:
+    """Return the state of a rank with stacks, where the log that holds them tells its end, too.
+
+    Of one that raised for others' sake the traceback shows where it ended: unless that is a call
+    that it waited in, it is no place where it is at work.
+    """
+    end = state.end
+    if end is None or all(dump.source.file != end.source.file for dump in member.dumps):
+        return state
+    if end.own:
+        return replace(state, status=Status.GONE)
+    raised = all(dump.tool == EXCEPTION_STACK for dump in member.dumps)
+    ended = raised and not member.processes and state.status in NOT_WAITING
+    return replace(state, status=Status.UNSEEN) if ended else state
 
 
 def _place_of(position: Position) -> Place:

@@ -47,7 +47,7 @@ def activity(state: RankState) -> str:
         return str(state.position)
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][1]
-    if state.place is None and state.end is not None:
+    if state.end is not None and (state.place is None or state.status is Status.UNSEEN):
         return _ended(state.end)
     if state.status is Status.UNSEEN and (state.last_line or state.pulse is not None):
         return _last_sign(state)

@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import (
     Fact,
     Gap,
     LastLine,
+    LogTail,
     SignOfLife,
     Source,
     Statement,
@@ -138,13 +139,15 @@ class FileScan:
         lines = tail.strip().splitlines()
         if self.last_line is not None:  # without the empty ones behind it
             self.last_line -= tail[len(tail.rstrip()) :].count("\n")
+        own: tuple[LogTail, ...] = ()
         if self.last_line is not None and lines:
+            own = tuple(tails(self.tail, self.file, self.last_line, self.size))
             yield LastLine(
                 text=lines[-1][:MAX_TEXT],
                 ends_log=True,
                 cut=not self.tail.endswith(b"\n"),
                 time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
-                who=self.file.voice.who,
+                who=self._only_speaker(own),
                 source=self.file.document.source(self.last_line),
             )
         text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
@@ -153,8 +156,15 @@ class FileScan:
             yield SignOfLife(text=output, who=who, source=self._last_sign(lines) or source)
         if lines and (output := program(text)) is not None:
             yield TrainingOutput(text=output, who=who, source=source)
-        if self.last_line is not None and lines:
-            yield from tails(self.tail, self.file, self.last_line, self.size)
+        yield from own
+
+    def _only_speaker(self, own: Sequence[LogTail]) -> Who:
+        """Return whose log this is: whom its name tells, or the one rank whose lines it holds."""
+        named = self.file.voice.who
+        ranks = {tail.who.rank for tail in own} | {*self.last_words}
+        if named.rank is None and named.local_rank is None and len(own) == len(ranks) == 1:
+            return own[0].who
+        return named
 
     def _last_sign(self, lines: Sequence[str]) -> Source | None:
         """Return where the last of these lines, which end the file, has a sign of life."""

@@ -4,16 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.gave_up import (
-    few_beside,
-    gave_up,
-    is_cut_while_giving_up,
-    last_lines,
-    lost_peer,
-)
+from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
+from whyhang.analyzer.rank_state.gave_up import gave_up, silent_beside
+from whyhang.analyzer.rank_state.log_ends import own_line
 
 MAX_QUOTES = 6
+LONGEST = 80  # characters of a line in a title
 WAITED = (r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",)
 TIMED_OUT = (r"\[TC\]\[rank=\d+\]\[name=[^\]]*\] Operation timed out after",)
 
@@ -75,11 +71,14 @@ nothing has no call open: it is in other code, is stopped, or its process was en
 """,
     category="missing-rank-in-collective",
     level="wait",
-    title="{others} waited until the time-out; the log of {who} says nothing of it",
+    title=(
+        "{who} did not come to {call}, where {others} waited until the time-out; "
+        "{its} last line is {line}"
+    ),
     when=log_without_timeout,
     patterns=TIMED_OUT,
     means=(
-        "The NCCL watchdogs of {others} gave up a call. {who} has a log, too, and in it no "
+        "The NCCL watchdogs of {others} gave up {call}. {who} has a log, too, and in it no "
         "watchdog waits, so the call was not made there: the rank was elsewhere, or gone."
     ),
     confidence="possible",
@@ -107,18 +106,13 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
     Only few may be missing among those who waited: the only other rank of two, or half as many.
     ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt.
     """
-    waited = gave_up(case.job)
-    last = {
-        rank: line for rank, line in last_lines(case.job).items() if line.ends_log or not own_logs
-    }
-    others = sorted(last.keys() - waited - lost_peer(case.job))
-    if (
-        not lines
-        or is_cut_while_giving_up(case.job)
-        or not few_beside(others, waited)
-        or len(waited | last.keys()) < (case.job.world_size or 0)
-    ):
+    last = silent_beside(case.job, own_logs=own_logs)
+    if not lines or not last:
         return
+    waited, others = gave_up(case.job), sorted(last)
+    calls = {str(each.call) for each in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT) if each.call}
+    line = own_line(case.job, last[others[0]])[:LONGEST]
+    place = f"{last[others[0]].source.file}:{last[others[0]].source.line}"
     members, unseen = queries.members_of(case, others)
     last_words = [
         queries.cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]
@@ -128,7 +122,13 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
         ranks=unseen,
         affected=tuple(sorted({m.id for line in lines if (m := case.job.member_of(line.who))})),
         evidence=(*(queries.cite_line(line) for line in lines[:2]), *last_words),
-        fields={"who": queries.ranks_in_words(others), "others": queries.ranks_in_words(waited)},
+        fields={
+            "who": queries.ranks_in_words(others),
+            "others": queries.ranks_in_words(waited),
+            "call": calls.pop() if len(calls) == 1 else "the call",
+            "line": f"'{line}' ({place})",
+            "its": "its" if len(others) == 1 else f"of rank {others[0]} the",
+        },
         at=min((line.time for line in lines if line.time is not None), default=None),
     )
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 NEEDED = ("ip", "unshare", "nsenter", "ssh", "ssh-keygen")
 SSHD = "/usr/sbin/sshd"
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout, which may lie in /tmp, as its virtual environment does."""
 
 _SETUP = """
 set -e
@@ -24,7 +26,11 @@ hostname {name}
 mount --make-rprivate /
 mount --bind {folder}/etc-hosts /etc/hosts
 mount --bind {folder}/ssh /etc/ssh
+mkdir {folder}/{name}.checkout
+mount --bind {root} {folder}/{name}.checkout
 mount -t tmpfs tmpfs /tmp
+mkdir -p {root}
+mount --bind {folder}/{name}.checkout {root}
 mkdir -p /run/sshd
 ip link set lo up
 echo up
@@ -110,7 +116,9 @@ class Hosts:
 
     def files(self, name: str) -> list[str]:
         """List what lies in the temporary folders of a host."""
-        return self.run(name, "find", "/tmp", "/var/tmp", "/dev/shm").stdout.split()
+        places = ("/tmp", "/var/tmp", "/dev/shm")
+        but = ("-path", str(ROOT), "-prune", "-o", "-path", "*.checkout", "-prune", "-o", "-print")
+        return self.run(name, "find", *places, *but).stdout.split()
 
     def _files(self) -> None:
         ssh = self.folder / "ssh"
@@ -148,6 +156,7 @@ class Hosts:
             script = _SETUP.format(
                 name=name,
                 folder=self.folder,
+                root=ROOT,
                 address=self.addresses[name],
                 more=self._more.get(number, ""),
                 sshd=SSHD,

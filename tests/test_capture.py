@@ -377,7 +377,7 @@ def test_late_program_is_killed_and_told() -> None:
     assert (found[1].timed_out, found[1].asleep) == (True, None)
     assert found[2].output == b"hi\n"
     assert [outcome.command.pid for outcome in ended if outcome.timed_out] == [1]
-    listed = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
     assert "sleep 613.7" not in listed
 
 

@@ -130,7 +130,7 @@ def test_what_hangs_is_left_and_said(
     assert time.monotonic() - began < 2.0
     assert not watch.files
     assert any(isinstance(gap, Gap) and "did not come back" in gap.why for gap in watch.facts)
-    listed = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
     assert "sleep 617.3" not in listed
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ssh_hosts import Hosts, missing, wait_for
+from ssh_hosts import ROOT, Hosts, missing, wait_for
 
 pytestmark = [
     pytest.mark.live,
@@ -108,7 +108,8 @@ def left_behind(hosts: Hosts) -> list[str]:
         line
         for name in hosts.names
         for line in (*hosts.processes(name), *hosts.files(name))
-        if any(mark in line.replace(str(hosts.folder.parent), "") for mark in marks)
+        for own in [line.replace(str(hosts.folder.parent), "").replace(str(ROOT), "")]
+        if any(mark in own for mark in marks)
     ]
 
 

@@ -34,6 +34,7 @@ def with_pseudonyms(bundle: Bundle, names: Pseudonyms) -> Bundle:
     manifest = bundle.manifest
     hosts = {entry.host for entry in manifest.files if entry.host}
     names.learn(_searchable(bundle.files))
+    hosts |= {clock.host for clock in manifest.clocks}
     names.add(hosts=hosts | ({manifest.host} if manifest.host else set()))
     files: dict[str, bytes] = {}
     entries: list[Entry] = []
@@ -50,7 +51,10 @@ def with_pseudonyms(bundle: Bundle, names: Pseudonyms) -> Bundle:
     touched = [names.text(text) for text in manifest.touched]
     touched += [f"left out, since it cannot be read to replace names: {name}" for name in lost]
     host = names.host(manifest.host) if manifest.host else None
-    changed = replace(manifest, host=host, touched=tuple(touched), files=tuple(entries))
+    clocks = tuple(replace(clock, host=names.host(clock.host)) for clock in manifest.clocks)
+    changed = replace(
+        manifest, host=host, touched=tuple(touched), clocks=clocks, files=tuple(entries)
+    )
     return Bundle(manifest=changed, files=files)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ssh_hosts import ROOT, Hosts, missing, wait_for
+from ssh_hosts import Hosts, missing, wait_for
 
 pytestmark = [
     pytest.mark.live,

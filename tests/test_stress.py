@@ -111,7 +111,7 @@ def test_a_mistake_in_the_arguments_is_two_lines(arguments: list[str], says: str
 def test_save_says_when_there_is_nothing_to_keep(tmp_path: Path) -> None:
     """--save without a PID keeps nothing, which is said behind the report."""
     told = run(SAMPLE, "--save", str(tmp_path / "kept"))
-    assert told.returncode == 2
+    assert told.returncode == 1
     assert told.stdout.startswith(b"**HUNG**")
     assert b"no PID was named" in told.stderr
     assert not (tmp_path / "kept").exists()

@@ -139,7 +139,7 @@ def _printed(member: Member, state: RankState) -> RankState:
     if end.own:
         return replace(state, status=Status.GONE)
     raised = all(dump.tool == EXCEPTION_STACK for dump in member.dumps)
-    ended = raised and not member.processes and state.status in NOT_WAITING
+    ended = raised and not member.processes and state.status is Status.RUNNING
     return replace(state, status=Status.UNSEEN) if ended else state
 
 

@@ -147,7 +147,7 @@ class FileScan:
                 ends_log=True,
                 cut=not self.tail.endswith(b"\n"),
                 time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
-                who=self._only_speaker(own),
+                who=self._only_speaker(own, lines),
                 source=self.file.document.source(self.last_line),
             )
         text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
@@ -158,12 +158,14 @@ class FileScan:
             yield TrainingOutput(text=output, who=who, source=source)
         yield from own
 
-    def _only_speaker(self, own: Sequence[LogTail]) -> Who:
+    def _only_speaker(self, own: Sequence[LogTail], lines: Sequence[str]) -> Who:
         """Return whose log this is: whom its name tells, or the one rank whose lines it holds."""
         named = self.file.voice.who
         ranks = {tail.who.rank for tail in own} | {*self.last_words}
         if named.rank is None and named.local_rank is None and len(own) == len(ranks) == 1:
-            return own[0].who
+            ranks |= {take_apart(line, self.file.voice)[-1].who.rank for line in lines} - {None}
+            if len(ranks) == 1:
+                return own[0].who
         return named
 
     def _last_sign(self, lines: Sequence[str]) -> Source | None:

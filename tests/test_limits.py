@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -64,6 +65,23 @@ def test_what_others_do_meanwhile_costs_a_reader_nothing() -> None:
             pass
     with budget:
         assert budget.left() > 0.2
+
+
+def test_a_thread_beside_costs_a_reader_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read side by side: one that takes long leaves the others their time."""
+    monkeypatch.setattr(limits, "SECONDS", 0.1)
+
+    def spin() -> None:
+        until = time.thread_time() + 0.3
+        while time.thread_time() < until:
+            pass
+
+    beside = threading.Thread(target=spin)
+    budget = limits.Budget()
+    with budget:
+        beside.start()
+        beside.join()
+        assert budget.left() > 0
 
 
 def test_nothing_is_matched_when_the_time_is_over() -> None:

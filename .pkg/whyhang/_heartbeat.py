@@ -13,12 +13,13 @@ the file open, so that whoever looks at it finds the file among its descriptors,
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import stat
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import SupportsIndex, SupportsInt
 
 SIZE = 192
 ENDING = ".heartbeat"
@@ -48,7 +49,7 @@ class _File:
         self.rank, self.world = _rank(os.environ)
         host = os.uname().nodename[:MAX_HOST].replace(" ", "_") or "host"
         folder = os.environ.get(FOLDER) or _own_folder()
-        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.pid = os.getpid()
         self.path = f"{folder}/{host}.{self.pid}{ENDING}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
@@ -83,7 +84,7 @@ class _File:
         with contextlib.suppress(OSError):
             os.close(self.number)
         with contextlib.suppress(OSError):
-            os.unlink(self.path)  # noqa: PTH108
+            Path(self.path).unlink()
 
 
 _file: _File | None = None
@@ -131,7 +132,9 @@ if hasattr(os, "register_at_fork"):
 def _whole(step: object) -> int | None:
     if step is None or type(step).__module__.partition(".")[0] == "torch":
         return None
-    return operator.index(step) if hasattr(step, "__index__") else int(step)  # type: ignore[call-overload]
+    if not isinstance(step, (SupportsIndex, SupportsInt)):
+        raise TypeError(f"a step is a number, not {step!r:.40}")
+    return int(step)
 
 
 def line(
@@ -177,7 +180,7 @@ def _own_folder() -> str:
 
     folder = f"{tempfile.gettempdir()}/whyhang-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)  # noqa: PTH102
+        Path(folder).mkdir(0o700)
     facts = os.lstat(folder)
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user; set {FOLDER}")
@@ -190,4 +193,4 @@ def _remove_old(folder: str) -> None:
     before = time.time() - KEPT
     for entry in os.scandir(folder):
         if entry.name.endswith(ENDING) and entry.stat(follow_symlinks=False).st_mtime < before:
-            os.unlink(entry.path)  # noqa: PTH108
+            Path(entry.path).unlink()

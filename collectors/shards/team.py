@@ -172,10 +172,7 @@ class Team:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def _read(self, worker: int, tasks: Sequence[Task]) -> list[Results | None]:
-        """Have a worker read files; None for each that is to be read here.
-
-        Not in this thread: all threads share the processor time that a file may take.
-        """
+        """Have a worker read files; None for each that is to be read here, in its turn."""
         try:
             sent = [replace(task, item=_sent(task.item)) for task in tasks]
             answer: list[tuple[list[Fact], list[Gap]]] = self._ask(worker, "read", sent)

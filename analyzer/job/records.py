@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import (
@@ -24,6 +25,7 @@ from whyhang.analyzer.facts import (
     Track,
     Trust,
     Who,
+    replace,
 )
 from whyhang.analyzer.job.devices import Devices
 
@@ -131,6 +133,20 @@ class Job(Record):
             if who.host is None or member.host is None or who.host == member.host:
                 return member
         return None
+
+
+def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of the lines that each pattern found."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        for pattern in line.matched:
+            numbers[pattern].append(number)
+    return {pattern: tuple(found) for pattern, found in numbers.items()}
+
+
+def with_lines(job: Job, lines: tuple[LogLine, ...]) -> Job:
+    """Return a job with other lines."""
+    return replace(job, lines=lines, by_pattern=by_pattern(lines))
 
 
 def lock_holder(job: Job, member: Member) -> Member | None:

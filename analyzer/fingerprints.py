@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, Who, few
-from whyhang.analyzer.job.devices import short
+from whyhang.analyzer.job.device import short
 
 _FEW = 3
 

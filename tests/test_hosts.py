@@ -14,7 +14,8 @@ from small_jobs import report_of
 from whyhang.analyzer.commands import hosts, hosts_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
+from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.hosts import boot, payload, ssh, troubles, wire
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host

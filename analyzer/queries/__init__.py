@@ -68,6 +68,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.job.devices import same_host
 from whyhang.analyzer.queries.absent import absent
@@ -169,6 +170,5 @@ from whyhang.analyzer.wording.describe import (
     duration,
     evidence_of,
     location_of,
-    ranks_in_words,
     subject_fields,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen
 from whyhang.analyzer.stacks import WaitKind
@@ -13,7 +14,6 @@ from whyhang.analyzer.wording.describe import (
     call_of,
     evidence_of,
     location_of,
-    ranks_in_words,
     subject_fields,
 )
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.states import all_seen
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import evidence_of, ranks_in_words, subject_fields
+from whyhang.analyzer.wording.describe import evidence_of, subject_fields
 
 MAX_CALL_LINES = 8
 DEFAULT = "the default group"

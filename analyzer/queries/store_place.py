@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.facts import (
+    Address,
+    InitArguments,
+    Record,
+    StoreView,
+    counted,
+    ranks_in_words,
+)
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
@@ -19,7 +26,6 @@ from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.describe import (
     evidence_of,
     location_of,
-    ranks_in_words,
     subject_fields,
 )
 
@@ -115,9 +121,11 @@ def cite_view(view: StoreView) -> Evidence:
     )
     says = SAYS.get(view.outcome, view.outcome)
     if view.outcome == "answered":
-        counted = clients(view)
+        came = clients(view)
         groups = joined(view)
-        says = "a store answers" + (f"; {counted} clients counted" if counted is not None else "")
+        says = "a store answers" + (
+            f"; {counted(came, 'client')} counted" if came is not None else ""
+        )
         if groups and groups[0].default:
             says += f"; addresses of {ranks_in_words(groups[0].ranks)} in it"
     why = f" ({view.why})" if view.why else ""

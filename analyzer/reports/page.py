@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
-from whyhang.analyzer.facts import Record, few, fold
+from whyhang.analyzer.facts import Record, counted, few, fold
 from whyhang.analyzer.report import (
     Collective,
     Evidence,
@@ -457,7 +457,7 @@ def job_facts(report: Report) -> str:
     job = report.job
     parts = []
     if job.world_size:
-        parts.append(f"{job.world_size} rank{'s' if job.world_size > 1 else ''}")
+        parts.append(counted(job.world_size, "rank"))
     if job.hosts:
         many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
         parts.append(f"on {', '.join(job.hosts[:4])}{many}")

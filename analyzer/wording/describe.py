@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, Process, StackDump, few
+from whyhang.analyzer.facts import Frame, Process, StackDump
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
@@ -31,12 +31,6 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 POOL = "its process pool"
-
-
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """Format ranks: "rank 2" or "ranks 0-1,3"."""
-    chosen = set(ranks)
-    return f"rank{'s' if len(chosen) > 1 else ''} {few(chosen)}"
 
 
 def activity(state: RankState) -> str:

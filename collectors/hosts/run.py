@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, counted
 from whyhang.collectors.files.bundle import Clock
 from whyhang.collectors.hosts import payload, ssh, troubles, wire
 from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
@@ -100,7 +100,7 @@ def how_far(doing: str, late: Sequence[Far], count: int) -> str:
     names = [far.name for far in late]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     waits = f"; waiting for {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-    return f"{doing}: {count - len(names)} of {count} hosts have answered{waits}"
+    return f"{doing}: {count - len(names)} of {counted(count, 'host')} answered{waits}"
 
 
 class Conversation:

@@ -22,7 +22,7 @@ from whyhang.analyzer.facts import (
     Who,
     ranks_in_words,
 )
-from whyhang.analyzer.job.devices import short
+from whyhang.analyzer.job.device import short
 
 _FEW = 3
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.cluster.pod_list import PodListReader
 from whyhang.collectors.cluster.reader import ClusterReader
-from whyhang.collectors.files.bundle import OwnFiles
+from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader

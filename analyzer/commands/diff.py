@@ -24,8 +24,9 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.comparison import Comparison, compare
-from whyhang.analyzer.reports.comparison_page import page
+from whyhang.analyzer.reports.comparison.blocks import page
+from whyhang.analyzer.reports.comparison.compare import compare
+from whyhang.analyzer.reports.comparison.records import Comparison
 from whyhang.analyzer.reports.faces import text_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.saved import is_report, load

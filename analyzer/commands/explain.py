@@ -14,7 +14,7 @@ from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.reports.page import is_command
+from whyhang.analyzer.reports.finding import is_command
 
 WIDTH = 100
 

@@ -100,10 +100,10 @@ def unfold(text: str) -> tuple[int, ...]:
     return tuple(ranks[:MAX_RANKS])
 
 
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """Return ranks with their noun: "rank 2" or "ranks 0-1,3"."""
+def ranks_in_words(ranks: Iterable[int], most: int = 12) -> str:
+    """Return ranks with their noun: "rank 2" or "ranks 0-1,3"; ``most`` as of ``few``."""
     chosen = set(ranks)
-    return f"rank{'' if len(chosen) == 1 else 's'} {few(chosen)}"
+    return f"rank{'' if len(chosen) == 1 else 's'} {few(chosen, most)}"
 
 
 def counted(count: int, noun: str) -> str:

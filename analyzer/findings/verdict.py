@@ -17,7 +17,7 @@ from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Report, Verdict
-from whyhang.analyzer.wording.describe import subject_fields
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
 

@@ -25,7 +25,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
 )
-from whyhang.analyzer.job.devices import Devices
+from whyhang.analyzer.job.device import Devices
 
 GROUP_RANK = re.compile(r"(DP|TP|PP|EP|CP|process |worker |task )(\d{1,4})")
 """A label that counts within a group of ranks, or among processes."""

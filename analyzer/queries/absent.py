@@ -10,7 +10,9 @@ from whyhang.analyzer.queries.states import OWN, is_starting, kinds_of, waiters_
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, subject_fields
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:

@@ -11,7 +11,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import hosts
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import cite
 

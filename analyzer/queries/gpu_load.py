@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INCOMPLETE, INDIRECT
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.states import waiters_for
 

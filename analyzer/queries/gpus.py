@@ -20,7 +20,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.report import Evidence, cite
 

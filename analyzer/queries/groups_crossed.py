@@ -17,7 +17,8 @@ from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import evidence_of, subject_fields
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 MAX_CALL_LINES = 8
 DEFAULT = "the default group"

@@ -16,7 +16,9 @@ from whyhang.analyzer.queries.store_place import (
     states_of,
     view_fields,
 )
-from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:

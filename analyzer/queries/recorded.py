@@ -12,7 +12,8 @@ from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.describe import pid_in_words, site_location
+from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import pid_in_words
 
 MAX_SOURCES = 6
 

@@ -15,7 +15,8 @@ from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trac
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.page import Block, page
+from whyhang.analyzer.reports.blocks import Block
+from whyhang.analyzer.reports.page import page
 from whyhang.analyzer.reports.terminal import draw
 
 FILE_WIDTH = 100
@@ -46,9 +47,7 @@ def text_of(blocks: Iterable[Block]) -> str:
 
 
 def _html(report: Report) -> bytes:
-    from whyhang.analyzer.reports.html.page import (  # noqa: PLC0415 - Jinja2 is for this face alone
-        render,
-    )
+    from whyhang.analyzer.reports.html.page import render  # noqa: PLC0415 - Jinja2 is for this face alone
 
     return render(report)
 

@@ -12,12 +12,8 @@ from whyhang.analyzer.facts import Gap, Setting, SettingName, ranks_in_words, re
 from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
-from whyhang.analyzer.wording.describe import (
-    activity,
-    location_of,
-    site_location,
-    status_word,
-)
+from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import activity, location_of, status_word
 
 MAX_GAPS = 25
 MOST_NAMES = 32  # hosts that one folded gap names

@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.reports.page import (
+from whyhang.analyzer.reports.blocks import (
     Block,
     Code,
     Commands,
@@ -20,9 +20,9 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
-    is_command,
-    page,
 )
+from whyhang.analyzer.reports.finding import is_command
+from whyhang.analyzer.reports.page import page
 
 VERDICT_STYLES = {
     "hung": "bold white on red",

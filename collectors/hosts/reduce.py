@@ -14,15 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Gap, Who, counted, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
-from whyhang.collectors.files.bundle import (
-    MANIFEST,
-    Bundle,
-    Entry,
-    archive,
-    facts_file,
-    manifest_file,
-)
+from whyhang.collectors.files.bundle import MANIFEST, Bundle, Entry
+from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.own_files import facts_file
 
 SHORT = 64 << 10
 """A log up to so many bytes is sent as it is."""

@@ -29,7 +29,8 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files import claims
-from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, time_text
+from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump

@@ -16,7 +16,7 @@ import msgspec
 from whyhang.analyzer.exports.frames import place
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
-from whyhang.analyzer.reports.page import cut, place_line
+from whyhang.analyzer.reports.finding import cut, place_line
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 
 MAX_QUOTES = 2000

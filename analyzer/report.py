@@ -154,7 +154,10 @@ class Event(Record):
 
 
 class RankRow(Record):
-    """Where one rank stands. ``name`` says who it is when the rank number is not known."""
+    """Where one rank stands. ``name`` says who it is when the rank number is not known.
+
+    ``step`` is the last one that it noted itself (``whyhang.heartbeat``).
+    """
 
     rank: int | None
     host: str | None
@@ -163,6 +166,7 @@ class RankRow(Record):
     activity: str
     location: Location | None = None
     name: str = ""
+    step: int | None = None
 
 
 class GpuRow(Record):

@@ -92,6 +92,7 @@ def _row(case: Case, state: RankState) -> RankRow:
         activity=activity(state),
         location=replace(place, excerpt=()) if place else None,
         name=member.name,
+        step=state.pulse.last.step if state.pulse is not None else None,
     )
 
 

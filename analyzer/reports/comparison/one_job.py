@@ -8,6 +8,7 @@ from whyhang.analyzer.facts import counted, few, fold, unfold
 from whyhang.analyzer.report import ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Group, Ranks
 from whyhang.analyzer.reports.finding import place_line
+from whyhang.analyzer.reports.rank_rows import activity_of
 
 SAME_START = 1.0  # seconds that two readings of one first event may differ by
 
@@ -30,7 +31,7 @@ def is_same_job(before: Report, after: Report) -> bool:
 def _standing(row: RankRow | None) -> str:
     if row is None:
         return "not seen"
-    activity = f": {row.activity}" if row.activity else ""
+    activity = f": {activity_of(row)}" if row.activity else ""
     place = f" at {place_line(row.location)}" if row.location is not None else ""
     return f"{row.state}{activity}{place}"
 

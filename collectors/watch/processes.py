@@ -4,8 +4,6 @@ Nothing is paused and nobody is asked: all is read from /proc, and from the job'
 descriptors of those that write them.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator

@@ -12,6 +12,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     WorldSize,
+    counted,
     replace,
 )
 
@@ -37,7 +38,7 @@ def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
     if dropped:
         yield Gap(
             what=f"Taking the ranks in {dropped[0].file} as they stand",
-            why=f"{len(dropped)} numbers are larger than any job has ranks ({MAX_RANKS})",
+            why=f"{counted(len(dropped), 'number')} larger than any job has ranks ({MAX_RANKS})",
             cost="whom these lines are about is not known",
             source=dropped[0],
         )

@@ -4,14 +4,12 @@ Counters since the driver was loaded count as a cause where they grew between tw
 as a possibility where they stand above zero; counters over the life of the board never do.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Gpu, fold
+from whyhang.analyzer.facts import Gpu, counted, fold
 from whyhang.analyzer.findings.signature import (
     CLEAR,
     CONTRADICTED,
@@ -105,7 +103,7 @@ def gpu_names(devices: Sequence[Device]) -> str:
     for device in devices:
         hosts[device.host].append(device)
     if len(hosts) > 3:
-        return f"{len(devices)} GPUs of {len(hosts)} hosts"
+        return f"{counted(len(devices), 'GPU')} of {counted(len(hosts), 'host')}"
     parts = []
     for host, own in hosts.items():
         numbers = [device.now("index") for device in own]

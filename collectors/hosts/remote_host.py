@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, counted
 from whyhang.collectors.hosts.reach import Host
 
 MOST_NAMED = 4
@@ -63,4 +63,4 @@ def how_far(doing: str, late: Sequence[RemoteHost], count: int) -> str:
     names = [host.name for host in late]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     waits = f"; waiting for {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-    return f"{doing}: {count - len(names)} of {count} hosts have answered{waits}"
+    return f"{doing}: {count - len(names)} of {counted(count, 'host')} answered{waits}"

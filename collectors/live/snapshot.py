@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     Record,
     Role,
     Source,
+    counted,
     replace,
 )
 from whyhang.collectors.live import pausing
@@ -258,7 +259,8 @@ class Snapshot:
             how = "py-spy dump --native" if self.native else "py-spy dump"
             longest = max(outcome.seconds for outcome in paused)
             self.touched.append(
-                f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
+                f"{how} paused {counted(len(paused), 'process')} "
+                f"for a part of at most {longest:.3f} s each"
             )
 
 

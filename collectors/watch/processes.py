@@ -11,7 +11,7 @@ from pathlib import Path
 
 from whyhang._heartbeat import SIZE
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Record, Role
+from whyhang.analyzer.facts import Record, Role, counted
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.flight_recorder.reader import time_limits_of
 from whyhang.collectors.heartbeat import parse
@@ -72,10 +72,12 @@ class Processes:
 
     def in_words(self) -> str:
         """Say what is looked at: how many processes, and what they give as signs."""
-        parts = [f"{len(self._watched)} processes"]
-        parts += [f"{len(self._beats)} heartbeats"] if self._beats else []
-        parts += [f"{len(self._logs)} logs"] if self._logs else []
-        return ", ".join(parts)
+        counts = (
+            (len(self._watched), "process"),
+            (len(self._beats), "heartbeat"),
+            (len(self._logs), "log"),
+        )
+        return ", ".join(counted(count, noun) for count, noun in counts if count)
 
     def killed_after(self) -> float | None:
         """Return after how many seconds of a hang a watchdog ends the job, as far as is known."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import few, fold, unfold
+from whyhang.analyzer.facts import counted, few, fold, unfold
 from whyhang.analyzer.report import ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Group, Ranks
 from whyhang.analyzer.reports.finding import place_line
@@ -76,15 +76,15 @@ def what_moved(
     if not whole:
         said = "Neither report says where any rank stands"
     elif not moved:
-        said = f"Nothing moved: {'all ' * (whole > 1)}{_counted(whole)} where before"
+        said = f"Nothing moved: {'all ' * (whole > 1)}{counted(whole, 'rank')} where before"
         said = said.replace(
             "where before", "stand where they stood" if whole > 1 else "stands still"
         )
     elif count == whole:
-        said = f"{'All ' * (whole > 1)}{_counted(whole)} moved"
+        said = f"{'All ' * (whole > 1)}{counted(whole, 'rank')} moved"
     else:
         which = few(rank for each in moved for rank in unfold(each.ranks))
-        said = f"{count} of {_counted(whole)} moved{f' ({which})' if which else ''}"
+        said = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
     if on:
         said += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
     elif moved and groups:
@@ -92,7 +92,3 @@ def what_moved(
     if before.verdict != after.verdict:
         said += f"; {before.verdict} before, {after.verdict} after"
     return f"{said}."
-
-
-def _counted(count: int) -> str:
-    return f"{count} rank{'s' * (count != 1)}"

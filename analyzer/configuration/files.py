@@ -6,6 +6,8 @@ Of four places, the later one counts where two say something of the same: ``conf
 somebody's repository: it is not ``own``, and decides nothing that reaches beyond the report.
 """
 
+from __future__ import annotations
+
 import difflib
 import os
 import re

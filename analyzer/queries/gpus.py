@@ -4,6 +4,8 @@ Counters since the driver was loaded count as a cause where they grew between tw
 as a possibility where they stand above zero; counters over the life of the board never do.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal

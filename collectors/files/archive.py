@@ -7,6 +7,8 @@ same, because an archive that holds one is not what it seems. Damage costs what 
 everything before it, and every other file, is read.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import sys

@@ -5,6 +5,8 @@ for any archive. Small files are fetched many at once, since each costs the way 
 fsspec is imported when such a target is named, and only then.
 """
 
+from __future__ import annotations
+
 import io
 import itertools
 import re

@@ -5,6 +5,8 @@ needs. Its store is asked for the names of its keys; nothing else is sent to it.
 recorded in the bundle.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -8,6 +8,8 @@ answer in time is killed or, where it sleeps past any signal, left behind. What 
 evidence, and what shares its fate is not touched again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os

@@ -7,6 +7,8 @@ target. Whatever has to be killed is reported, for the caller to look after the 
 reaches the main thread only, so that no program is lost while it starts.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import selectors

@@ -4,6 +4,8 @@ The tables /proc/PID/net/tcp and its neighbours belong to a network namespace an
 for each.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import re
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """Workers on a Ray cluster: actors pinned to its nodes that reserve no CPU and no GPU."""
 
+from __future__ import annotations
+
 import importlib
 import logging
 import os

@@ -5,6 +5,8 @@ back in that order, so that facts, troubles and the report are those of one mach
 that is gone costs time: what it had is then read here.
 """
 
+from __future__ import annotations
+
 import io
 import threading
 from collections import deque

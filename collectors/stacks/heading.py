@@ -4,6 +4,8 @@
 ``ranks 0-6:``, ``node48``, ``$ py-spy dump --pid 12``.
 """
 
+from __future__ import annotations
+
 import re
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who

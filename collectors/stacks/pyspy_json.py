@@ -6,6 +6,8 @@ lists, and objects that hold them under a rank's or host's name. Field names are
 calls that name another rank (``peers_only``); the threads in it have no number.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Sequence
 

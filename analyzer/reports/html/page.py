@@ -5,6 +5,8 @@ scripts put it into the page as text. Should an escape ever fail, the policy of 
 behind it: it runs this script and this style, known by their hashes, and fetches nothing.
 """
 
+from __future__ import annotations
+
 import base64
 import functools
 import hashlib

@@ -9,6 +9,8 @@ logs do: they are rotated, truncated and still being written while they are read
 file that shrinks ends the process with SIGBUS.)
 """
 
+from __future__ import annotations
+
 import bisect
 import functools
 import io

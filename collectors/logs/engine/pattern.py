@@ -6,6 +6,8 @@ are gone, and so are ``^``, ``$`` and ``\b``, since a launcher's prefix or a car
 stand where they want nothing. Blanks and digits are those of ASCII.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 import warnings

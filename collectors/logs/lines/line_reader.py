@@ -6,6 +6,8 @@ block that holds such lines, of which a log may hold millions. When all of the f
 ``facts`` gives what it said. ``readers.py`` lists all readers.
 """
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -6,6 +6,8 @@ line is cut out at fixed words and looked up; one number per call is kept. Ranks
 the ordinal of a line within its communicator, since ``opCount`` stands still on one host.
 """
 
+from __future__ import annotations
+
 import functools
 import re
 import zlib

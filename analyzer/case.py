@@ -1,7 +1,5 @@
 """The aligned job: what signatures ask their questions to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, ranks_in_words

@@ -4,8 +4,6 @@
 knows collectors, analysis, signatures and reports at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno

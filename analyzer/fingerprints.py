@@ -5,8 +5,6 @@ lines of NCCL's log, recorder dumps), and from the environment of processes, who
 keys as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ On-call automation reads these names. Fields may be added; none may change meani
 Schema that ``whyhang schema`` prints is made from these types.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -6,8 +6,6 @@ packages that name a folder by an entry point of the group ``whyhang.cards`` (no
 run). A card takes the place of a shipped signature only if it says ``override = true``.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The sentences of findings about recorded calls."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from whyhang.analyzer.collectives.divergence import Divergence

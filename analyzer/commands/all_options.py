@@ -1,7 +1,5 @@
 """The options of all commands by the commands' names."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping
 

@@ -8,8 +8,6 @@ whyhang cards check FILE...   say each mistake with its line; exit code 1 if the
 whyhang cards new             print a complete card with a word on each field
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

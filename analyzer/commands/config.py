@@ -8,8 +8,6 @@ whyhang config check [FILE...]   say each mistake with its line; exit code 1 if 
 whyhang config show              print all values in use, each with its file and line
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

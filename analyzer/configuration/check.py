@@ -1,7 +1,5 @@
 """Find all mistakes of a configuration file, each with its line."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 

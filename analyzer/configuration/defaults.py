@@ -1,7 +1,5 @@
 """Options of commands that the configuration sets, as if they stood first on the command line."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The stacks of a report, outermost frame first, with how many threads stand in each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

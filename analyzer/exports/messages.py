@@ -9,8 +9,6 @@
 - GitHub, GitLab: the body of a comment, which is the Markdown of ``-o report.md``
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone

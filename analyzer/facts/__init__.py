@@ -19,8 +19,6 @@ first, unless a field says otherwise. Everything is imported from here.
 =============  ====================================================================
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from whyhang.analyzer.facts.base import (

@@ -1,7 +1,5 @@
 """Hold every signature against the case, and put causes before effects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from whyhang import __version__

@@ -1,7 +1,5 @@
 """How the job is in one word, and in one sentence."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     ErrorCounter,

@@ -1,7 +1,5 @@
 """Ranks that cannot be: damaged lines and files give numbers beyond those of any job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 

@@ -1,7 +1,5 @@
 """Absent ranks: of which there is no process, though something says that they should run."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit

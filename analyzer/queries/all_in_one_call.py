@@ -1,7 +1,5 @@
 """Every rank that should be there is in the same operation: the cause is below it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case

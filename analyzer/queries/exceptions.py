@@ -1,7 +1,5 @@
 """An exception that nobody caught ended a rank, the program or a thread."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

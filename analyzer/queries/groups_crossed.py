@@ -4,8 +4,6 @@ Ranks of several groups that all wait, none of them lagging, have entered the gr
 that do not fit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The log of a rank ends without a word of trouble, while others report a lost peer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

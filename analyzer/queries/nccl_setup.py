@@ -4,8 +4,6 @@ With NCCL_DEBUG=INFO each rank prints its interface, its network, Init START, to
 Init COMPLETE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case

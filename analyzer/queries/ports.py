@@ -1,7 +1,5 @@
 """Network ports that are down, as tools on hosts print them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

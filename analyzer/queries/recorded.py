@@ -1,7 +1,5 @@
 """Recorded calls: what the ledger concluded from recorder dumps, watchdog lines and counters."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.graph import CallRef

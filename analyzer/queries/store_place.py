@@ -4,8 +4,6 @@ What a rank was given is read from the call that it is in, else from its environ
 that place was asked from the rank's own network (``StoreView``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case

@@ -1,7 +1,5 @@
 """The state of each rank as its stacks and its process show it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import program, replace

@@ -3,8 +3,6 @@
 A line of evidence is quoted once on a page; lines that differ only in whose they are, as one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ The order is that of someone reading under stress: the answer, who stands where,
 is wrong and why and what to do, where the paths part, what is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from whyhang.analyzer.facts import counted, few, fold

@@ -1,7 +1,5 @@
 """The table of ranks: those in the same state at the same place share a row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The parts of a report that judge nothing: the job, the rows of ranks, what is missing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Where a rank stands, in words: what it does, how it ended, at which line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case

@@ -1,7 +1,5 @@
 """What is cited for where a rank stands: its deciding frame, its process state, its busy worker."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Process, StackDump, counted
 from whyhang.analyzer.job.roles import main_thread

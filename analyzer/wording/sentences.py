@@ -1,7 +1,5 @@
 """Fill the texts of a signature with the words of a case."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Who a finding is about, said in its text: rank, host, GPU and process, wherever known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

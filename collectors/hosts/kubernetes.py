@@ -6,8 +6,6 @@ What the API says of the pods is evidence as well, and kept without their specif
 hold secrets; ``collectors/cluster`` reads it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

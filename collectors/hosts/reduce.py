@@ -6,8 +6,6 @@ that all have their numbers. What is equal among processes (stacks, environments
 next to nothing once it is packed: see ``bundle.archive``.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What is known of one host while it is talked to, and in words of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Gap, counted

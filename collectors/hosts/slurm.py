@@ -6,8 +6,6 @@ would be shorter, but a single node whose slurmd does not answer ends it for all
 its nodes is evidence as well; ``collectors/cluster`` reads it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What was taken of a live job, laid out as the files of a bundle."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -3,8 +3,6 @@
 py-spy pauses a process for the milliseconds of a dump, where it may be paused (``pausing.py``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 

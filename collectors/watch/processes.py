@@ -4,8 +4,6 @@ Nothing is paused and no rank is asked: all is read from /proc, and from the job
 descriptors of those that write them; NVML tells whether its GPUs compute.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """One job at two times: its ranks are compared one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import counted, few, fold, unfold

@@ -4,8 +4,6 @@ Texts that many ranks share stand once and are referred to by number. ``common.j
 same shapes as its types.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable

@@ -5,8 +5,6 @@ several may take something from one file. A new kind of evidence adds its reader
 reader of logs (``logs/scan.py``) joins them where it is known which lines to look for.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.cluster.pod_list import PodListReader
 from whyhang.collectors.cluster.reader import ClusterReader

@@ -1,7 +1,5 @@
 """What whyhang wrote beside the evidence, or into a job's own log, is no evidence of the job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -40,7 +38,8 @@ def test_a_report_within_a_log_is_no_evidence(report: Report, name: str, tmp_pat
     assert [finding.culprit_ranks for finding in read.findings] == [(1,)]
     first = len((BEFORE + WATCH + text).splitlines()) + 1
     lines = {piece.line for piece in read.findings[0].evidence}
-    assert lines and all(line is not None and line >= first for line in lines)
+    assert lines
+    assert all(line is not None and line >= first for line in lines)
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "html", "json", "sarif", "junit", "dot"])

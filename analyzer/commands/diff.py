@@ -9,8 +9,6 @@ Which of both it is follows from the processes; --same-job and --incidents say s
   whyhang diff last-week.json bundle.tar.zst    is this the hang that we had before?
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

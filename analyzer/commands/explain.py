@@ -3,8 +3,6 @@
 Without a name, list all signatures by category.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys

@@ -1,7 +1,5 @@
 """Look at a job that hangs now: collect, then read what was collected like any bundle."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Sequence
 

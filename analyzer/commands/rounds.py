@@ -1,7 +1,5 @@
 """Rounds of questions: read what was taken of a job, and take more as long as one is open."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

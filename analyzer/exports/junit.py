@@ -5,8 +5,6 @@ that was found, and each effect. Format: the elements that Jenkins and GitLab re
 https://github.com/testmoapp/junitxml.
 """
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """Findings that other evidence contradicts: dropped or doubted, and the report says why."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.case import Case

@@ -1,7 +1,5 @@
 """Whom a fact means: processes and ranks while facts are still being joined."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from whyhang.analyzer.facts import Process, Role, StackDump, Trust, Who, replace

@@ -7,8 +7,6 @@ rank number wins; a contradiction is kept and said. Nothing is guessed: a proces
 nobody tells stays a process with a pid, a host or a label.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The job: its ranks and launchers, with each fact attached to the rank it is about."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

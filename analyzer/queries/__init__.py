@@ -68,6 +68,7 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
@@ -164,6 +165,6 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import duration, location_of, ranks_in_words
+from whyhang.analyzer.wording.describe import duration, location_of
 from whyhang.analyzer.wording.evidence import beat_of, evidence_of
 from whyhang.analyzer.wording.title_fields import subject_fields

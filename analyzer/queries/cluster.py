@@ -1,7 +1,5 @@
 """Hosts, jobs and pods as the tools of a cluster show them, and which ranks are theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Every rank waits for others, but in different operations: they cannot meet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case

@@ -5,8 +5,6 @@ kernel of NCCL that waits for its peers keeps its GPU at 100 % and draws little 
 at 0 % has nothing to run: its rank has launched nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case

@@ -1,7 +1,5 @@
 """Lagging ranks: those that others wait for, held by something of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from whyhang.analyzer.case import Case

@@ -5,8 +5,6 @@ hands back the lines (``LogLine.matched`` holds the patterns). So a pattern's te
 there is no registry.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 import signal

@@ -1,7 +1,5 @@
 """The name of the master leads to different hosts for different ranks."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Jobs that move, only slowly."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.queries.states import OWN, WAITERS, count

@@ -1,7 +1,5 @@
 """The blocks that a page is made of, before any format."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record

@@ -3,8 +3,6 @@
 A face is made from a report alone, which has gone through the gate (``outgoing``) before.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from pathlib import PurePath

@@ -3,12 +3,10 @@
 A line of evidence is quoted once on a page; lines that differ only in whose they are, as one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import few
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.report import Collective, Evidence, Finding, Location
 from whyhang.analyzer.reports.blocks import Block, Code, Commands, Items, Para, Quotes, Section
 
@@ -182,4 +180,4 @@ def places_of(alike: list[Evidence]) -> str:
     ranks = {each.rank for each in alike if each.rank is not None}
     if not ranks:
         return where
-    return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, MAX_RANKS)} · {where}"
+    return f"{ranks_in_words(ranks, MAX_RANKS)} · {where}"

@@ -1,7 +1,5 @@
 """The rows of GPUs in a report: only those that decide something, folded where they are alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case

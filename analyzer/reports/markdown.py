@@ -6,8 +6,6 @@ nothing else: it opens no link, mentions nobody, refers to no issue and ends no 
 https://github.github.com/gfm, https://docs.gitlab.com/user/markdown.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator

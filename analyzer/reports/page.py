@@ -5,11 +5,9 @@ The order is that of someone reading under stress: the answer, who stands where,
 is wrong and why and what to do, where the paths part, what is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
-from whyhang.analyzer.facts import few, fold
+from whyhang.analyzer.facts import counted, few, fold
 from whyhang.analyzer.report import GpuRow, Report, StackGroup
 from whyhang.analyzer.reports.blocks import Block, Code, Headline, Items, Para, Section, Table
 from whyhang.analyzer.reports.finding import MAX_RANKS, Shown, cut, finding_blocks
@@ -139,7 +137,7 @@ def job_facts(report: Report) -> str:
     job = report.job
     parts = []
     if job.world_size:
-        parts.append(f"{job.world_size} rank{'s' if job.world_size > 1 else ''}")
+        parts.append(counted(job.world_size, "rank"))
     if job.hosts:
         many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
         parts.append(f"on {', '.join(job.hosts[:4])}{many}")

@@ -1,7 +1,5 @@
 """The table of ranks: those in the same state at the same place share a row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from typing import TypeAlias
@@ -14,6 +12,7 @@ from whyhang.analyzer.reports.finding import MAX_RANKS
 MAX_ROWS = 12
 _MEMBERS = re.compile(r" \([^()]*\branks [^()]*\)")
 _PEER = re.compile(r"\brank \d+")
+_STEP = re.compile(r",? (?:at|in) step -?\d+$")
 MAX_PLACES = 2
 
 
@@ -21,15 +20,17 @@ def rank_table(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Blo
     """Fold ranks that are in the same state at the same place into one row.
 
     Culprits stand above, those that wait for others below the rest. Where there are many rows,
-    those become one that differ only in the place, then those that differ only in which of several
-    groups of one kind they are in.
+    those become one that differ only in the place, then those that differ only in the step, then in
+    which of several groups of one kind they are.
     """
     folded: dict[_Alike, list[RankRow]] = {}
     for row in rows:
-        alike = (row.rank in culprits, row.state, row.activity, _where(row.location))
+        alike = (row.rank in culprits, row.state, activity_of(row), _where(row.location))
         folded.setdefault(alike, []).append(row)
     if len(folded) > MAX_ROWS:
         folded = _by_activity(folded, str)
+    if len(folded) > MAX_ROWS:
+        folded = _by_activity(folded, _at_any_step)
     if len(folded) > MAX_ROWS:
         folded = _by_activity(folded, _of_any_group)
     if not folded:
@@ -50,6 +51,17 @@ def rank_table(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Blo
     if len(lines) > MAX_ROWS:
         blocks.append(Para(text=f"{len(lines) - MAX_ROWS} more rows are in the JSON report."))
     return blocks
+
+
+def activity_of(row: RankRow) -> str:
+    """Say what a rank does, and at which step, if it noted that."""
+    known = row.step is None or _at_any_step(row.activity) != row.activity
+    return row.activity if known else f"{row.activity}, at step {row.step}"
+
+
+def _at_any_step(activity: str) -> str:
+    """Leave out which step it is."""
+    return _STEP.sub("", activity)
 
 
 def _where(location: Location | None) -> str:

@@ -1,7 +1,5 @@
 """A report on a terminal: colours where there are any, and nothing wider than the window."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType

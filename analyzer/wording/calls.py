@@ -1,7 +1,5 @@
 """The collective of a finding, as far as records or a stack say it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case

@@ -1,11 +1,9 @@
 """Where a rank stands, in words: what it does, how it ended, at which line."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, few
+from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
@@ -29,12 +27,6 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 POOL = "its process pool"
-
-
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """Format ranks: "rank 2" or "ranks 0-1,3"."""
-    chosen = set(ranks)
-    return f"rank{'s' if len(chosen) > 1 else ''} {few(chosen)}"
 
 
 def activity(state: RankState) -> str:

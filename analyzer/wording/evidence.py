@@ -1,9 +1,7 @@
 """What is cited for where a rank stands: its deciding frame, its process state, its busy worker."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, Process, StackDump
+from whyhang.analyzer.facts import Frame, Process, StackDump, counted
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -50,7 +48,7 @@ def beat_of(case: Case, state: RankState) -> Evidence:
         raise ValueError(f"{case.member(state.member).name} has noted no step")
     silent = pulse.silent_for
     when = "" if silent is None else f", {duration(silent)} before it was read"
-    steps = f"{pulse.behind} step{'s' * (pulse.behind != 1)}"
+    steps = counted(pulse.behind, "step")
     behind = f"; that is {steps} behind the furthest rank" if pulse.behind else ""
     words = f"it came to step {pulse.last.step} last{when}{behind}"
     return cite(pulse.last.source, words, case.member(state.member).rank)

@@ -1,7 +1,5 @@
 """The fields that titles and texts of signatures may name, filled for the ranks of a finding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case

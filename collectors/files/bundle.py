@@ -7,8 +7,6 @@ blanked, and for what whyhang read itself (processes, source lines, gaps) JSON o
 same facts.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import time

@@ -1,7 +1,5 @@
 """Write a bundle: as a folder, or packed as one file."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

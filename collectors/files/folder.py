@@ -4,8 +4,6 @@ The one way in for files, and for what was just taken of a live job: both are do
 thousand alike troubles are told once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections import Counter, defaultdict

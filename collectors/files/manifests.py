@@ -1,7 +1,5 @@
 """The manifests of bundles among the files that were found."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 

@@ -1,7 +1,5 @@
 """One document, offered to every reader that knows its form."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath

@@ -5,8 +5,6 @@ They are JSON of one shape::
 {"whyhang": "processes", "format": 1, "facts": [ {...}, ... ]}
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar

@@ -6,8 +6,6 @@ earlier guess would look like something that somebody saw. Each report begins wi
 ends with the version that wrote it (``analyzer/reports/page.py``).
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 What did answer counts; hosts without a process of the job become gaps.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Which self-contained file goes to a host that has no whyhang, a few hosts at a time."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator

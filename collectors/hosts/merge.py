@@ -1,7 +1,5 @@
 """One bundle of what the hosts sent; each is read as any archive is, with the same bounds."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from typing import NamedTuple

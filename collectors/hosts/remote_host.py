@@ -1,10 +1,8 @@
 """What is known of one host while it is talked to, and in words of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, counted
 from whyhang.collectors.hosts.reach import Host
 
 MOST_NAMED = 4
@@ -65,4 +63,4 @@ def how_far(doing: str, late: Sequence[RemoteHost], count: int) -> str:
     names = [host.name for host in late]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     waits = f"; waiting for {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-    return f"{doing}: {count - len(names)} of {count} hosts have answered{waits}"
+    return f"{doing}: {count - len(names)} of {counted(count, 'host')} answered{waits}"

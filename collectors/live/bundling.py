@@ -1,7 +1,5 @@
 """What was taken of a live job, laid out as the files of a bundle."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +21,7 @@ from whyhang.analyzer.facts import (
     StoreView,
     Who,
     WorldSize,
+    counted,
     fold,
     replace,
 )
@@ -181,4 +180,9 @@ def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
             continue
         ranks = [gap.who.rank for gap in same.values() if gap.who.rank is not None]
         which = f", of ranks {fold(ranks)} among them" if ranks else ""
-        yield Gap(what=f"stacks of {len(same)} processes{which}", why=why, cost=cost, remedy=remedy)
+        yield Gap(
+            what=f"stacks of {counted(len(same), 'process')}{which}",
+            why=why,
+            cost=cost,
+            remedy=remedy,
+        )

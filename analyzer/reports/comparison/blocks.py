@@ -1,7 +1,5 @@
 """A comparison of two reports as blocks, for a terminal and for Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import few, unfold

@@ -1,7 +1,5 @@
 """Compare two reports: what moved and what stayed, or what two incidents have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import fold

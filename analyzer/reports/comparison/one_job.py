@@ -1,13 +1,12 @@
 """One job at two times: its ranks are compared one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import few, fold, unfold
+from whyhang.analyzer.facts import counted, few, fold, unfold
 from whyhang.analyzer.report import ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Group, Ranks
 from whyhang.analyzer.reports.finding import place_line
+from whyhang.analyzer.reports.rank_rows import activity_of
 
 SAME_START = 1.0  # seconds that two readings of one first event may differ by
 
@@ -30,7 +29,7 @@ def is_same_job(before: Report, after: Report) -> bool:
 def _standing(row: RankRow | None) -> str:
     if row is None:
         return "not seen"
-    activity = f": {row.activity}" if row.activity else ""
+    activity = f": {activity_of(row)}" if row.activity else ""
     place = f" at {place_line(row.location)}" if row.location is not None else ""
     return f"{row.state}{activity}{place}"
 
@@ -78,15 +77,15 @@ def what_moved(
     if not whole:
         said = "Neither report says where any rank stands"
     elif not moved:
-        said = f"Nothing moved: {'all ' * (whole > 1)}{_counted(whole)} where before"
+        said = f"Nothing moved: {'all ' * (whole > 1)}{counted(whole, 'rank')} where before"
         said = said.replace(
             "where before", "stand where they stood" if whole > 1 else "stands still"
         )
     elif count == whole:
-        said = f"{'All ' * (whole > 1)}{_counted(whole)} moved"
+        said = f"{'All ' * (whole > 1)}{counted(whole, 'rank')} moved"
     else:
         which = few(rank for each in moved for rank in unfold(each.ranks))
-        said = f"{count} of {_counted(whole)} moved{f' ({which})' if which else ''}"
+        said = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
     if on:
         said += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
     elif moved and groups:
@@ -94,7 +93,3 @@ def what_moved(
     if before.verdict != after.verdict:
         said += f"; {before.verdict} before, {after.verdict} after"
     return f"{said}."
-
-
-def _counted(count: int) -> str:
-    return f"{count} rank{'s' * (count != 1)}"

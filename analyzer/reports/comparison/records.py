@@ -1,7 +1,5 @@
 """What a comparison of two reports says: the contract of ``whyhang diff --json``."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from whyhang.analyzer.facts import Record

@@ -4,8 +4,6 @@ Ranks mean nothing to each other; signatures, places in the code, frames, hosts 
 compared.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 

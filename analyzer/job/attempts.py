@@ -4,8 +4,6 @@ What ended an earlier attempt says nothing of a later one that got to work. Of o
 there (its ranks never met, or failed as they started) the earlier is the cause, and all is kept.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ groups lie in the job differs from program to program, so such a number is a glo
 all processes count along one group, without a hole, and nothing speaks of a larger job.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import (

@@ -1,7 +1,5 @@
 """Whose a line is of which only the host or the pod is known, where one rank runs in each."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -1,21 +1,18 @@
 """An exception that nobody caught ended a rank, the program or a thread."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.facts import LogLine, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

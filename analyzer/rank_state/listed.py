@@ -4,8 +4,6 @@ In one table nearly all processes run or sleep, whatever they wait for; that tel
 are stopped, defunct or in uninterruptible sleep, beside others of the job that are not, stand out.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import ProcessRank, ProcessState
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.state import Status

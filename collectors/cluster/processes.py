@@ -1,7 +1,5 @@
 """Processes and their states, as ps and top list them."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import ProcessState, Statement, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits

@@ -5,8 +5,6 @@ Programs print them in words of their own ("rank 5/8 listening on 10.0.0.7:4005"
 whose the file is: what is said of another rank is no introduction.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

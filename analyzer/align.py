@@ -3,8 +3,6 @@
 Nothing here knows what any particular hang is called.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import replace

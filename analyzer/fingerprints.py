@@ -5,15 +5,22 @@ lines of NCCL's log, recorder dumps), and from the environment of processes, who
 keys as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, Who, few
-from whyhang.analyzer.job.devices import short
+from whyhang.analyzer.facts import (
+    GpuAddress,
+    Library,
+    Record,
+    Setting,
+    Source,
+    Variable,
+    Who,
+    ranks_in_words,
+)
+from whyhang.analyzer.job.device import short
 
 _FEW = 3
 
@@ -179,6 +186,6 @@ def _words(case: Case, diff: Difference) -> str:
     parts = []
     for text, members in list(by_value.items())[:_FEW]:
         ranks = case.ranks(members)
-        parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {few(ranks)}")
+        parts.append(f"{text or 'not set'} on {ranks_in_words(ranks)}")
     more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
     return f"{diff.key} ({', '.join(parts)}{more})"

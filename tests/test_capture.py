@@ -18,7 +18,8 @@ import pytest
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Excerpt, Fact, Gap, Process, Role, WorldSize
-from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
+from whyhang.collectors.files.bundle import Bundle, documents_of
+from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import pausing, programs
 from whyhang.collectors.live.capture import Capture, Options, capture, spread
 from whyhang.collectors.live.job.host import Host

@@ -1,7 +1,5 @@
 """Whose exception it is, as the labels of the programs that start ranks tell."""
 
-from __future__ import annotations
-
 import pytest
 from log_docs import diagnosed_files
 

@@ -11,8 +11,6 @@ s3://, gs://, hdfs://, https:// and whatever fsspec knows (pip install 'whyhang[
 a web server's folder is named with a / at its end.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import difflib

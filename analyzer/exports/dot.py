@@ -3,8 +3,6 @@
 Format: https://graphviz.org/doc/info/lang.html.
 """
 
-from __future__ import annotations
-
 import textwrap
 
 from whyhang.analyzer.report import Report, WaitNode

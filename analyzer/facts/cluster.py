@@ -3,8 +3,6 @@
 Each is about a host as far as its source names one, and cites the words that say so.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from whyhang.analyzer.facts.statements import Statement

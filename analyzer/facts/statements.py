@@ -4,8 +4,6 @@ As all facts, each record says whom it is about and where it was read. A record 
 as a whole where its ``who`` names nobody. ``Job.of`` gives those of a kind.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import Literal, TypeAlias, TypeVar
 

@@ -8,8 +8,6 @@ often others. While every rank of a job is seen alive, such a line tells nothing
 rank waits for a helper of its own: which numbers its dead children had, nobody knows.
 """
 
-from __future__ import annotations
-
 import posixpath
 
 from whyhang.analyzer.case import Case

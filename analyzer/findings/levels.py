@@ -13,8 +13,6 @@ rank, the one that says how the rank ended leads. What ``Signature.explains`` na
 whatever the levels are.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from whyhang.analyzer.case import Case

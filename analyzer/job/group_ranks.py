@@ -6,8 +6,6 @@ a line says so, or where all processes count along one group: its size is stated
 and nothing speaks of a larger job.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -5,8 +5,6 @@ file or host names both ("[default3]:[rank11]:"), or where everything speaks for
 one host, local ranks without a hole, and no sign of a larger world. It is marked as inferred.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, TypeVar

@@ -1,7 +1,5 @@
 """The job: its ranks and launchers, with each fact attached to the rank it is about."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
@@ -25,7 +23,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
 )
-from whyhang.analyzer.job.devices import Devices
+from whyhang.analyzer.job.device import Devices
 
 GROUP_RANK = re.compile(r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task )(\d{1,4})")
 """A label that counts within a group of ranks, or among processes."""

@@ -68,8 +68,9 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
@@ -163,12 +164,7 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import (
-    beat_of,
-    call_of,
-    duration,
-    evidence_of,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.describe import duration, location_of
+from whyhang.analyzer.wording.evidence import beat_of, evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields

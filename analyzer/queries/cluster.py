@@ -1,7 +1,5 @@
 """Hosts, jobs and pods as the tools of a cluster show them, and which ranks are theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re
@@ -11,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import hosts
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import cite
 

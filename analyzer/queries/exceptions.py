@@ -1,14 +1,12 @@
 """An exception that nobody caught ended a rank, the program or a thread."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, Speaker, replace
+from whyhang.analyzer.facts import LogLine, Speaker, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
@@ -16,7 +14,6 @@ from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 _WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")

@@ -4,8 +4,6 @@ Up to torch 2.1, and wherever output was not prefixed, a traceback does not say 
 it; the launcher's table of failures says which ranks ended by themselves. The two together do.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ hands back the lines (``LogLine.matched`` holds the patterns). So a pattern's te
 there is no registry.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 import signal
@@ -15,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, Trust, Who
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line

@@ -5,8 +5,6 @@ A rank that raised, crashed or was killed is where to look. One that the launche
 because of somebody else: it shows where it stood until then, and is no cause.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable

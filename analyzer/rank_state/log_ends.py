@@ -4,8 +4,6 @@ That nothing in a log looks bad makes no job healthy: one that hangs without a w
 logs as well.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
 from whyhang.analyzer.job.records import Job
 

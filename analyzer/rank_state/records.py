@@ -7,8 +7,6 @@ way, whichever evidence it is known from. ``records_of`` goes the other way: it 
 records of collectives what stacks and ends prove of ranks that left no record there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE

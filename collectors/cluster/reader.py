@@ -4,8 +4,6 @@ One pass over the lines of each host; where one of the known beginnings stands, 
 to the end of that print.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 

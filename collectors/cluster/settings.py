@@ -1,7 +1,5 @@
 """Variables of the environment (env, exports, scripts) and limits (ulimit, /proc/PID/limits)."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import Statement, Variable
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits

@@ -8,8 +8,6 @@ of tensor parallel ranks and is kept as a label. "[Rank 3]" behind the header of
 prefix: that number counts within a group.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

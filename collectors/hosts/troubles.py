@@ -1,7 +1,5 @@
 """Why a host brought nothing, as gaps: what was tried, why it failed, what to do."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.facts import Gap, Who

@@ -3,8 +3,6 @@
 py-spy pauses a process for the milliseconds of a dump, where it may be paused (``pausing.py``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +14,7 @@ from whyhang.analyzer.facts import (
     Record,
     Role,
     Source,
+    counted,
     replace,
 )
 from whyhang.collectors.live import pausing
@@ -260,7 +259,8 @@ class Snapshot:
             how = "py-spy dump --native" if self.native else "py-spy dump"
             longest = max(outcome.seconds for outcome in paused)
             self.touched.append(
-                f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
+                f"{how} paused {counted(len(paused), 'process')} "
+                f"for a part of at most {longest:.3f} s each"
             )
 
 

@@ -6,8 +6,6 @@ not those that are each rank's own by nature (ranks, ports, sizes of memory, tim
 that count on from line to line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

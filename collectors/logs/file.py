@@ -1,7 +1,5 @@
 """One pass over one log: find lines, take them apart, hand them to the readers of lines."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence

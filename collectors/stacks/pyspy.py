@@ -5,8 +5,6 @@ that long. ``--json`` together with ``--subprocesses`` prints the one process on
 process is asked for by its own pid.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -5,8 +5,6 @@ world size 4 is assigned as DP rank 0, …"), Ray Train (its table of workers, a
 errors). Sizes of groups are read from the arguments that vLLM and SGLang print at the start.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from math import prod

@@ -1,7 +1,5 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
-from __future__ import annotations
-
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader

@@ -8,8 +8,6 @@ within a call of ``torch.distributed``; ``cause``, the exception that led to thi
 number of the DataLoader worker in which it was raised.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ From the outside in: what a container runtime or journal puts in front, the pref
 loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable

@@ -114,6 +114,17 @@ class ProcessRank(Statement):
     rank: int
 
 
+class Speaker(Statement):
+    """Who prints into a log, as the labels of its first lines tell."""
+
+
+class GroupSize(Statement):
+    """All ranks are members of one group, of this size: "TP" counts them, say."""
+
+    axis: str
+    size: int
+
+
 class GpuAddress(Statement):
     """The PCI address of the GPU that a rank uses, as "0000:1b:00"."""
 

@@ -25,7 +25,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.device import Devices
 
-GROUP_RANK = re.compile(r"(DP|TP|PP|EP|CP|process |worker |task )(\d{1,4})")
+GROUP_RANK = re.compile(r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task )(\d{1,4})")
 """A label that counts within a group of ranks, or among processes."""
 
 
@@ -65,10 +65,15 @@ class Member(Record):
         """Name it as a person would: "rank 3", "TP3", else "pid 4711 on node48"."""
         if self.rank is not None:
             return f"rank {self.rank}"
-        where = f" on {self.host}" if self.host else ""
-        if self.pid is not None and not GROUP_RANK.match(self.label or ""):
-            return f"pid {self.pid}{where}"
-        return f"{self.label or 'a process'}{where}"
+        return unnumbered(self)
+
+
+def unnumbered(who: Who | Member) -> str:
+    """Name a process whose rank is not known by its place in groups, its pid or its label."""
+    where = f" on {who.host}" if who.host else ""
+    if who.pid is not None and not GROUP_RANK.match(who.label or ""):
+        return f"pid {who.pid}{where}"
+    return f"{who.label or 'a process'}{where}"
 
 
 class MissingRank(Record):

@@ -104,7 +104,7 @@ class FileScan:
             with self._guard(type(reader).__name__):
                 yield from reader.facts()
         for kept in self.fold.lines(self.storms.passed_over):
-            yield replace(kept, who=self.file.resolve(kept.who))
+            yield replace(kept, who=self.file.speaker(kept))
         yield from self._end()
         yield from self._last_words()
         for fact in compared(self.file.document.head, self.file):

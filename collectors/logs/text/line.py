@@ -62,7 +62,9 @@ _DEFAULT_GROUP_RANK = re.compile(
     r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
-_MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+_MESH_LABEL = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?P<label>(?:(?:ATTN_|MOE_)?[DTPEC]P\d+ ?)+)\]"
+)
 # A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
 # TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
 _RANK_IN_HEADER = limits.compile(
@@ -89,6 +91,7 @@ _GLUED = re.compile(
 )
 
 
+_ENGINE = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _BLANKS = (" ", "\t", ">")
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
 _INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
@@ -109,7 +112,8 @@ class Voice(Record):
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
     itself begin with a rank. ``year`` is for times without one.
-    ``margin`` stands in front of every line.
+    ``margin`` stands in front of every line. ``speakers`` are those whose labels its first lines
+    have, where the file is not one rank's.
     """
 
     who: Who = NOBODY
@@ -118,6 +122,7 @@ class Voice(Record):
     own_words: bool = False
     year: int | None = None
     margin: Margin = NO_MARGIN
+    speakers: tuple[Who, ...] = ()
 
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
@@ -132,7 +137,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year = 1970 + int(taken_at / 31_556_952)
     if who.trust is Trust.INFERRED and _others_speak(lines, who):
         who = replace(who, rank=None, trust=Trust.NONE)
-    return Voice(
+    voice = Voice(
         who=who,
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
@@ -140,6 +145,17 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year=year,
         margin=margin,
     )
+    if who.rank is not None:
+        return voice
+    heard = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
+    return replace(voice, speakers=tuple(label for label in heard if label != NOBODY))
+
+
+def _label(line: str, voice: Voice) -> Who:
+    who, rest = _split(line, voice)
+    if who is NOBODY and (mesh := _MESH_LABEL.match(rest)):
+        return Who(label=mesh["label"].strip())
+    return who
 
 
 def _others_speak(lines: Iterable[str], who: Who) -> bool:

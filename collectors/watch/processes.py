@@ -135,8 +135,10 @@ class Processes:
             for m in self.job.members
             if m.pid in self.host.stats
         }
-        if self.job.ranks or not self._start:  # between two starts a launcher is alone
-            self._start = " ".join(f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched)
+        own = {f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched}
+        # Between two starts a launcher is alone, after those of its ranks that end last.
+        if (self.job.ranks or not self._start) and not own <= set(self._start.split()):
+            self._start = " ".join(sorted(own))
         paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
         self._beats = {path: _name(member) for member, path in paths if path is not None}
         self._logs = list(self._open_logs())

@@ -31,7 +31,7 @@ from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
-from whyhang.analyzer.wording.describe import ranks_in_words
+from whyhang.analyzer.wording.describe import branch_in_words, ranks_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
@@ -231,7 +231,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
-        explanation += f" The paths part in {where}."
+        under = branch_in_words(case, hit.members) if hit.names_culprit else ""
+        explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."

@@ -14,7 +14,9 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, UNNAMED, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import in_words, is_library, short, user_frame
+from whyhang.analyzer.stacks.blocks import rank_branch
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import in_words, is_library, short, user_frame, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -302,6 +304,28 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         if affected
         else "",
     }
+
+
+def branch_of(case: Case, state: RankState) -> Frame | None:
+    """Return the line of the branch on the rank's number in which a rank stands, if it does."""
+    return rank_branch(path_of(case, state), source_lines(case.job.excerpts))
+
+
+def path_of(case: Case, state: RankState) -> list[Frame]:
+    """Return the user's own frames of the thread that places a rank, outermost first."""
+    dumps = case.member(state.member).dumps
+    thread = main_thread(dumps[-1]) if dumps and state.place is not None else None
+    return user_path(thread.frames) if thread is not None else []
+
+
+def branch_in_words(case: Case, members: Sequence[int]) -> str:
+    """Return under which condition on its rank's number the first member has come to its place."""
+    head = branch_of(case, case.states[members[0]])
+    if head is None:
+        return ""
+    text = (source_lines(case.job.excerpts)(head) or "").partition("  #")[0].strip().rstrip(":")
+    are = "are" if _plural(case, list(members)) else "is"
+    return f"{case.names(members)} {are} there under `{text}` ({short(head.file)}:{head.line})"
 
 
 def _io(case: Case, states: list[RankState]) -> str:

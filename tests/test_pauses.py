@@ -1,7 +1,5 @@
 """Others look at the job, too: what their pauses do is no progress, and they are no debugger."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

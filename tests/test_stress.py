@@ -29,11 +29,13 @@ from whyhang.analyzer.facts import (
     spaced,
 )
 from whyhang.analyzer.report import Location, RankRow
+from whyhang.analyzer.reports.blocks import Para, Section, Table
 from whyhang.analyzer.reports.faces import as_text
-from whyhang.analyzer.reports.page import Para, Section, Table, page
+from whyhang.analyzer.reports.page import page
 from whyhang.analyzer.reports.terminal import show
 from whyhang.analyzer.wording.sentences import fill
-from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
+from whyhang.collectors.files.bundle import Bundle, Manifest
+from whyhang.collectors.files.bundle_writer import check_name, write_bundle
 
 WHYHANG = (
     sys.executable,

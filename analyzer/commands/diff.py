@@ -9,8 +9,6 @@ Which of both it is follows from the processes; --same-job and --incidents say s
   whyhang diff last-week.json bundle.tar.zst    is this the hang that we had before?
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
@@ -24,8 +22,9 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.comparison import Comparison, compare
-from whyhang.analyzer.reports.comparison_page import page
+from whyhang.analyzer.reports.comparison.blocks import page
+from whyhang.analyzer.reports.comparison.compare import compare
+from whyhang.analyzer.reports.comparison.records import Comparison
 from whyhang.analyzer.reports.faces import text_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.saved import is_report, load

@@ -1,7 +1,5 @@
 """Where a report goes: standard output in one format, and files by their extension."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import posixpath
+import re
 
 from whyhang.analyzer.facts.base import Record, Source, Who
 
@@ -31,6 +33,29 @@ class Counters(Record):
 
     cpu_ticks: int
     switches: int
+
+
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|(?:ba|da|z|k|c|tc)?sh|perl|ruby|node|java")
+
+
+def program(command: str) -> str:
+    """Return the name of what a command line runs: its program, or the script or module of one.
+
+    For a sentence; the whole command line is evidence.
+    """
+    words = iter(command.split())
+    name = posixpath.basename(next(words, "")).rstrip(":")  # nginx: master process
+    if _INTERPRETER.fullmatch(name):
+        for word in words:
+            if word == "-c":
+                break
+            if word in {"-m", "-jar"}:
+                return posixpath.basename(next(words, name))[:40]
+            if word in {"-X", "-W"}:
+                next(words, "")
+            elif not word.startswith("-"):
+                return posixpath.basename(word)[:40]
+    return name[:40]
 
 
 class LockWait(Record):

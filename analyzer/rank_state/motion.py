@@ -5,8 +5,6 @@ that the dump itself does not count), and the process state. A thread that waits
 ranks and whose counters stand still did not run at all in between.
 """
 
-from __future__ import annotations
-
 import enum
 from itertools import pairwise
 

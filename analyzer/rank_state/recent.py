@@ -3,8 +3,6 @@
 What ranks did before says nothing about the hang that they are in since.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from whyhang.analyzer.facts import replace

@@ -3,8 +3,6 @@
 A face is made from a report alone, which has gone through the gate (``outgoing``) before.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -15,7 +13,8 @@ from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trac
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.page import Block, page
+from whyhang.analyzer.reports.blocks import Block
+from whyhang.analyzer.reports.page import page
 from whyhang.analyzer.reports.terminal import draw
 
 FILE_WIDTH = 100
@@ -46,9 +45,7 @@ def text_of(blocks: Iterable[Block]) -> str:
 
 
 def _html(report: Report) -> bytes:
-    from whyhang.analyzer.reports.html.page import (  # noqa: PLC0415 - Jinja2 is for this face alone
-        render,
-    )
+    from whyhang.analyzer.reports.html.page import render  # noqa: PLC0415 - Jinja2 is for this face alone
 
     return render(report)
 

@@ -10,8 +10,6 @@ tracer dies, but a SIGSTOP that was not yet taken in stays pending, and stops th
 for good (ptrace(2), "Attaching and detaching"). SIGCONT takes it back, also while it is pending.
 """
 
-from __future__ import annotations
-
 import enum
 import os
 import signal

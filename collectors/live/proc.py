@@ -7,8 +7,6 @@ the process may end or belong to another user; what cannot be read is None or em
 read by ``files.py``.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

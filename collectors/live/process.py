@@ -1,7 +1,5 @@
 """One process of a job as a ``Process`` record, read from /proc."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import Process, Source, ThreadState, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.cgroups import frozen

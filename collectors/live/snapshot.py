@@ -3,10 +3,8 @@
 py-spy pauses a process for the milliseconds of a dump, where it may be paused (``pausing.py``).
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -16,6 +14,7 @@ from whyhang.analyzer.facts import (
     Record,
     Role,
     Source,
+    counted,
     replace,
 )
 from whyhang.collectors.live import pausing
@@ -62,7 +61,7 @@ class Snapshot:
     """Members of a job at one moment. After ``take`` the results stand in the fields.
 
     ``known`` holds what stays the same of each process from snapshot to snapshot; it is added to.
-    ``before`` is the snapshot before this one, which tells what the processes did in between.
+    ``at_rest`` is what the snapshot before this one counted last, to tell pauses by others.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Snapshot:
         *,
         limit: float,
         native: bool = False,
-        before: Snapshot | None = None,
+        at_rest: Mapping[int, Wakes] | None = None,
     ) -> None:
         self.number = number
         self.native = native
@@ -85,7 +84,7 @@ class Snapshot:
         self.pauses: list[tuple[int, float]] = []
         self.sockets = Sockets(host.proc)
         self.at_rest: dict[int, Wakes] = {}
-        self._at_rest_before = before.at_rest if before is not None else {}
+        self._at_rest_before = at_rest or {}
         self._host = host
         self._proc = host.proc
         self._hostname = hostname
@@ -277,7 +276,8 @@ class Snapshot:
             how = "py-spy dump --native" if self.native else "py-spy dump"
             longest = max(outcome.seconds for outcome in paused)
             self.touched.append(
-                f"{how} paused {len(paused)} processes for a part of at most {longest:.3f} s each"
+                f"{how} paused {counted(len(paused), 'process')} "
+                f"for a part of at most {longest:.3f} s each"
             )
 
 

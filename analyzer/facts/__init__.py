@@ -43,6 +43,7 @@ from whyhang.analyzer.facts.cluster import (
     LaunchPlan,
     NetworkPort,
     OpenPort,
+    ProcessState,
     Scheduled,
 )
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
@@ -70,6 +71,7 @@ from whyhang.analyzer.facts.statements import (
     NetChannel,
     NoInterpreter,
     Outlook,
+    OwnAddress,
     OwnLine,
     PartOfHost,
     Paused,

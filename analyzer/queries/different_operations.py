@@ -1,7 +1,5 @@
 """Every rank waits for others, but in different operations: they cannot meet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
@@ -11,13 +9,11 @@ from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.blocks import may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    collective_of,
-    evidence_of,
-    location_of,
-    path_of,
-    subject_fields,
-)
+from whyhang.analyzer.wording.branches import path_of
+from whyhang.analyzer.wording.calls import collective_of
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 ONE_SIDED = frozenset(
     {"broadcast", "reduce", "scatter", "gather"}
@@ -59,12 +55,10 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2
-    if (
-        tie
-        and len(meetings) == 2
-        and (alone := side_in_branch(case, [m.members for m in meetings]))
-    ):
-        fewest, tie = meetings[[m.members for m in meetings].index(alone)], False
+    if tie and len(meetings) == 2:
+        alone = side_in_branch(case, [meeting.members for meeting in meetings])
+        fewest = next((m for m in meetings if m.members == alone), fewest)
+        tie = alone is None
     if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.

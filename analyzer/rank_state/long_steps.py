@@ -13,8 +13,6 @@ over a range or a container, and in no other, comes to their end: it counts as e
 than collectives give up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 

@@ -11,8 +11,6 @@ same thread of others waits for ranks, gets the place of that thread: its main t
 those that are held up.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -6,8 +6,6 @@ the one that another rank has locked. Else, if one rank alone has locked a lock 
 its host poll for one, these are one and the same; what is not seen is the name that they poll for.
 """
 
-from __future__ import annotations
-
 import posixpath
 
 from whyhang.analyzer.facts import LockWait, replace

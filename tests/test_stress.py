@@ -60,7 +60,7 @@ def test_a_terminal_without_utf8_gets_the_whole_page(encoding: str) -> None:
     text = told.stdout.decode(encoding)
     assert told.returncode == 0
     assert "Do now" in text
-    assert "torch 2." in text.splitlines()[-1]
+    assert "whyhang" in text.splitlines()[-1]
     assert b"Traceback" not in told.stderr
 
 

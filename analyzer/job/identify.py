@@ -43,6 +43,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.devices import join
+from whyhang.analyzer.job.earlier_starts import without_earlier_starts
 from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.group_ranks import with_group_ranks
@@ -61,7 +62,8 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    known = with_group_ranks(numbered(in_one_year(list(plausible(facts)))))
+    of_now = list(without_earlier_starts(list(plausible(facts))))
+    known = with_group_ranks(numbered(in_one_year(of_now)))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):

@@ -43,6 +43,7 @@ from whyhang.analyzer.facts.cluster import (
     LaunchPlan,
     NetworkPort,
     OpenPort,
+    ProcessState,
     Scheduled,
 )
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
@@ -58,6 +59,7 @@ from whyhang.analyzer.facts.statements import (
     Deed,
     DriverSilence,
     GpuAddress,
+    GroupSize,
     InitArguments,
     LastLine,
     Library,
@@ -69,6 +71,7 @@ from whyhang.analyzer.facts.statements import (
     NetChannel,
     NoInterpreter,
     Outlook,
+    OwnAddress,
     OwnLine,
     PartOfHost,
     Paused,
@@ -82,6 +85,7 @@ from whyhang.analyzer.facts.statements import (
     Setting,
     SettingName,
     SignOfLife,
+    Speaker,
     Statement,
     Topic,
     TrainingOutput,

@@ -42,15 +42,16 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
+from whyhang.analyzer.job.attempts import of_the_last_attempt
 from whyhang.analyzer.job.devices import join
-from whyhang.analyzer.job.earlier_starts import without_earlier_starts
 from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
-from whyhang.analyzer.job.records import Child, Job, Member
+from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
+from whyhang.analyzer.job.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caught, world_size
 from whyhang.analyzer.job.years import in_one_year
 
@@ -62,8 +63,8 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    of_now = list(without_earlier_starts(list(plausible(facts))))
-    known = with_group_ranks(numbered(in_one_year(of_now)))
+    believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
+    known = with_group_ranks(numbered(with_sole_ranks(believed)))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
@@ -193,7 +194,7 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
-        by_pattern=_by_pattern(lines),
+        by_pattern=by_pattern(lines),
     )
 
 
@@ -203,14 +204,6 @@ def _uses_gpus(facts: _Sorted) -> bool:
         return True
     opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
-
-
-def _by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
-    line_numbers: dict[str, list[int]] = defaultdict(list)
-    for number, line in enumerate(lines):
-        for pattern in line.matched:
-            line_numbers[pattern].append(number)
-    return {pattern: tuple(numbers) for pattern, numbers in line_numbers.items()}
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}

@@ -16,6 +16,7 @@ from whyhang.analyzer.facts import (
     LastLine,
     LogLine,
     Process,
+    Speaker,
     StackDump,
     Statement,
     Track,
@@ -79,11 +80,13 @@ def widest(facts: Sequence[Fact]) -> int:
     return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 
 
-def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:
+def _speaks(
+    fact: Fact,
+) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine | Speaker]:
     """Return whether a fact is of a process; the end of a file says that its rank is there."""
     if isinstance(fact, LastLine):
         return fact.ends_log
-    return isinstance(fact, StackDump | Process | Track | LogLine | Exit)
+    return isinstance(fact, StackDump | Process | Track | LogLine | Exit | Speaker)
 
 
 def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:

@@ -180,6 +180,7 @@ class TracebackReader(LineReader):
         first = chain[0]
         telling = chain[-1] if is_own_exception(first.fields) else first
         number, line = telling.end or (0, Line(who=who, text=""))
+        self._file.raised[number] = who
         fields = telling.fields
         if first is not telling:
             fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]

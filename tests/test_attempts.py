@@ -1,4 +1,4 @@
-"""What ended ranks of an earlier start is history, once the next start has gone on."""
+"""What ended an earlier attempt of a job is history, once the next one has gone on."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def culprits(folder: Path, text: str) -> set[tuple[int, ...] | None]:
 def test_a_log_that_goes_on_after_an_end_tells_of_a_later_start(tmp_path: Path) -> None:
     """The rank that failed then is no culprit now, and the report says what it leaves out."""
     assert (1,) not in culprits(tmp_path, FAILED + WENT_ON)
-    assert [gap for gap in diagnose(tmp_path).gaps if "started anew" in gap]
+    assert [gap for gap in diagnose(tmp_path).gaps if "earlier attempt" in gap]
 
 
 def test_what_fails_in_the_later_start_counts(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ message, and print nothing. Names, parameters and fields of what is returned fol
 versioning: within a major version they are added to, and none is removed or changes its meaning.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence

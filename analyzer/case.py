@@ -1,10 +1,8 @@
 """The aligned job: what signatures ask their questions to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
-from whyhang.analyzer.facts import Agent, Record, few
+from whyhang.analyzer.facts import Agent, Record, ranks_in_words
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.state import RankState
@@ -43,5 +41,5 @@ class Case(Record):
             others = [
                 f"{copies} processes ({', '.join(others[:2])}{', …' if len(others) > 2 else ''})"
             ]
-        label = [f"rank{'s' if len(ranks) > 1 else ''} {few(ranks)}"] if ranks else []
+        label = [ranks_in_words(ranks)] if ranks else []
         return ", ".join(label + others)

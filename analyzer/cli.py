@@ -4,8 +4,6 @@
 knows collectors, analysis, signatures and reports at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno
@@ -98,11 +96,11 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     found = [] if name == "config" else files.files()
     if not any("defaults" in file.table for file in found):
         return arguments
-    sub = argparse.ArgumentParser(add_help=False)
-    load(name).add_arguments(sub)
-    more, wrong = defaults.words_of(found, name, defaults.options_of(sub))
+    from whyhang.analyzer.commands.all_options import AllOptions  # noqa: PLC0415 - nor without them
+
+    more, wrong = defaults.words_of(found, name, AllOptions())
     for mistake in wrong:
-        print(f"whyhang: {plain(str(mistake))}; it is not used", file=sys.stderr)
+        print(f"whyhang: not used: {plain(str(mistake))}", file=sys.stderr)
     return [name, *more, *words]
 
 

@@ -3,8 +3,6 @@
 Only what stops the whole run is raised. What merely costs a piece of evidence is a ``Gap``.
 """
 
-from __future__ import annotations
-
 
 class WhyhangError(Exception):
     """The base of all errors that end a run with a message instead of a traceback.

@@ -5,20 +5,29 @@ lines of NCCL's log, recorder dumps), and from the environment of processes, who
 keys as well.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, Library, Record, Setting, Source, Variable, Who, few
-from whyhang.analyzer.job.devices import short
+from whyhang.analyzer.facts import (
+    GpuAddress,
+    Library,
+    Record,
+    Setting,
+    Source,
+    Variable,
+    Who,
+    ranks_in_words,
+)
+from whyhang.analyzer.job.device import short
 
 _FEW = 3
 
 FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
 """Variables that mostly are the same on all ranks."""
+
+OF_RANK_0 = frozenset({"MASTER_ADDR", "MASTER_PORT"})
 
 MOST_SETTINGS = 8
 
@@ -111,8 +120,23 @@ def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
 def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
-    """Compare all members that have the key; ``same`` maps values that count as equal to one."""
-    return compared(key, values(case, key), same)
+    """Compare all members that have the key; ``same`` maps values that count as equal to one.
+
+    Where ranks are to meet, rank 0 is: what it has is right, however many have something else.
+    """
+    known = values(case, key)
+    first = [value for value in known if case.member(value.member).rank == 0]
+    found = compared(key, known, same)
+    if found is None or not first or key not in OF_RANK_0:
+        return found
+    usual = same(first[0].text)
+    return Difference(
+        key=key,
+        usual=usual,
+        odd=tuple(value for value in known if same(value.text) != usual),
+        most=tuple(value for value in known if same(value.text) == usual),
+        tie=False,
+    )
 
 
 def compared(
@@ -179,6 +203,6 @@ def _words(case: Case, diff: Difference) -> str:
     parts = []
     for text, members in list(by_value.items())[:_FEW]:
         ranks = case.ranks(members)
-        parts.append(f"{text or 'not set'} on rank{'s' if len(ranks) > 1 else ''} {few(ranks)}")
+        parts.append(f"{text or 'not set'} on {ranks_in_words(ranks)}")
     more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
     return f"{diff.key} ({', '.join(parts)}{more})"

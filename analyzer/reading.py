@@ -4,8 +4,6 @@ A reader looks at a document's name and first bytes, says whether it knows the f
 yields facts. One file may be read by several readers (a job's log with stacks in it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol
 

@@ -21,8 +21,6 @@ What has no recognisable form is not found: a secret that is a bare word in a po
 argument stays. Nothing else is altered, so that quotes from evidence stay verbatim.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ On-call automation reads these names. Fields may be added; none may change meani
 Schema that ``whyhang schema`` prints is made from these types.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -154,7 +152,10 @@ class Event(Record):
 
 
 class RankRow(Record):
-    """Where one rank stands. ``name`` says who it is when the rank number is not known."""
+    """Where one rank stands. ``name`` says who it is when the rank number is not known.
+
+    ``step`` is the last one that it noted itself (``whyhang.heartbeat``).
+    """
 
     rank: int | None
     host: str | None
@@ -163,6 +164,7 @@ class RankRow(Record):
     activity: str
     location: Location | None = None
     name: str = ""
+    step: int | None = None
 
 
 class GpuRow(Record):

@@ -1,7 +1,5 @@
 """The TOML parser: of the standard library, or for Python 3.10 the package it came from."""
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info >= (3, 11):

@@ -5,8 +5,6 @@ ship wheels. This walks over a text that one of them has accepted: it need not j
 skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/en/v1.0.0.
 """
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.toml import tomllib

@@ -6,8 +6,6 @@ number, so there ranks meet by operation (``operations``). Both kinds of evidenc
 ``rank_state.records`` carries them over.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls

@@ -19,9 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
+from whyhang.collectors.files.bundle_writer import archive, manifest_file
+from whyhang.collectors.hosts.connections import Connections
+from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.reach import Host, Reach
-from whyhang.collectors.hosts.run import Conversation
 from whyhang.collectors.live.probes.probe import Options
 
 DEAD = 0.02
@@ -99,11 +101,12 @@ def main(count: int) -> int:
         reach = Reach(kind="ssh", sentence="", hosts=hosts, patience=PATIENCE)
         began = last = time.monotonic()
         steps = {}
-        with Conversation(reach, Options(), 60.0, lambda _: None) as talk:
-            for step in ("open", "find", "look"):
+        with Connections(reach, 60.0, lambda _: None) as connections:
+            talk = Conversation(connections, Options())
+            for step in ("find", "look"):
                 getattr(talk, step)()
                 steps[step], last = time.monotonic() - last, time.monotonic()
-            gaps = {far.name: far.gap for far in talk.fars if far.gap is not None}
+            gaps = {h.name: h.gap for h in connections.hosts if h.gap is not None}
             whole = talk.parts.bundle(list(gaps.values()), names)
         took = time.monotonic() - began
     cpu = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -5,12 +5,10 @@ several may take something from one file. A new kind of evidence adds its reader
 reader of logs (``logs/scan.py``) joins them where it is known which lines to look for.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.cluster.pod_list import PodListReader
 from whyhang.collectors.cluster.reader import ClusterReader
-from whyhang.collectors.files.bundle import OwnFiles
+from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader

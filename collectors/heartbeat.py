@@ -3,8 +3,6 @@
 The line is described where it is written, in ``whyhang._heartbeat``. A file holds one, or many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang._heartbeat import MARK, SIZE

@@ -9,8 +9,6 @@ part, which takes hours. So every reader of text that a person or a program may 
 - leaves the error to ``read_documents``, which gives the readers of each file a ``Budget``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token

@@ -1,7 +1,5 @@
 """The operations of torch.distributed, by whatever name torch or NCCL gives them."""
 
-from __future__ import annotations
-
 P2P = frozenset({"send", "recv"})
 
 _WORDS = {

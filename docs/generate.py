@@ -20,7 +20,7 @@ from whyhang.analyzer.commands import COMMANDS
 from whyhang.analyzer.commands.explain import filled, story_of
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.report import CATEGORIES, schema
-from whyhang.analyzer.reports.page import is_command
+from whyhang.analyzer.reports.finding import is_command
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

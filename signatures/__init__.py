@@ -5,8 +5,6 @@ over relations between ranks are modules below ``relations``, one a relation. ``
 table of frames.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

@@ -42,14 +42,12 @@ from whyhang.collectors.files.bundle import (
     Bundle,
     Entry,
     Manifest,
-    OwnFiles,
     documents_of,
-    facts_file,
     is_manifest,
-    manifest_file,
     read_manifest,
-    write_bundle,
 )
+from whyhang.collectors.files.bundle_writer import manifest_file, write_bundle
+from whyhang.collectors.files.own_files import OwnFiles, facts_file
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.job.members import Job, Member
 from whyhang.collectors.live.snapshot import Dump

@@ -187,10 +187,20 @@ def test_each_mistake_is_said_with_its_line(
 def test_no_mistake_ends_a_diagnosis(
     places: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is wrong, the report is there; what a report could have is said to be missing."""
-    for text in MISTAKES:
+    """Whatever is wrong, the report is there; what is not used stands in it, options on stderr."""
+    for text, (says, code) in MISTAKES.items():
         places["user"].write_text(text)
-        assert finding(capsys)["signature"]
+        assert main(["rank0.log", "--format", "json"]) == 0
+        out, err = capsys.readouterr()
+        report = json.loads(out)
+        assert report["findings"]
+        words = says.partition(": ")[2] or says
+        said = err if "defaults" in text else " ".join(report["gaps"])
+        if "[defaults.show]" in text:
+            assert (err, report["gaps"]) == ("", [])  # of a command that did not run
+        elif code:
+            assert words in said, (text, said)
+            assert str(places["user"]) in said
     places["user"].write_bytes(b"\xff\xfe" + bytes(99))
     assert main(["rank0.log"]) == 0
     assert "this is no UTF-8" in capsys.readouterr().out
@@ -220,3 +230,34 @@ def test_what_is_in_use_is_shown_with_its_place(
     assert f'gpu-oom = "a \\"b\\""  # {places["user"]}:2' in lines
     assert 'default = "d"  # whyhang.toml:3' in lines
     assert "show = { full = true }  # whyhang.toml:4" in lines
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_what_is_not_used_is_not_shown_as_used(
+    text: str, places: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A value with a mistake stands behind "not used" alone; the others stay."""
+    says, code = MISTAKES[text]
+    places["user"].write_text('[runbooks]\ndefault = "x"\n')
+    places["here"].write_text(text)
+    assert main(["config", "show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    used = [line for line in lines if "  # whyhang.toml:" in line]
+    assert 'default = "x"' in "".join(lines)
+    assert any(line.startswith("# not used: whyhang.toml:") for line in lines) is bool(code)
+    expected = {"cards": ["folders"], "owners": ["gpu-oom", "diagnose"]}
+    wanted = expected["cards"] if "nope" in text else [] if code else expected["owners"]
+    assert [line.partition(" ")[0] for line in used] == wanted, says
+
+
+def test_what_the_working_directory_may_not_say_is_not_shown_as_used(
+    places: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither an option that writes nor a key of somebody else."""
+    places["here"].write_text('[redaction]\nkey_file = "k"\n[defaults]\nsave = "b"\nfull = true\n')
+    assert main(["config", "show"]) == 0
+    out = capsys.readouterr().out
+    assert "\nfull = true  # whyhang.toml:5\n" in out
+    assert "key_file =" not in out
+    assert "save =" not in out
+    assert out.count("# not used: whyhang.toml:") == 2

@@ -13,7 +13,7 @@ from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.report import Evidence, Finding, Job, ProcessGroup, RankRow, Report, to_json
-from whyhang.analyzer.reports.comparison import compare
+from whyhang.analyzer.reports.comparison.compare import compare
 
 NAMES = ("a.json", "b.json")
 

@@ -17,7 +17,8 @@ from hanging import mounted, needs_fuse
 from live_sites import site_of
 
 from whyhang.analyzer.facts import Excerpt, Gap
-from whyhang.collectors.files.bundle import Bundle, OwnFiles, documents_of
+from whyhang.collectors.files.bundle import Bundle, documents_of
+from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import file_child, files
 from whyhang.collectors.live.capture import Options, capture
 from whyhang.collectors.live.files import MOST_HANGING, Files

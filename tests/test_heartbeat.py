@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, case_of, dump, process, report_of,
 import whyhang
 from whyhang import _heartbeat, callbacks
 from whyhang.analyzer.facts import Fact, Progressed, Role, Source, Trust, Who, replace
+from whyhang.analyzer.report import RankRow
+from whyhang.analyzer.reports.blocks import Table
+from whyhang.analyzer.reports.rank_rows import rank_table
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.heartbeat import HeartbeatReader, parse
 from whyhang.collectors.live.job.host import Host
@@ -259,6 +262,26 @@ def test_a_step_behind_is_evidence_beside_stacks() -> None:
 
     assert finding.culprit_ranks == (1,)
     assert any("came to step 119 last" in piece.quote for piece in finding.evidence)
+
+
+def test_the_table_of_ranks_shows_the_step_of_each() -> None:
+    """Beside what its stack shows; where there are many, ranks at different steps share a row."""
+    facts: list[Fact] = [*still({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE})]
+    rows = report_of([*facts, beat(0, 119), beat(1, 118), beat(2, 119)]).ranks
+    assert [row.step for row in rows] == [119, 118, 119]
+    assert [row.step for row in report_of(facts).ranks] == [None] * 3
+    [late, others] = table(rows)
+    assert (late[0], late[2].rpartition(", ")[2]) == ("1", "at step 118")
+    assert (others[0], others[2]) == ("0,2", f"{rows[0].activity}, at step 119")
+
+    many = [replace(rows[0], rank=rank, step=rank) for rank in range(50)]
+    assert [row[0] for row in table(many)] == ["1", "0,2-49"]
+
+
+def table(rows: Iterable[RankRow]) -> list[tuple[str, ...]]:
+    """Return the rows of the table of a report."""
+    (found,) = (block for block in rank_table(tuple(rows), {1}) if isinstance(block, Table))
+    return list(found.rows)
 
 
 def test_ranks_in_one_collective_and_different_steps() -> None:

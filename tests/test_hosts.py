@@ -14,11 +14,12 @@ from small_jobs import report_of
 from whyhang.analyzer.commands import hosts, hosts_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
+from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.hosts import boot, payload, ssh, troubles, wire
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reach import Host
-from whyhang.collectors.hosts.run import Far, how_far, left_to_others
+from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -60,7 +61,7 @@ def test_a_dry_run_prints_each_host_with_its_command_and_reaches_none() -> None:
 
 def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
     """The one of which a rank alone writes it; else the first."""
-    fars = [Far(Host(name=name, argv=()), name) for name in ("n0", "n1", "n2")]
+    fars = [RemoteHost(Host(name=name, argv=()), name) for name in ("n0", "n1", "n2")]
     for far in fars:
         far.own_name = far.name
         far.logs = {"shared": False, "rank1": far.name == "n1", f"own of {far.name}": False}
@@ -71,11 +72,11 @@ def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
 
 
 def test_progress_names_the_hosts_that_are_waited_for() -> None:
-    fars = [Far(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
+    fars = [RemoteHost(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
     words = how_far("looking", fars[7:9], len(fars))
-    assert words == "looking: 62 of 64 hosts have answered; waiting for n7, n8"
+    assert words == "looking: 62 of 64 hosts answered; waiting for n7, n8"
     assert how_far("looking", fars[:9], 64).endswith("waiting for n0, n1, n2, n3 and 5 more")
-    assert how_far("looking", [], 64) == "looking: 64 of 64 hosts have answered"
+    assert how_far("looking", [], 64) == "looking: 64 of 64 hosts answered"
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:

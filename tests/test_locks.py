@@ -103,20 +103,24 @@ def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:
     assert finding.culprit_ranks == (0,)
     assert finding.affected_ranks == (1, 2)
     assert "/cache/.lock" in finding.title
+    assert any("held by rank 0, process 1000" in piece.quote for piece in finding.evidence)
 
 
 def test_a_lock_that_a_stranger_holds_names_the_stranger() -> None:
     """All ranks want a lock of a process outside the job: no rank is to blame for it."""
+    long = f"/opt/bin/python -u old.py {'--option value ' * 30}--end"
     facts = still({0: LOCKED, 1: LOCKED})
     for rank in (0, 1):
-        facts = wanting(facts, rank, LockWait(holder_pid=77, holder="python old.py"))
+        facts = wanting(facts, rank, LockWait(holder_pid=77, holder=long))
 
     report = report_of(facts)
 
     assert report.verdict == "hung"
     assert report.findings[0].category == "stale-lock-file"
     assert report.findings[0].culprit_ranks is None
-    assert "process 77 (python old.py)" in report.findings[0].title
+    assert "process 77 (old.py) holds" in report.findings[0].title
+    assert long in report.findings[0].evidence[0].quote
+    assert long not in report.headline + report.findings[0].explanation
 
 
 def test_one_rank_that_wants_a_strangers_lock_is_where_to_look() -> None:

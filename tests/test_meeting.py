@@ -157,7 +157,7 @@ def test_a_stranger_on_the_port_is_named_with_its_command() -> None:
     report = starting(view(1, 2, outcome="silent", listeners=(held,), own_address=True))
 
     assert first(report) == ("init-port-held", None)
-    assert "process 77 (nginx: master)" in report.headline
+    assert "process 77 (nginx)" in report.headline
 
 
 def test_a_listener_elsewhere_with_the_same_number_is_no_stranger() -> None:

@@ -25,7 +25,7 @@ from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.analyzer.queries.log import Blames, Log
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
-from whyhang.analyzer.reports.page import is_command
+from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.scan import LogReader
 

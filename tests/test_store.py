@@ -17,8 +17,9 @@ from store_server import FakeStore, listening
 from whyhang.analyzer.facts import Gap, Process, Role, Source, StoreView, ThreadState, Who
 from whyhang.analyzer.job import store_keys
 from whyhang.collectors import READERS
-from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of, facts_file
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected

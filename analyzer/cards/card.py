@@ -4,8 +4,6 @@
 fields are those of ``signature_toml``; the README has a complete example.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Hold cards against each other and against the signatures that ship with whyhang."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.cards.card import Card, Mistake, meant

@@ -6,8 +6,6 @@ packages that name a folder by an entry point of the group ``whyhang.cards`` (no
 run). A card takes the place of a shipped signature only if it says ``override = true``.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Iterator, Sequence
@@ -17,11 +15,13 @@ from pathlib import Path
 from whyhang import signatures
 from whyhang.analyzer.cards.card import MAX_BYTES, Card, read_cards
 from whyhang.analyzer.cards.clash import settled
+from whyhang.analyzer.configuration.files import NAME as CONFIGURATION
 from whyhang.analyzer.configuration.files import home
-from whyhang.analyzer.configuration.settings import Settings, advice, settings
+from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record, Source
+from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.report import CATEGORIES
 
 GROUP = "whyhang.cards"
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all
@@ -33,6 +33,15 @@ class Known(Record):
     signatures: tuple[Signature, ...]
     cards: tuple[Card, ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """All signatures and categories that a configuration may speak of."""
+        return {
+            *(signature.id for signature in self.signatures),
+            *(signature.category for signature in self.signatures),
+            *(category for group in CATEGORIES.values() for category in group),
+        }
 
     def owners(self) -> dict[str, str]:
         """Map the patterns of cards to the card they are from."""
@@ -51,16 +60,16 @@ def known(folders: Sequence[str] = ()) -> Known:
     """
     shipped = signatures.load()
     configured = settings()
-    gaps = configured.gaps()
+    gaps: list[Gap] = []
     cards = _read(list(_files(folders, configured, gaps)), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
     advised = advice(configured)
     every = (*(s for s in shipped if s.id not in own), *own.values())
-    return Known(
-        signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)),
-        cards=cards,
-        gaps=tuple(gaps),
+    found = Known(
+        signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)), cards=cards
     )
+    wrong = (*configured.mistakes, *configured.misnamed(found.names))
+    return replace(found, gaps=(*gaps_of(wrong), *gaps))
 
 
 def _read(
@@ -95,8 +104,6 @@ def _everywhere(
             )
         yield from ((str(path), path) for path in cards_in(Path(name)))
     for configured_folder in map(Path, configured.card_folders()):
-        if not configured_folder.exists():
-            gaps.append(_no_folder(configured_folder))
         yield from ((str(path), path) for path in cards_in(configured_folder))
     own = home()
     if own is not None:
@@ -130,7 +137,10 @@ def cards_in(path: Path) -> list[Path]:
         files += [
             Path(folder) / name
             for name in sorted(names)
-            if name.endswith(".toml") and not name.startswith(".") and Path(folder, name).is_file()
+            if name.endswith(".toml")
+            and not name.startswith(".")
+            and name != CONFIGURATION  # it may name its own folder
+            and Path(folder, name).is_file()
         ]
     return files
 
@@ -159,16 +169,6 @@ def _of_mistakes(card: Card) -> Gap:
     if len(card.mistakes) > SHOWN:
         texts.append(f"{len(card.mistakes) - SHOWN} more")
     return _gap(card.file, "; ".join(texts), used=card.signature is not None)
-
-
-def _no_folder(folder: Path) -> Gap:
-    return Gap(
-        what=f"using the cards in {folder}",
-        why="the configuration names this folder, and it does not exist",
-        cost="what they describe is not recognised",
-        remedy="`whyhang config check` says where it is named",
-        source=Source(file=str(folder)),
-    )
 
 
 def _gap(card: str, why: str, *, used: bool = False) -> Gap:

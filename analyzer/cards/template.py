@@ -1,7 +1,5 @@
 """The card that ``whyhang cards new`` prints: complete, with a word on each field."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 from whyhang.analyzer.report import CATEGORIES

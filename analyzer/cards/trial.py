@@ -1,7 +1,5 @@
 """Hold the patterns of a card against its examples, its own words and ordinary lines."""
 
-from __future__ import annotations
-
 import functools
 import string
 from collections.abc import Iterable, Iterator, Mapping

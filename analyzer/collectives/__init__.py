@@ -11,8 +11,6 @@ recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way 
 * ``findings`` and its neighbours: what became of each call, and through whom.
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdict
 from whyhang.analyzer.collectives.groups import Disagreement
 from whyhang.analyzer.collectives.pending import Position

@@ -11,8 +11,6 @@ well after the others came, whose limit it has outlived, it was not there for th
 gone on with it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """All pending calls of a job, who waits in them for whom, and where the waits end."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives.finding import Quote

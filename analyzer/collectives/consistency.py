@@ -10,8 +10,6 @@ NCCL's log lines announce calls and never say that one is completed. But ranks t
 different calls under one number cannot get past it: those before are completed, and this is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from whyhang.analyzer.collectives.groups import (

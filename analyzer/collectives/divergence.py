@@ -12,8 +12,6 @@ two in another order. Two ways find it, from all calls that the ranks issued on 
   have done the same after the same calls.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 

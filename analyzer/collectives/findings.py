@@ -1,7 +1,5 @@
 """From the pending calls to findings: what became of them, and through whom."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 

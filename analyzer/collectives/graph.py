@@ -16,8 +16,6 @@ reached. Everything is linear in the number of waits plus the sizes of the disti
 wait on; waits of one call share one frozenset, so a collective over 10,000 ranks stays small.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The calls of each process group, and how far each rank came in it."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import Call, Group, Record, Source, Track
 
 RECORDER = "flight-recorder"

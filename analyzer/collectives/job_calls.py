@@ -6,8 +6,6 @@ ranks are different groups; where no source lists the members, they are inferred
 that use the name.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 

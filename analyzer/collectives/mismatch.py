@@ -5,8 +5,6 @@ where it must), the type. What may differ: everything about all_to_all; outputs 
 with a root; the inputs of an all_gather whose outputs say so; a shape with as many elements.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Findings about ranks that met in different calls, and how they came to differ."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 

@@ -5,8 +5,6 @@ calls count on each rank alone, so pairs are found by peer and order: the first 
 to a rank goes with the first unfinished receive of that rank from here.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Findings about sends and receives."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 

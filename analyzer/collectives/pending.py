@@ -6,8 +6,6 @@ up; later ones are queued behind it. Sources that do not record the order over g
 rank one pending call per group.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -5,8 +5,6 @@ joined but are still in an older call (it is queued there), those inside, those 
 it, and those of whom nothing is known. From that follow the waits.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """What records show of the calls of a job: how far each rank came, and what became of the calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.collectives import findings

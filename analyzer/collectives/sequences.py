@@ -3,8 +3,6 @@
 Only few ranks are ever looked at in this way, with all that their recorder holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 
 from whyhang.analyzer.collectives.groups import GroupProgress, JobCalls

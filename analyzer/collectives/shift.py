@@ -4,8 +4,6 @@ Training programs repeat themselves. Where two ranks diverge, shifting one seque
 two shows whether one of them left a call out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from whyhang.analyzer.collectives.finding import Verdict

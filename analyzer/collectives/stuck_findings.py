@@ -1,7 +1,5 @@
 """Findings about ranks that wait for each other, or for nothing that any rank could do."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The sentences of findings about recorded calls."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from whyhang.analyzer.collectives.divergence import Divergence
@@ -10,18 +8,13 @@ from whyhang.analyzer.collectives.graph import CallRef, Link
 from whyhang.analyzer.collectives.p2p import PendingP2P
 from whyhang.analyzer.collectives.pending import IssuedCall, Position
 from whyhang.analyzer.collectives.shift import Shift
-from whyhang.analyzer.facts import Frame, few
+from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.stacks.usercode import short
 
 FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
 
 MAX_DIVERGENCES = 2
 """Ranks that diverged of which a sentence says how."""
-
-
-def ranks_in_words(ranks: Collection[int]) -> str:
-    """Write "rank 3" or "ranks 0-2,5"."""
-    return f"rank{'s' if len(ranks) != 1 else ''} {few(ranks)}"
 
 
 def at(site: Frame | None) -> str:

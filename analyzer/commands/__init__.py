@@ -4,8 +4,6 @@ A module is imported when its command is called: what reads evidence and knows h
 several times as long to import as ``whyhang --help`` takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from typing import Protocol, cast

@@ -8,8 +8,6 @@ whyhang cards check FILE...   say each mistake with its line; exit code 1 if the
 whyhang cards new             print a complete card with a word on each field
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
@@ -23,7 +21,7 @@ from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.configuration.files import home
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, counted
 from whyhang.analyzer.reports.outgoing import plain
 
 
@@ -87,7 +85,9 @@ def _check(names: Sequence[str]) -> int:
     for card in settled(cards, signatures.load()):
         if not card.mistakes and card.signature is not None:
             count = len(card.signature.matches) + len(card.signature.misses)
-            sys.stdout.write(f"{card.file}: {card.signature.id}: good, {count} examples\n")
+            sys.stdout.write(
+                f"{card.file}: {card.signature.id}: good, {counted(count, 'example')}\n"
+            )
         for mistake in card.mistakes:
             wrong = True
             sys.stdout.write(f"{card.file}:{mistake.line or 1}: {mistake.text}\n")

@@ -3,8 +3,6 @@
 The bundle is a folder or a .tar.zst of plain files: what each tool printed, and a manifest.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

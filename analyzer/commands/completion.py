@@ -5,8 +5,6 @@ zsh     whyhang completion zsh >~/.zfunc/_whyhang    (with ~/.zfunc in fpath, be
 fish    whyhang completion fish >~/.config/fish/completions/whyhang.fish
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -8,23 +8,20 @@ whyhang config check [FILE...]   say each mistake with its line; exit code 1 if 
 whyhang config show              print all values in use, each with its file and line
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import COMMANDS, load
+from whyhang.analyzer.commands.all_options import AllOptions
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.configuration import check
-from whyhang.analyzer.configuration.defaults import Options, options_of
-from whyhang.analyzer.configuration.files import NAME, files, home, read
+from whyhang.analyzer.configuration.files import NAME, File, Mistake, files, home, read
 from whyhang.analyzer.configuration.settings import TABLES, settings
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.outgoing import plain
 
 
@@ -53,28 +50,17 @@ def _check(names: list[str]) -> int:
     if not found:
         sys.stdout.write(_nowhere())
         return 0
-    signatures = known().signatures
-    ids = {signature.id for signature in signatures}
-    ids |= {category for group in CATEGORIES.values() for category in group}
-    ids |= {signature.category for signature in signatures}
-    options = _options()
-    wrong = False
-    for file in found:
-        mistakes = check.mistakes(file, ids, options)
-        wrong = wrong or bool(mistakes)
+    mistakes_by_file = _mistakes(found)
+    for file, mistakes in zip(found, mistakes_by_file, strict=True):
         lines = [plain(str(mistake)) for mistake in mistakes] or [f"{plain(file.path)}: good"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 1 if wrong else 0
+    return 1 if any(mistakes_by_file) else 0
 
 
-def _options() -> dict[str, Options]:
-    """Return the options of all commands."""
-    found = {}
-    for name in COMMANDS:
-        parser = argparse.ArgumentParser(add_help=False)
-        load(name).add_arguments(parser)
-        found[name] = options_of(parser)
-    return found
+def _mistakes(found: Sequence[File]) -> list[tuple[Mistake, ...]]:
+    """Return what is wrong with each file."""
+    names, options = known().names, dict(AllOptions())
+    return [check.mistakes(file, names, options) for file in found]
 
 
 def _nowhere() -> str:
@@ -88,17 +74,19 @@ def _shown() -> str:
     found = files()
     if not found:
         return _nowhere()
-    in_use = settings(found)
+    wrong = _mistakes(found)
+    in_use = settings([file.without(own) for file, own in zip(found, wrong, strict=True)])
     lines = [f"# read: {', '.join(with_tilde(file.path) for file in found)}\n"]
     for table in TABLES:
-        entries = [entry for entry in in_use.entries if entry.table == table]
+        of_table = (entry for entry in in_use.entries if entry.table == table)
+        entries = [entry for entry in of_table if entry.value not in ({}, ())]
         if entries:
             lines.append(f"\n[{table}]\n")
         lines += [
             f"{_key(entry.key)} = {_toml(entry.value)}  # {with_tilde(entry.file)}:{entry.line}\n"
             for entry in entries
         ]
-    lines += [f"# not used: {mistake}\n" for mistake in in_use.mistakes]
+    lines += [f"# not used: {mistake}\n" for own in wrong for mistake in own]
     return plain("".join(lines))
 
 

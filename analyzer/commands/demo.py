@@ -5,8 +5,6 @@ this machine (it says which before), all of which end with the demo. --recorded 
 bundle that was captured from the same job: no torch, nothing is started.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

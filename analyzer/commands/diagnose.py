@@ -11,8 +11,6 @@ s3://, gs://, hdfs://, https:// and whatever fsspec knows (pip install 'whyhang[
 a web server's folder is named with a / at its end.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import difflib
@@ -40,6 +38,7 @@ from whyhang.analyzer.reports.saved import is_report
 from whyhang.collectors.files import remote
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
+from whyhang.collectors.files.own_output import is_report_file
 from whyhang.collectors.flight_recorder import places
 from whyhang.signatures.frames import TABLE
 
@@ -66,10 +65,12 @@ def run(options: argparse.Namespace) -> int:
     output.check(options)
     named = bool(options.targets) or hosts_options.given(options) is not None
     pids, paths = split(options.targets) if named else ([], dumps_left_behind())
-    if paths and not pids and all(map(is_report, paths)):
+    if paths and not pids and all(map(is_report_file, paths)):
         raise TargetError(
             f"{paths[0]} is a report of whyhang, and no evidence",
-            f"`whyhang show {paths[0]}` shows it.",
+            f"`whyhang show {paths[0]}` shows it."
+            if is_report(paths[0])
+            else "Give what the job left: logs, stacks, dumps, a bundle.",
         )
     if options.dry_run:
         from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command

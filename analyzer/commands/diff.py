@@ -9,8 +9,6 @@ Which of both it is follows from the processes; --same-job and --incidents say s
   whyhang diff last-week.json bundle.tar.zst    is this the hang that we had before?
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path
@@ -24,9 +22,10 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.comparison import Comparison, compare
-from whyhang.analyzer.reports.comparison_page import page
-from whyhang.analyzer.reports.faces import text_of
+from whyhang.analyzer.reports.comparison.blocks import page
+from whyhang.analyzer.reports.comparison.compare import compare
+from whyhang.analyzer.reports.comparison.records import Comparison
+from whyhang.analyzer.reports.faces import FILE_WIDTH, text_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.saved import is_report, load
 from whyhang.analyzer.reports.terminal import draw
@@ -102,17 +101,17 @@ def _report(path: str, options: argparse.Namespace) -> Report:
     return report_on([], [path], options, cards=options.cards)[0]
 
 
-def _rendered(compared: Comparison, format_: str) -> bytes:
+def _rendered(compared: Comparison, format_: str, width: int = FILE_WIDTH) -> bytes:
     if format_ == "json":
         return msgspec.json.format(msgspec.json.encode(compared), indent=2) + b"\n"
     if format_ == "markdown":
         return markdown.draw(page(compared)).encode()
-    return text_of(page(compared)).encode()
+    return text_of(page(compared), width=width).encode()
 
 
 def _print(compared: Comparison, format_: str | None) -> None:
     if format_ is None and sys.stdout.isatty():
         draw(page(compared), Console(highlight=False))
     else:
-        sys.stdout.buffer.write(_rendered(compared, format_ or "markdown"))
+        sys.stdout.buffer.write(_rendered(compared, format_ or "markdown", output.piped_width()))
     sys.stdout.flush()

@@ -1,7 +1,5 @@
 """Say what you can read on this machine, and how to get what is missing."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

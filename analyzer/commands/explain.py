@@ -3,8 +3,6 @@
 Without a name, list all signatures by category.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys
@@ -14,7 +12,7 @@ from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.reports.page import is_command
+from whyhang.analyzer.reports.finding import is_command
 
 WIDTH = 100
 

@@ -1,7 +1,5 @@
 """Follow a job: look now and then, ask why it does not go on when it does not, say what happens."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Literal

@@ -16,7 +16,8 @@ from whyhang.analyzer.errors import BundleError, TargetError
 from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
-from whyhang.collectors.files.bundle import Bundle, check_name
+from whyhang.collectors.files.bundle import Bundle
+from whyhang.collectors.files.bundle_writer import check_name
 from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh, troubles
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
@@ -26,7 +27,7 @@ from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.logs.scan import LogReader
 
 if TYPE_CHECKING:
-    from whyhang.collectors.hosts.run import Conversation
+    from whyhang.collectors.hosts.conversation import Conversation
 
 WRONG_CLOCK = 2.0
 """Seconds by which a clock is off before it is worth a word."""
@@ -111,7 +112,9 @@ def facts(
     documents: dict[str, Document] | None = None,
 ) -> tuple[list[Fact], list[BundleError]]:
     """Collect on all hosts and read what came, as ``live.facts`` does of this host."""
-    from whyhang.collectors.hosts.run import Conversation  # noqa: PLC0415 - it loads ClusterShell
+    # ClusterShell is loaded where hosts are asked
+    from whyhang.collectors.hosts.connections import Connections  # noqa: PLC0415
+    from whyhang.collectors.hosts.conversation import Conversation  # noqa: PLC0415
 
     if save:
         check_name(save)
@@ -121,17 +124,12 @@ def facts(
     open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
     unsaved: list[BundleError] = []
     patterns = {p for reader in readers if isinstance(reader, LogReader) for p in reader.patterns}
-    with Conversation(
-        reach,
-        capture_options(options),
-        limit,
-        progress.say,
-        patterns=patterns,
-        whole=options.whole_logs,
-    ) as talk:
+    with Connections(reach, limit, progress.say) as connections:
+        talk = Conversation(
+            connections, capture_options(options), patterns=patterns, whole=options.whole_logs
+        )
         job = OnManyHosts(talk)
         try:
-            talk.open()
             talk.find()
             talk.look(_one_job(talk))
         except KeyboardInterrupt:
@@ -155,11 +153,11 @@ class OnManyHosts:
 
     def bundle(self) -> Bundle:
         """Return what has come of all hosts, and what is missing, as one bundle."""
-        order = [far.name for far in self._talk.fars]
+        order = [host.name for host in self._talk.connections.hosts]
         clocks = self._talk.clocks()
         gaps = [
             *self._talk.gaps,
-            *(far.gap for far in self._talk.fars if far.gap is not None),
+            *(host.gap for host in self._talk.connections.hosts if host.gap is not None),
             *(
                 troubles.clock_differs(clock.host, clock.ahead)
                 for clock in clocks
@@ -188,8 +186,8 @@ class OnManyHosts:
 def _one_job(talk: Conversation) -> str | None:
     """Return the job to look at, where hosts have several: the one with the most processes."""
     ranks: dict[str, int] = {}
-    for far in talk.here:
-        for name, count in far.jobs.items():
+    for host in talk.connections.ready:
+        for name, count in host.jobs.items():
             ranks[name] = ranks.get(name, 0) + max(1, count)
     if len(ranks) < 2:
         return None
@@ -202,11 +200,10 @@ def _one_job(talk: Conversation) -> str | None:
 
 def _nothing(talk: Conversation) -> TargetError:
     """Say why no host brought anything."""
-    gaps = [far.gap for far in talk.fars if far.gap is not None]
     alike: dict[tuple[str, str], list[str]] = {}
-    for far in talk.fars:
-        if far.gap is not None:
-            alike.setdefault((far.gap.why, far.gap.remedy), []).append(far.name)
-    told = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
-    remedy = next((gap.remedy for gap in gaps if gap.remedy), "")
-    return TargetError(f"no host could be looked at: {'; '.join(told[:6])}", f"{remedy}.")
+    for host in talk.connections.hosts:
+        if host.gap is not None:
+            alike.setdefault((host.gap.why, host.gap.remedy), []).append(host.name)
+    reasons = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
+    remedy = next((remedy for _, remedy in alike if remedy), "")
+    return TargetError(f"no host could be looked at: {'; '.join(reasons[:6])}", f"{remedy}.")

@@ -1,7 +1,5 @@
 """On which hosts to look: the options of all commands that look at processes."""
 
-from __future__ import annotations
-
 import argparse
 
 GIVEN = ("slurm", "hosts", "k8s", "ray")

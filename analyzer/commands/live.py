@@ -1,7 +1,5 @@
 """Look at a job that hangs now: collect, then read what was collected like any bundle."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +10,7 @@ from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settl
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle import check_name
+from whyhang.collectors.files.bundle_writer import check_name
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.proc import Proc
 

@@ -3,8 +3,6 @@
 They stand by themselves: who names a path only has no need of what looks at processes.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from whyhang.analyzer.commands import hosts_options

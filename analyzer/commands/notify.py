@@ -5,8 +5,6 @@ and changes nothing else. An address may be a secret by itself (webhooks are), s
 the environment where it says so, and no message repeats more of it than its host.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

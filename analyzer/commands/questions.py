@@ -4,8 +4,6 @@ A question reads an aligned case and names the members that leave it open. It ta
 only what its answer needs, and is asked at most once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """All readers, with the one of logs told which lines to look for."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.cards.load import Known
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS

@@ -1,7 +1,5 @@
 """The option --redact, and the key that makes pseudonyms this user's own."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

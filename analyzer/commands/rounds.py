@@ -1,7 +1,5 @@
 """Rounds of questions: read what was taken of a job, and take more as long as one is open."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 
@@ -12,7 +10,8 @@ from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.pseudonyms import Pseudonyms
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
+from whyhang.collectors.files.bundle import Bundle, documents_of
+from whyhang.collectors.files.bundle_writer import write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.live.probes.probe import Options

@@ -1,7 +1,5 @@
 """Print the JSON Schema of what --format json prints."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

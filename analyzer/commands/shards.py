@@ -1,7 +1,5 @@
 """``--on``: have the files read by workers of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ that -o and --format name.
   whyhang show report.json --format sarif > whyhang.sarif
 """
 
-from __future__ import annotations
-
 import argparse
 
 from whyhang.analyzer.commands import output

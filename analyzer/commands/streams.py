@@ -1,7 +1,5 @@
 """Standard output and error that take whatever a report holds."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import sys

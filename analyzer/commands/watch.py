@@ -15,8 +15,6 @@ What --on-hang names is run without a shell; {report} is the first file of -o, {
 WHYHANG_REPORT, WHYHANG_VERDICT and WHYHANG_HEADLINE.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

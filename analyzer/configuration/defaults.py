@@ -1,9 +1,7 @@
 """Options of commands that the configuration sets, as if they stood first on the command line."""
 
-from __future__ import annotations
-
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from whyhang.analyzer.configuration.files import File, Mistake
@@ -31,15 +29,33 @@ def options_of(parser: argparse.ArgumentParser) -> Options:
     }
 
 
-def words_of(files: list[File], command: str, known: Options) -> tuple[list[str], list[Mistake]]:
-    """Return the words to put in front of a command's own, and what is wrong with others."""
+def of_any(options: Mapping[str, Options]) -> Options:
+    """Return the options of all commands by their names alone."""
+    first = reversed([*options.values()])
+    return {name: action for known in first for name, action in known.items()}
+
+
+def words_of(
+    files: list[File], command: str, options: Mapping[str, Options]
+) -> tuple[list[str], list[Mistake]]:
+    """Return the words to put in front of a command's own, and what is wrong with others.
+
+    ``options`` are those of each command; of others they are asked for where a default is unknown.
+    """
+    known = options[command]
     words: dict[str, list[str]] = {}
     wrong: list[Mistake] = []
     for file in files:
         for at, key, value in _given(file, command):
+            if isinstance(value, dict):
+                if key not in options:
+                    wrong.append(file.no_such(f"there is no command {key}", options, *at))
+                continue
             if key not in known:
                 if len(at) > 2:  # of this very command
-                    wrong.append(file.mistake(f"{command} has no option --{key}", *at))
+                    wrong.append(file.no_such(f"{command} has no option --{key}", known, *at))
+                elif key not in (anywhere := of_any(options)):
+                    wrong.append(file.no_such(f"there is no option --{key}", anywhere, *at))
                 continue
             made = of_default(known[key], key, value, own=file.own)
             if isinstance(made, str):
@@ -50,12 +66,12 @@ def words_of(files: list[File], command: str, known: Options) -> tuple[list[str]
 
 
 def _given(file: File, command: str) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Yield the defaults for all commands, then those of this one."""
+    """Yield the defaults for all commands and the tables of others, then those of this one."""
     table = file.table.get("defaults")
     if not isinstance(table, dict):
         return
     for key, value in table.items():
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or key != command:
             yield ("defaults", key), key, value
     own = table.get(command)
     if isinstance(own, dict):

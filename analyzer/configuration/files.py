@@ -8,14 +8,16 @@ somebody's repository: it is not ``own``, and decides nothing that reaches beyon
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.toml_lines import Path as Keys
 from whyhang.analyzer.toml_lines import line_numbers
@@ -32,11 +34,12 @@ _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class Mistake(Record):
-    """What is wrong in a file, and where; the value is not used."""
+    """What is wrong in a file, and where; the value at these keys is not used."""
 
     path: str
     text: str
     line: int | None = None
+    at: Keys = ()
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line or 1}: {self.text}"
@@ -52,8 +55,29 @@ class File(Record):
     wrong: Mistake | None = None
 
     def mistake(self, text: str, *keys: str | int) -> Mistake:
-        """Return a mistake at the line of a value."""
-        return Mistake(path=self.path, text=text, line=self.lines.get(keys))
+        """Return a mistake at the line of a value, or of the list that it stands in."""
+        line = self.lines.get(keys, self.lines.get(keys[:-1]))
+        return Mistake(path=self.path, text=text, line=line, at=keys)
+
+    def no_such(self, text: str, known: Collection[str], *keys: str | int) -> Mistake:
+        """Return a mistake in a name, the last of the keys, with the known one that is like it."""
+        close = difflib.get_close_matches(str(keys[-1]), known, n=1)
+        return self.mistake(f"{text}; did you mean {close[0]}?" if close else text, *keys)
+
+    def without(self, mistakes: Sequence[Mistake]) -> File:
+        """Return the file as it is used: without what is wrong in it."""
+        gone = {mistake.at for mistake in mistakes}
+        table = {key: _left(value, (key,), gone) for key, value in self.table.items()}
+        return replace(self, table={key: table[key] for key in table if (key,) not in gone})
+
+
+def _left(value: Any, at: Keys, gone: Collection[Keys]) -> Any:
+    """Return a value without the parts of it that are gone."""
+    if isinstance(value, dict):
+        return {k: _left(v, (*at, k), gone) for k, v in value.items() if (*at, k) not in gone}
+    if isinstance(value, list):
+        return [v for number, v in enumerate(value) if (*at, number) not in gone]
+    return value
 
 
 def home() -> Path | None:

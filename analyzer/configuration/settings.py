@@ -23,9 +23,7 @@
     full = true
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,21 +80,13 @@ class Settings(Record):
         """Return the folders of cards, those that count most first."""
         return tuple(self.table("cards").get("folders", ()))
 
-    def gaps(self) -> list[Gap]:
-        """Return what is wrong, for a report: one gap a file."""
-        by_file: dict[str, list[Mistake]] = {}
-        for mistake in self.mistakes:
-            by_file.setdefault(mistake.path, []).append(mistake)
-        return [
-            Gap(
-                what=f"reading {path}",
-                why="; ".join(f"line {wrong.line or 1}: {wrong.text}" for wrong in own[:3]),
-                cost="what it says there is not used",
-                remedy=f"`whyhang config check {path}` says all mistakes",
-                source=Source(file=path),
-            )
-            for path, own in by_file.items()
-        ]
+    def misnamed(self, names: Collection[str]) -> Iterator[Mistake]:
+        """Yield what is said of signatures and categories that are none of these names."""
+        for entry in self.entries:
+            if entry.table in BY_SIGNATURE and entry.key not in names and entry.key != "default":
+                file = File(path=entry.file, lines={(entry.table, entry.key): entry.line or 1})
+                text = f"there is no signature or category {entry.key}"
+                yield file.no_such(text, names, entry.table, entry.key)
 
 
 class Advice(Record):
@@ -125,6 +115,24 @@ def advice(settings: Settings) -> Advice:
         owners=settings.table("owners"),
         remedies=settings.table("remedies"),
     )
+
+
+def gaps_of(mistakes: Iterable[Mistake]) -> list[Gap]:
+    """Return what is wrong, for a report: one gap a file."""
+    by_file: dict[str, list[Mistake]] = {}
+    for mistake in sorted(mistakes, key=lambda mistake: mistake.line or 0):
+        by_file.setdefault(mistake.path, []).append(mistake)
+    return [
+        Gap(
+            what=f"reading {path}",
+            why="; ".join(f"line {wrong.line or 1}: {wrong.text}" for wrong in own[:3])
+            + (f"; and {len(own) - 3} more" if len(own) > 3 else ""),
+            cost="what it says there is not used",
+            remedy=f"`whyhang config check {path}` says all mistakes",
+            source=Source(file=path),
+        )
+        for path, own in by_file.items()
+    ]
 
 
 def _keys(signature: Signature) -> tuple[str, str, str]:
@@ -156,31 +164,44 @@ def settings(read: Iterable[File] | None = None) -> Settings:
 def _counts(entry: Entry, file: File, before: Mapping[tuple[str, str], Entry]) -> bool:
     """Return whether a value is used; the working directory does not undo what the user hides."""
     place = (entry.table, entry.key)
-    if file.own:
-        return True
-    if place == ("redaction", "always"):
-        return bool(entry.value) or place not in before
-    return place not in ONLY_OWN
+    undoes = place == ("redaction", "always") and not entry.value
+    return file.own or not undoes or place not in before
 
 
 def _entries(file: File) -> Iterator[Entry | Mistake]:
     for name, table in file.table.items():
         if name not in TABLES:
-            continue  # `whyhang config check` says so
+            yield file.no_such(f"there is no table {name}", TABLES, name)
+            continue
         if not isinstance(table, dict):
             yield file.mistake(f"{name} must be a table: [{name}]", name)
             continue
         for key, value in table.items():
-            wanted = BY_SIGNATURE.get(name) or KEYS.get(name, {}).get(key)
             if name == "defaults":
                 yield _entry(file, name, key, value)
-            elif wanted is not None:
-                made = _value(value, wanted)
-                yield (
-                    file.mistake(f"{name}.{key} must be {wanted}", name, key)
-                    if made is None
-                    else _entry(file, name, key, _placed(file, name, key, made))
-                )
+            else:
+                yield from _checked(file, name, key, value)
+
+
+def _checked(file: File, table: str, key: str, value: Any) -> Iterator[Entry | Mistake]:
+    wanted = BY_SIGNATURE.get(table) or KEYS.get(table, {}).get(key)
+    if wanted is None:
+        yield file.no_such(f"there is no {table}.{key}", KEYS[table], table, key)
+    elif not file.own and (table, key) in ONLY_OWN:
+        text = f"{table}.{key} counts in your own configuration or with --config only"
+        yield file.mistake(text, table, key)
+    elif (made := _value(value, wanted)) is None:
+        yield file.mistake(f"{table}.{key} must be {wanted}", table, key)
+    else:
+        placed = _placed(file, table, key, made)
+        if (table, key) == ("cards", "folders"):
+            there = tuple(folder for folder in placed if Path(folder).exists())
+            for number, folder in enumerate(placed):
+                at = (number,) if isinstance(value, list) else ()
+                if folder not in there:
+                    yield file.mistake(f"there is no folder {folder}", table, key, *at)
+            placed = there
+        yield _entry(file, table, key, placed)
 
 
 def _entry(file: File, table: str, key: str, value: Any) -> Entry:

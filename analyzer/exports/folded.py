@@ -3,8 +3,6 @@
 Format: https://github.com/brendangregg/FlameGraph, "Fold stacks".
 """
 
-from __future__ import annotations
-
 from whyhang.analyzer.exports.frames import stacks
 from whyhang.analyzer.report import Report
 

@@ -1,11 +1,9 @@
 """The stacks of a report, outermost frame first, with how many threads stand in each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Record, few
+from whyhang.analyzer.facts import Record, ranks_in_words
 from whyhang.analyzer.report import Report, StackGroup
 
 _PLACE = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::(?P<line>\d{1,9}))?\)")
@@ -49,7 +47,7 @@ def place(frame: str) -> Place:
 
 
 def _label(group: StackGroup) -> str:
-    ranks = f"rank{'s' * (len(group.ranks) != 1)} {few(group.ranks)}" if group.ranks else ""
+    ranks = ranks_in_words(group.ranks) if group.ranks else ""
     names = ", ".join((*group.names[:3], "…")[: len(group.names)])
     whose = ", ".join(part for part in (ranks, names) if part)
     return f"[{whose}: {group.waits_for}]" if group.waits_for else f"[{whose}]"

@@ -5,13 +5,11 @@ that was found, and each effect. Format: the elements that Jenkins and GitLab re
 https://github.com/testmoapp/junitxml.
 """
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 
 from whyhang.analyzer.report import Finding, Report
-from whyhang.analyzer.reports.page import places_of, sureness
+from whyhang.analyzer.reports.finding import places_of, sureness
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 

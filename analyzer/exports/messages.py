@@ -9,8 +9,6 @@
 - GitHub, GitLab: the body of a comment, which is the Markdown of ``-o report.md``
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -18,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, few
+from whyhang.analyzer.facts import Record, counted, ranks_in_words
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
 
@@ -46,12 +44,12 @@ def lines(report: Report) -> list[str]:
         first = report.findings[0]
         sure = f"{first.category}, {first.confidence:.0%} sure"
         named = first.culprit_ranks
-        said.append(f"{sure}, rank{'s' * (len(named) > 1)} {few(named)}" if named else sure)
+        said.append(f"{sure}, {ranks_in_words(named)}" if named else sure)
         said += first.remedies[:2]
         said += [f"Runbook: {first.runbook_url}"] if first.runbook_url else []
     size, hosts = report.job.world_size, report.job.hosts or ()
     where = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
-    job = [f"{size} rank{'s' * (size > 1)}" if size else "", f"on {where}" if where else ""]
+    job = [counted(size, "rank") if size else "", f"on {where}" if where else ""]
     return [*said, " ".join(filter(None, job))] if any(job) else said
 
 

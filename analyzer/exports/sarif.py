@@ -3,8 +3,6 @@
 Format: SARIF 2.1.0, https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 from urllib.parse import quote

@@ -3,8 +3,6 @@
 Format: the JSON Schema at https://www.speedscope.app/file-format-schema.json.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -6,8 +6,6 @@ when it was left; one that is still pending lasts to the end. Format: the Trace 
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 

@@ -19,8 +19,6 @@ first, unless a field says otherwise. Everything is imported from here.
 =============  ====================================================================
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from whyhang.analyzer.facts.base import (
@@ -30,8 +28,10 @@ from whyhang.analyzer.facts.base import (
     Source,
     Trust,
     Who,
+    counted,
     few,
     fold,
+    ranks_in_words,
     replace,
     spaced,
     unfold,
@@ -43,12 +43,21 @@ from whyhang.analyzer.facts.cluster import (
     LaunchPlan,
     NetworkPort,
     OpenPort,
+    ProcessState,
     Scheduled,
 )
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
-from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState
+from whyhang.analyzer.facts.processes import (
+    SWITCHES_PER_PAUSE,
+    Counters,
+    LockWait,
+    Process,
+    Role,
+    ThreadState,
+    program,
+)
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
 from whyhang.analyzer.facts.statements import (
@@ -58,6 +67,7 @@ from whyhang.analyzer.facts.statements import (
     Deed,
     DriverSilence,
     GpuAddress,
+    GroupSize,
     InitArguments,
     LastLine,
     Library,
@@ -69,6 +79,7 @@ from whyhang.analyzer.facts.statements import (
     NetChannel,
     NoInterpreter,
     Outlook,
+    OwnAddress,
     OwnLine,
     PartOfHost,
     Paused,
@@ -82,6 +93,7 @@ from whyhang.analyzer.facts.statements import (
     Setting,
     SettingName,
     SignOfLife,
+    Speaker,
     Statement,
     Topic,
     TrainingOutput,

@@ -100,6 +100,22 @@ def unfold(text: str) -> tuple[int, ...]:
     return tuple(ranks[:MAX_RANKS])
 
 
+def ranks_in_words(ranks: Iterable[int], most: int = 12) -> str:
+    """Return ranks with their noun: "rank 2" or "ranks 0-1,3"; ``most`` as of ``few``."""
+    chosen = set(ranks)
+    return f"rank{'' if len(chosen) == 1 else 's'} {few(chosen, most)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, which is given in the singular: "1 log", "2,000 processes"."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{count:,} {noun}es"
+    consonant = noun.endswith("y") and noun[-2:-1] not in "aeiou"
+    return f"{count:,} {noun[:-1]}ies" if consonant else f"{count:,} {noun}s"
+
+
 def spaced(ranks: Iterable[int], most: int = 6) -> str:
     """Print the ranks of a group: ``0-3``, and ``1,9,…,393`` where they are evenly apart.
 

@@ -1,7 +1,5 @@
 """Collective and point-to-point operations as ranks issued them, and process groups."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Each is about a host as far as its source names one, and cites the words that say so.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from whyhang.analyzer.facts.statements import Statement
@@ -49,6 +47,15 @@ class Scheduled(Statement):
     code: str = ""
     hosts: tuple[str, ...] = ()
     index: int | None = None
+
+
+class ProcessState(Statement):
+    """A process as ps lists it: the kernel's letter for its state ("" where no column tells it)."""
+
+    state: str
+    command: str
+    quote: str
+    wchan: str = ""
 
 
 class LaunchPlan(Statement):

@@ -4,8 +4,6 @@ A rank that raised within a collective because a peer was gone or late, or that 
 (Ctrl-C, SIGTERM), has not failed: its traceback shows where it stood, like a stack.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Source lines that a report can show, and evidence that was not had."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts.base import NOBODY, Record, Source, Who
 
 

@@ -1,7 +1,5 @@
 """Facts of GPUs, as NVML, nvidia-smi, dcgmi and their like tell them."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts.base import Record, Source, Who
 
 

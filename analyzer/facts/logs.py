@@ -1,7 +1,5 @@
 """Lines of logs, and the ends of processes that they tell of."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts.base import Record, Source, Who
 from whyhang.analyzer.facts.stacks import Frame
 

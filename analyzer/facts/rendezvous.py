@@ -1,7 +1,5 @@
 """Facts of where ranks come together: a store, a file, a rendezvous."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts.base import Record, Source, Who
 
 

@@ -1,7 +1,5 @@
 """Stack dumps: frames and threads of one process at one moment."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts.base import Record, Source, Who
 
 

@@ -4,8 +4,6 @@ As all facts, each record says whom it is about and where it was read. A record 
 as a whole where its ``who`` names nobody. ``Job.of`` gives those of a kind.
 """
 
-from __future__ import annotations
-
 import enum
 from typing import Literal, TypeAlias, TypeVar
 
@@ -116,6 +114,17 @@ class ProcessRank(Statement):
     rank: int
 
 
+class Speaker(Statement):
+    """Who prints into a log, as the labels of its first lines tell."""
+
+
+class GroupSize(Statement):
+    """All ranks are members of one group, of this size: "TP" counts them, say."""
+
+    axis: str
+    size: int
+
+
 class GpuAddress(Statement):
     """The PCI address of the GPU that a rank uses, as "0000:1b:00"."""
 
@@ -133,6 +142,12 @@ class Address(Record):
         if self.file is not None:
             return f"file://{self.file}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class OwnAddress(Statement):
+    """The address at which the rank ``who`` can be reached, as it says itself."""
+
+    address: Address
 
 
 class InitArguments(Statement):

@@ -1,14 +1,12 @@
 """Findings that other evidence contradicts: dropped or doubted, and the report says why."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Capacity, OpenPort
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.levels import Candidate
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 
 ENOUGH_FREE = 0.5
 """Share of /dev/shm that is free where nothing can have failed for want of it."""

@@ -4,8 +4,6 @@ A file holds one signature at its top level, or several as ``[[signature]]``. ``
 what may stand in one; ``whyhang cards new`` prints a word on each field.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,16 +1,21 @@
 """How the job is in one word, and in one sentence."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ErrorCounter, NetworkPort, RasReport, Scheduled
+from whyhang.analyzer.facts import (
+    ErrorCounter,
+    NetworkPort,
+    RasReport,
+    Scheduled,
+    counted,
+    ranks_in_words,
+)
 from whyhang.analyzer.facts.exceptions import EXCEPTION, EXCEPTION_STACK
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Report, Verdict
-from whyhang.analyzer.wording.describe import ranks_in_words, subject_fields
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
 
@@ -133,10 +138,7 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
     """Return in one sentence what is wrong, or which evidence is missing."""
     devices = len(case.job.gpus.devices)
     if not findings and _no_job(case) and devices:
-        return (
-            f"The state of {devices} GPU{'s' if devices > 1 else ''} was read and shows no fault; "
-            f"{NO_JOB}."
-        )
+        return f"The state of {counted(devices, 'GPU')} was read and shows no fault; {NO_JOB}."
     ends = in_the_middle(case.job) is not None
     if not findings and not ends and _no_job(case) and any(map(case.job.of, PRINTED)):
         return (

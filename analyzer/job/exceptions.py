@@ -1,7 +1,5 @@
 """Exceptions that ranks raised for others' sake, taken for stacks: there they stood until then."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Fact, LogLine, SignOfLife, StackDump, Thread, Who

@@ -2,21 +2,25 @@
 
 Programs that serve models label their processes by place in a group ("TP3", "DP0 TP1"). How the
 groups lie in the job differs from program to program, so such a number is a global rank only where
-all processes count along one group, without a hole, and nothing speaks of a larger job.
+a line says so, or where all processes count along one group: its size is stated, or it has no hole
+and nothing speaks of a larger job.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
     Fact,
+    GroupSize,
     LogLine,
     Process,
+    ProcessRank,
+    Speaker,
     StackDump,
     Statement,
     Track,
     Trust,
+    Who,
     replace,
 )
 from whyhang.analyzer.job.local_ranks import widest
@@ -25,31 +29,70 @@ from whyhang.analyzer.job.world import size_in
 
 
 def with_group_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Fill in the global rank of facts whose label counts along the only group there is."""
-    places: dict[str, tuple[str, int]] = {}
-    hosts: set[str] = set()
+    """Fill in the global rank of facts whose label tells it, in a job of this shape."""
+    processes: dict[str, set[tuple[str | None, int | None]]] = defaultdict(set)
+    known: dict[str, set[int]] = defaultdict(set)
+    highest = -1
     for fact in facts:
-        who = getattr(fact, "who", None)
-        if who is None or not isinstance(fact, StackDump | Track | LogLine | Process):
+        who = _speaker(fact)
+        if who is None:
             continue
         if who.rank is not None:
-            return facts
-        if who.label is not None and GROUP_RANK.match(who.label):
-            place = GROUP_RANK.fullmatch(who.label)
-            if place is None:  # a place in two groups
-                return facts
-            places[who.label] = (place[1], int(place[2]))
-            hosts |= {who.host} - {None}
-    numbers = sorted(number for _, number in places.values())
-    if len(numbers) < 2 or numbers != list(range(len(numbers))) or len(hosts) > 1:
+            highest = max(highest, who.rank)
+        if who.label is None or not GROUP_RANK.match(who.label):
+            continue
+        processes[who.label].add((who.host, who.pid))
+        if who.rank is not None:
+            known[who.label].add(who.rank)
+    if not processes or any(_several(found) for found in processes.values()):
         return facts
-    size = size_in(facts)
-    if size not in {None, len(numbers)} or widest(facts) > len(numbers):
-        return facts
-    return [
-        replace(fact, who=replace(fact.who, rank=places[fact.who.label][1], trust=Trust.INFERRED))
-        if isinstance(fact, StackDump | Track | LogLine | Process | Statement)
-        and fact.who.label in places
-        else fact
-        for fact in facts
-    ]
+    ranks = {label: next(iter(found)) for label, found in known.items() if len(found) == 1}
+    hosts = {host for found in processes.values() for host, _ in found} - {None}
+    along = _along_one_group(processes, facts, highest, len(hosts))
+    if all(along.get(label, rank) == rank for label, rank in ranks.items()):
+        ranks = along | ranks
+    return [_with_rank(fact, ranks) for fact in facts] if ranks else facts
+
+
+def _speaker(fact: Fact) -> Who | None:
+    if isinstance(fact, ProcessRank):
+        return replace(fact.who, rank=fact.rank)
+    if isinstance(fact, StackDump | Track | LogLine | Process | Speaker):
+        return fact.who
+    return None
+
+
+def _several(processes: Iterable[tuple[str | None, int | None]]) -> bool:
+    """Return whether a label names more than one process, as in each of several replicas."""
+    return len({process for process in processes if process[1] is not None}) > 1
+
+
+def _along_one_group(
+    labels: Iterable[str], facts: Sequence[Fact], highest: int, hosts: int
+) -> dict[str, int]:
+    """Return the ranks that labels are if all processes count along one group; else none."""
+    places = {label: place for label in labels if (place := GROUP_RANK.fullmatch(label))}
+    axes: dict[str, set[int]] = defaultdict(set)
+    for place in places.values():
+        axes[place[1]].add(int(place[2]))
+    if len(axes) > 1 and axes.get("DP") == {0}:  # the one engine, which is beside its workers
+        del axes["DP"]
+    if len(axes) != 1 or len(places) < len(set(labels)):  # a place in two groups
+        return {}
+    ((axis, numbers),) = axes.items()
+    stated = {fact.size for fact in facts if isinstance(fact, GroupSize) and fact.axis == axis}
+    size = next(iter(stated)) if len(stated) == 1 else len(numbers)
+    whole = len(stated) == 1 or (size > 1 and numbers == set(range(size)) and hosts < 2)
+    larger = size_in(facts) not in {None, size} or widest(facts) > size or highest >= size
+    if not whole or larger or max(numbers) >= size:
+        return {}
+    return {label: int(place[2]) for label, place in places.items() if place[1] == axis}
+
+
+def _with_rank(fact: Fact, ranks: Mapping[str, int]) -> Fact:
+    if not isinstance(fact, StackDump | Track | LogLine | Process | Statement):
+        return fact
+    rank = ranks.get(fact.who.label or "")
+    if rank is None or fact.who.rank is not None:
+        return fact
+    return replace(fact, who=replace(fact.who, rank=rank, trust=Trust.INFERRED))

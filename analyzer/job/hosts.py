@@ -1,7 +1,5 @@
 """The hosts of a job by what Slurm tells each process: which there are, which rank is where."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

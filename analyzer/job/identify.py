@@ -7,10 +7,9 @@ rank number wins; a contradiction is kept and said. Nothing is guessed: a proces
 nobody tells stays a process with a pid, a host or a label.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from whyhang.analyzer.facts import (
@@ -44,19 +43,17 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
+from whyhang.analyzer.job.attempts import of_the_last_attempt
 from whyhang.analyzer.job.devices import join
+from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
-from whyhang.analyzer.job.records import Child, Job, Member
+from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
-from whyhang.analyzer.job.world import (
-    absent_ranks,
-    missing_ranks,
-    without_caught,
-    world_size,
-)
+from whyhang.analyzer.job.sole_ranks import with_sole_ranks
+from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caught, world_size
 from whyhang.analyzer.job.years import in_one_year
 
 PRINTED = {EXCEPTION_STACK, "traceback"}
@@ -65,124 +62,18 @@ PRINTED = {EXCEPTION_STACK, "traceback"}
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
 
 
-class _Entity:
-    """One process or rank while facts are still being joined. Lives only inside ``identify``."""
-
-    def __init__(self) -> None:
-        self.rank: int | None = None
-        self.trust = Trust.NONE
-        self.host: str | None = None
-        self.pid: int | None = None
-        self.label: str | None = None
-        self.local_rank: int | None = None
-        self.role: Role | None = None
-        self.ppid: int | None = None
-        self.parent: _Entity | None = None
-        self.processes: list[Process] = []
-        self.dumps: list[StackDump] = []
-        self.spoken_of = False  # tracks, lines, exits: enough to be a rank
-
-    def learn(self, who: Who) -> None:
-        """Take over what a fact says, unless something more trusted said otherwise."""
-        if who.rank is not None and (self.rank is None or who.trust > self.trust):
-            self.rank, self.trust = who.rank, who.trust
-        self.host = self.host or who.host
-        self.pid = self.pid if self.pid is not None else who.pid
-        self.label = self.label or who.label
-        self.local_rank = self.local_rank if self.local_rank is not None else who.local_rank
-
-
-class _Registry:
-    """Finds the entity that a ``Who`` means, or makes one."""
-
-    def __init__(self, pid_ranks: dict[tuple[str | None, int], Who]) -> None:
-        self.all: list[_Entity] = []
-        self._by_pid: dict[tuple[str | None, int], _Entity] = {}
-        self._by_rank: dict[int, list[_Entity]] = defaultdict(list)
-        self._by_label: dict[tuple[str | None, str], _Entity] = {}
-        self._pids: dict[int, dict[int, _Entity]] = defaultdict(dict)  # of equal pid, by identity
-        self._pid_ranks = pid_ranks
-
-    def entity(self, who: Who, *, alone: object = None) -> _Entity:
-        """Return the entity for ``who``; ``alone`` keys those of whom nothing at all is known."""
-        who = self._with_claimed_rank(who)
-        entity = self._find(who)
-        if entity is None and who.rank is None and who.pid is None:
-            key = (who.host, who.label or f"\0{alone}")
-            entity = self._by_label.get(key)
-            if entity is None:
-                entity = self._by_label[key] = self._new()
-        elif entity is None:
-            entity = self._new()
-        entity.learn(who)
-        if entity.pid is not None:
-            self._by_pid.setdefault((entity.host, entity.pid), entity)
-            self._pids[entity.pid][id(entity)] = entity
-        if entity.rank is not None and entity not in self._by_rank[entity.rank]:
-            self._by_rank[entity.rank].append(entity)
-        return entity
-
-    def known(self, who: Who) -> _Entity | None:
-        """Return the entity with this pid, if there is one."""
-        return self._find(Who(host=who.host, pid=who.pid)) if who.pid is not None else None
-
-    def mention(self, who: Who) -> None:
-        """Note that something was said of a rank; a bare pid makes no new member."""
-        who = self._with_claimed_rank(who)
-        if who.rank is not None or self._find(who) is not None:
-            self.entity(who).spoken_of = True
-
-    def _with_claimed_rank(self, who: Who) -> Who:
-        if who.pid is None:
-            return who
-        claimed = self._pid_ranks.get((who.host, who.pid)) or self._pid_ranks.get((None, who.pid))
-        if claimed is None or (who.rank is not None and who.trust >= claimed.trust):
-            return who
-        return replace(who, rank=claimed.rank, trust=claimed.trust)
-
-    def _new(self) -> _Entity:
-        entity = _Entity()
-        self.all.append(entity)
-        return entity
-
-    def _find(self, who: Who) -> _Entity | None:
-        if who.pid is not None:
-            candidate = self._by_pid.get((who.host, who.pid))
-            if candidate is None and who.host is None:
-                candidate = self._only_pid(who.pid)
-            elif candidate is None:
-                candidate = self._by_pid.get((None, who.pid))
-            if candidate is not None and _compatible(candidate, who):
-                return candidate
-        if who.rank is not None:
-            for entity in self._by_rank.get(who.rank, ()):
-                if who.pid is None or entity.pid is None:
-                    return entity
-        return None
-
-    def _only_pid(self, pid: int) -> _Entity | None:
-        same = self._pids[pid]
-        return next(iter(same.values())) if len(same) == 1 else None
-
-
-def _compatible(entity: _Entity, who: Who) -> bool:
-    """Return whether a fact of this pid can be about this entity (pids repeat over hosts)."""
-    if who.rank is None or entity.rank is None or who.rank == entity.rank:
-        return True
-    return who.trust != entity.trust  # the more trusted number will win
-
-
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    known = with_group_ranks(numbered(in_one_year(list(plausible(facts)))))
+    believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
+    known = with_group_ranks(numbered(with_sole_ranks(believed)))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
-    registry = _Registry(_ranks_of_processes(sorted_facts.of(ProcessRank)))
+    registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
         entity = registry.entity(process.who)
         entity.processes.append(process)
         entity.role = process.role
         entity.ppid = process.owner_pid if process.owner_pid is not None else process.ppid
-    previous: tuple[str, _Entity] | None = None
+    previous: tuple[str, Entity] | None = None
     for dump in sorted_facts.of(StackDump):
         previous = _place_dump(registry, dump, previous)
     spoken: tuple[Track | Exit | LogLine, ...]
@@ -225,8 +116,8 @@ def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, 
 
 
 def _place_dump(
-    registry: _Registry, dump: StackDump, previous: tuple[str, _Entity] | None
-) -> tuple[str, _Entity] | None:
+    registry: Entities, dump: StackDump, previous: tuple[str, Entity] | None
+) -> tuple[str, Entity] | None:
     """Attach one stack dump; a worker's dump goes to the rank it belongs to."""
     role = role_of_dump(dump)
     if role in CHILD_ROLES and _is_new_pid(registry, dump.who):
@@ -248,18 +139,18 @@ def _place_dump(
     return (dump.source.file, entity) if entity.role is Role.RANK else previous
 
 
-def _is_new_pid(registry: _Registry, who: Who) -> bool:
+def _is_new_pid(registry: Entities, who: Who) -> bool:
     """Return whether no process record already says what this pid is."""
     entity = registry.known(who)
     return entity is None or not entity.processes
 
 
-def _job(facts: _Sorted, registry: _Registry) -> Job:
-    children: dict[int, list[_Entity]] = defaultdict(list)
+def _job(facts: _Sorted, registry: Entities) -> Job:
+    children: dict[int, list[Entity]] = defaultdict(list)
     by_pid = {(e.host, e.pid): e for e in registry.all if e.pid is not None}
-    helpers: dict[int, list[_Entity]] = defaultdict(list)
-    launchers: list[_Entity] = []
-    ranks: list[_Entity] = []
+    helpers: dict[int, list[Entity]] = defaultdict(list)
+    launchers: list[Entity] = []
+    ranks: list[Entity] = []
     for entity in registry.all:
         parent = entity.parent
         if parent is None and entity.ppid is not None:
@@ -304,7 +195,7 @@ def _job(facts: _Sorted, registry: _Registry) -> Job:
         gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
-        by_pattern=_by_pattern(lines),
+        by_pattern=by_pattern(lines),
     )
 
 
@@ -314,14 +205,6 @@ def _uses_gpus(facts: _Sorted) -> bool:
         return True
     opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
-
-
-def _by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
-    line_numbers: dict[str, list[int]] = defaultdict(list)
-    for number, line in enumerate(lines):
-        for pattern in line.matched:
-            line_numbers[pattern].append(number)
-    return {pattern: tuple(numbers) for pattern, numbers in line_numbers.items()}
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
@@ -340,7 +223,7 @@ def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
     return {pid: tuple(ids) for pid, ids in ids_of.items()}
 
 
-def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:
+def _order(entity: Entity) -> tuple[bool, int, str, int, str]:
     return (
         entity.rank is None,
         entity.rank or 0,
@@ -350,24 +233,47 @@ def _order(entity: _Entity) -> tuple[bool, int, str, int, str]:
     )
 
 
-def _child(entity: _Entity) -> Child:
+def _child(entity: Entity) -> Child:
     return Child(
         role=entity.role or Role.OTHER,
         pid=entity.pid,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, entity.dumps),
     )
 
 
-def _dumps(entity: _Entity) -> list[StackDump]:
+def _processes(entity: Entity) -> tuple[Process, ...]:
+    """Return what /proc told of a process when it was captured last."""
+    since = _begun(entity)
+    last = [p for p in entity.processes if since is None or (p.taken_at or 0.0) >= since]
+    return tuple(sorted(last, key=lambda process: process.look))
+
+
+def _dumps(entity: Entity, dumps: Iterable[StackDump]) -> tuple[StackDump, ...]:
+    """Return those of the stacks that were taken when the process was captured last."""
+    since = _begun(entity)
+    last = [d for d in dumps if since is None or d.taken_at is None or d.taken_at >= since]
+    return tuple(sorted(last, key=lambda dump: dump.look))
+
+
+def _seen(entity: Entity) -> list[StackDump]:
     """Return the stacks of a process; of one that was looked at, without what its log printed."""
     seen = [dump for dump in entity.dumps if dump.tool not in PRINTED]
     return seen if seen and entity.processes else entity.dumps
 
 
-def _member(
-    number: int, entity: _Entity, children: list[_Entity], helpers: list[_Entity]
-) -> Member:
+def _begun(entity: Entity) -> float | None:
+    """Return when the last capture of a process began, if it was captured several times.
+
+    Each numbers its snapshots from the first. What a process did between two captures is not
+    known, and others may have paused it, so the last one alone says whether it moves.
+    """
+    timed = sorted((p.taken_at, p.look) for p in entity.processes if p.taken_at is not None)
+    again = [b[0] for a, b in pairwise(timed) if b[1] <= a[1]]
+    return again[-1] if again else None
+
+
+def _member(number: int, entity: Entity, children: list[Entity], helpers: list[Entity]) -> Member:
     return Member(
         id=number,
         rank=entity.rank,
@@ -376,8 +282,8 @@ def _member(
         pid=entity.pid,
         label=entity.label,
         local_rank=entity.local_rank,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(_dumps(entity), key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, _seen(entity)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
         copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),

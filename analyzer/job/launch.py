@@ -6,8 +6,6 @@ sockets have to tell. The options are those of ``torch.distributed.run`` (1.9 to
 also come as ``PET_<NAME>``) and of ``accelerate launch``.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

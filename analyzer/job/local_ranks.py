@@ -5,8 +5,6 @@ file or host names both ("[default3]:[rank11]:"), or where everything speaks for
 one host, local ranks without a hole, and no sign of a larger world. It is marked as inferred.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, TypeVar
@@ -18,6 +16,7 @@ from whyhang.analyzer.facts import (
     LastLine,
     LogLine,
     Process,
+    Speaker,
     StackDump,
     Statement,
     Track,
@@ -81,11 +80,13 @@ def widest(facts: Sequence[Fact]) -> int:
     return max((fact.size for fact in facts if isinstance(fact, CommunicatorSize)), default=0)
 
 
-def _speaks(fact: Fact) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine]:
+def _speaks(
+    fact: Fact,
+) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine | Speaker]:
     """Return whether a fact is of a process; the end of a file says that its rank is there."""
     if isinstance(fact, LastLine):
         return fact.ends_log
-    return isinstance(fact, StackDump | Process | Track | LogLine | Exit)
+    return isinstance(fact, StackDump | Process | Track | LogLine | Exit | Speaker)
 
 
 def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:

@@ -1,7 +1,5 @@
 """Ranks that cannot be: damaged lines and files give numbers beyond those of any job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
@@ -14,6 +12,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     WorldSize,
+    counted,
     replace,
 )
 
@@ -39,7 +38,7 @@ def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
     if dropped:
         yield Gap(
             what=f"Taking the ranks in {dropped[0].file} as they stand",
-            why=f"{len(dropped)} numbers are larger than any job has ranks ({MAX_RANKS})",
+            why=f"{counted(len(dropped), 'number')} larger than any job has ranks ({MAX_RANKS})",
             cost="whom these lines are about is not known",
             source=dropped[0],
         )

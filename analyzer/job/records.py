@@ -1,8 +1,7 @@
 """The job: its ranks and launchers, with each fact attached to the rank it is about."""
 
-from __future__ import annotations
-
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import (
@@ -24,10 +23,11 @@ from whyhang.analyzer.facts import (
     Track,
     Trust,
     Who,
+    replace,
 )
-from whyhang.analyzer.job.devices import Devices
+from whyhang.analyzer.job.device import Devices
 
-GROUP_RANK = re.compile(r"(DP|TP|PP|EP|CP|process |worker |task )(\d{1,4})")
+GROUP_RANK = re.compile(r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task )(\d{1,4})")
 """A label that counts within a group of ranks, or among processes."""
 
 
@@ -67,10 +67,15 @@ class Member(Record):
         """Name it as a person would: "rank 3", "TP3", else "pid 4711 on node48"."""
         if self.rank is not None:
             return f"rank {self.rank}"
-        where = f" on {self.host}" if self.host else ""
-        if self.pid is not None and not GROUP_RANK.match(self.label or ""):
-            return f"pid {self.pid}{where}"
-        return f"{self.label or 'a process'}{where}"
+        return unnumbered(self)
+
+
+def unnumbered(who: Who | Member) -> str:
+    """Name a process whose rank is not known by its place in groups, its pid or its label."""
+    where = f" on {who.host}" if who.host else ""
+    if who.pid is not None and not GROUP_RANK.match(who.label or ""):
+        return f"pid {who.pid}{where}"
+    return f"{who.label or 'a process'}{where}"
 
 
 class MissingRank(Record):
@@ -131,6 +136,20 @@ class Job(Record):
             if who.host is None or member.host is None or who.host == member.host:
                 return member
         return None
+
+
+def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of the lines that each pattern found."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        for pattern in line.matched:
+            numbers[pattern].append(number)
+    return {pattern: tuple(found) for pattern, found in numbers.items()}
+
+
+def with_lines(job: Job, lines: tuple[LogLine, ...]) -> Job:
+    """Return a job with other lines."""
+    return replace(job, lines=lines, by_pattern=by_pattern(lines))
 
 
 def lock_holder(job: Job, member: Member) -> Member | None:

@@ -1,7 +1,5 @@
 """What a process is for its job, read off its stack when no process record says so."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
 
 # File tails that give a process away. The trainer's own stack never runs through these,

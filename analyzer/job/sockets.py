@@ -1,7 +1,5 @@
 """The TCP sockets of a process, out of the lines that its record has of its open files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -8,8 +8,6 @@ made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL commun
 ``store_based_barrier_key:1`` those that have come to a barrier.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

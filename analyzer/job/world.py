@@ -5,8 +5,6 @@ host. A rank is *missing* only where the evidence covers the place it should be 
 own processes say how many ranks they were started as, and one is not among them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Logs that tell no year beside logs that do: the times of one job are put into one year."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timezone
 

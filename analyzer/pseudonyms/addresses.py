@@ -5,8 +5,6 @@ so. Loopback, link-local and unspecified addresses, netmasks and Docker's usual 
 they are to everybody, and are what a diagnosis may rest on; they stay.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

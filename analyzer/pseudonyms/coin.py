@@ -1,7 +1,5 @@
 """Make one pseudonym of one word: keyed, short, and recognised when it is met again."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Find the names of hosts and users in a set of texts, to recognise them wherever they stand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

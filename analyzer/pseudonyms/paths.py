@@ -4,8 +4,6 @@ What everybody's paths have in common stays: the usual folders, extensions, numb
 pid's), words of computing, and all that lies below a well-known package, whose files are public.
 """
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.pseudonyms.coin import Coin, is_pseudonym

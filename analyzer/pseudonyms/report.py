@@ -1,7 +1,5 @@
 """A report with pseudonyms in place of names, for every face alike."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

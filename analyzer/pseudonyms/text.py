@@ -1,7 +1,5 @@
 """Pseudonyms in running text: one pass, in which each piece is at most one kind of name."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

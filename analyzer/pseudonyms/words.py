@@ -1,7 +1,5 @@
 """Words that name no person, machine or project: they stay in paths and are no names of hosts."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.stacks.packages import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
 
 _WORDS = """

@@ -43,6 +43,7 @@ Queries about ranks:
 - ``speakers``: the ranks of which log lines speak
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
+- ``odd_processes``: the few ranks whose processes stand out in a table of ps
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
@@ -68,8 +69,9 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import (
@@ -159,16 +161,12 @@ from whyhang.analyzer.queries.store_place import (
     states_of,
     view_fields,
 )
+from whyhang.analyzer.rank_state.listed import odd_processes
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import (
-    beat_of,
-    call_of,
-    duration,
-    evidence_of,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.describe import duration, location_of
+from whyhang.analyzer.wording.evidence import beat_of, evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields

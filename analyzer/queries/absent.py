@@ -1,15 +1,16 @@
 """Absent ranks: of which there is no process, though something says that they should run."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.states import OWN, is_starting, kinds_of, waiters_for
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, ranks_in_words, subject_fields
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:

@@ -1,21 +1,17 @@
 """Every rank that should be there is in the same operation: the cause is below it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    call_of,
-    evidence_of,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:

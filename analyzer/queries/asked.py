@@ -7,8 +7,6 @@ the table of frames ("cuda-sync"). The hits of several queries, and of the lines
 has patterns for, are merged; ``unless_asks`` are queries whose answers take it back.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Hosts, jobs and pods as the tools of a cluster show them, and which ranks are theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re
@@ -11,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import hosts
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import cite
 
@@ -91,8 +89,9 @@ def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
     pods hold the same number of ranks.
     """
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
+    seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
     if seen:
-        return tuple(sorted(seen))
+        return tuple(sorted(set(seen)))
     numbers = _numbers_of_pods(own_pods(case))
     each, rest = divmod(case.job.world_size or 0, len(numbers) or 1)
     if name not in numbers or rest or not each:

@@ -1,7 +1,5 @@
 """Every rank waits for others, but in different operations: they cannot meet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
@@ -9,12 +7,10 @@ from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRE
 from whyhang.analyzer.queries.states import all_recorded, all_seen, count
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    collective_of,
-    evidence_of,
-    location_of,
-    subject_fields,
-)
+from whyhang.analyzer.wording.calls import collective_of
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 ONE_SIDED = frozenset(
     {"broadcast", "reduce", "scatter", "gather"}

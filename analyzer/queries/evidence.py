@@ -1,7 +1,5 @@
 """Evidence: what a hit rests on, with the place where it was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case

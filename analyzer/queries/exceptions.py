@@ -1,23 +1,22 @@
 """An exception that nobody caught ended a rank, the program or a thread."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.facts import LogLine, Speaker, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
+_WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -34,7 +33,8 @@ def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[H
         yield replace(_hit(case, lines, _ranks(lines)), names_culprit=False)
         return
     ranks = raised_by(case, lines)
-    if has_no_ranks_to_blame(case, ranks) is (ends == "program"):
+    of_program = has_no_ranks_to_blame(case, ranks) or (not ranks and _all_raised(case, lines))
+    if of_program is (ends == "program"):
         yield _hit(case, lines, ranks if ends == "rank" else ())
 
 
@@ -81,8 +81,23 @@ def _when(lines: list[LogLine]) -> float:
     return min((line.time for line in lines if line.time is not None), default=float("inf"))
 
 
+def _all_raised(case: Case, lines: list[LogLine]) -> bool:
+    """Return whether all processes that a place in a group names raised, and they are several."""
+    speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
+    places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
+    return len(places) > 1 and places == {line.who.label for line in lines}
+
+
+def _worker(lines: list[LogLine]) -> str | None:
+    """Name the one worker that raised, where its rank is not known."""
+    raised = {line.who for line in lines}
+    who = next(iter(raised))
+    return unnumbered(who) if len(raised) == 1 and _WORKER.match(who.label or "") else None
+
+
 def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     members, unseen = members_of(case, ranks)
+    who = ranks_in_words(ranks) if ranks else _worker(lines) or "the job"
     first = lines[0]
     fields = first.fields
     kind = fields.get("type", "an exception").rpartition(".")[2]
@@ -96,7 +111,7 @@ def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
         names_culprit=bool(ranks),
         location=place,
         fields={
-            "who": ranks_in_words(ranks) if ranks else "the job",
+            "who": who,
             "what": f"{kind}: {message}" if message else kind,
             "at": at,
         },

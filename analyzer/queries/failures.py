@@ -4,18 +4,18 @@ Up to torch 2.1, and wherever output was not prefixed, a traceback does not say 
 it; the launcher's table of failures says which ranks ended by themselves. The two together do.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Exit, LogLine, RootCause
+from whyhang.analyzer.facts import Exit, LogLine, RootCause, Speaker, Who
 from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
+_NOT_FIRST = re.compile(r"[A-Za-z ][1-9]")  # a number that no single process has
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
@@ -136,10 +136,21 @@ def has_ranks(case: Case) -> bool:
     job = case.job
     if any(LOST_PEER.search(line.text) for line in job.lines):
         return True
+    speak = {fact.who for fact in job.of(Speaker)} | {line.who for line in job.lines}
+    names = {name for who in speak if (name := _name(who))}
+    if len(names) > 1 or any(_NOT_FIRST.search(str(name[0])) for name in names):
+        return True
     named = any((member.rank or 0) > 0 for member in job.members)
     ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
     named = named or any(_names_a_rank(line) for line in job.lines)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
+
+
+def _name(who: Who) -> tuple[object, ...] | None:
+    """Return what tells a process that is labelled as a rank from others."""
+    if who.rank is not None or who.local_rank is not None:
+        return (f"rank {who.rank or who.local_rank or 0}", who.host)
+    return (who.label,) if who.label is not None and GROUP_RANK.match(who.label) else None
 
 
 def _names_a_rank(line: LogLine) -> bool:

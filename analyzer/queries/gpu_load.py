@@ -5,14 +5,12 @@ kernel of NCCL that waits for its peers keeps its GPU at 100 % and draws little 
 at 0 % has nothing to run: its rank has launched nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INCOMPLETE, INDIRECT
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.states import waiters_for
 

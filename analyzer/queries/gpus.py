@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Gpu, fold
+from whyhang.analyzer.facts import Gpu, counted, fold
 from whyhang.analyzer.findings.signature import (
     CLEAR,
     CONTRADICTED,
@@ -20,7 +20,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.report import Evidence, cite
 
@@ -105,7 +105,7 @@ def gpu_names(devices: Sequence[Device]) -> str:
     for device in devices:
         hosts[device.host].append(device)
     if len(hosts) > 3:
-        return f"{len(devices)} GPUs of {len(hosts)} hosts"
+        return f"{counted(len(devices), 'GPU')} of {counted(len(hosts), 'host')}"
     parts = []
     for host, own in hosts.items():
         numbers = [device.now("index") for device in own]

@@ -4,20 +4,19 @@ Ranks of several groups that all wait, none of them lagging, have entered the gr
 that do not fit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.states import all_seen
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import evidence_of, ranks_in_words, subject_fields
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 MAX_CALL_LINES = 8
 DEFAULT = "the default group"

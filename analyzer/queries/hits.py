@@ -1,7 +1,5 @@
 """Hits about the same members become one: kinds of evidence that agree make it surer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import replace

@@ -1,7 +1,5 @@
 """Lagging ranks: those that others wait for, held by something of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from whyhang.analyzer.case import Case
@@ -10,7 +8,10 @@ from whyhang.analyzer.queries.states import count, has_initialized, kinds_of, wa
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, subject_fields
+from whyhang.analyzer.wording.calls import call_of
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""

@@ -5,17 +5,24 @@ hands back the lines (``LogLine.matched`` holds the patterns). So a pattern's te
 there is no registry.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, Trust, Who
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    GpuAddress,
+    LogLine,
+    OwnAddress,
+    Record,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.devices import same_host
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
@@ -200,7 +207,7 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     return [exit_.who for exit_ in ended.values()] if known else []
 
 
-def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+def _peer(case: Case, lines: Sequence[LogLine]) -> list[Who]:
     """Return the rank with which the calls were in which these lines were raised, if it is one."""
     speakers = {(line.source.file, line.who.rank) for line in lines}
     peers = {
@@ -209,7 +216,29 @@ def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
         for call in track.calls
     }
+    peers = peers - {None} or _at_addresses(case, lines)
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
+
+
+_PEER_ADDRESS = re.compile(r"\[(?P<host>\d{1,3}(?:\.\d{1,3}){3})\](?::(?P<port>\d{1,5}))?")
+
+
+def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
+    """Return the ranks that have said to be at the addresses in these lines, which is not theirs.
+
+    Where several ranks share an address, the port has to be theirs as well.
+    """
+    told: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
+    for fact in case.job.of(OwnAddress):
+        told[fact.address.host].add((fact.who.rank, fact.address.port))
+    ranks: set[int | None] = set()
+    for line in lines:
+        for match in _PEER_ADDRESS.finditer(line.text):
+            there = told.get(match["host"], set())
+            if len(there) > 1:
+                there = {one for one in there if match["port"] and one[1] == int(match["port"])}
+            ranks |= {rank for rank, _ in there}
+    return ranks - {line.who.rank for line in lines}
 
 
 def _others(lines: Iterable[LogLine]) -> Iterable[int]:

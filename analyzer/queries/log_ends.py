@@ -1,11 +1,10 @@
 """The log of a rank ends without a word of trouble, while others report a lost peer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import speakers
@@ -13,7 +12,6 @@ from whyhang.analyzer.rank_state.ends import LOST_PEER
 from whyhang.analyzer.rank_state.gave_up import last_lines
 from whyhang.analyzer.rank_state.log_ends import got_over, have_ended
 from whyhang.analyzer.report import cite
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MAX_QUOTES = 6
 

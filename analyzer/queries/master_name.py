@@ -1,7 +1,5 @@
 """The name of the master leads to different hosts for different ranks."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +14,9 @@ from whyhang.analyzer.queries.store_place import (
     states_of,
     view_fields,
 )
-from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:

@@ -1,12 +1,12 @@
 """Jobs that move, only slowly."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.queries.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.wording.describe import evidence_of, location_of, subject_fields
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 MOST = 0.75
 """Share of the looks at which a rank must have stood so: all of three, four of five."""

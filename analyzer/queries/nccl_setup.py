@@ -4,15 +4,12 @@ With NCCL_DEBUG=INFO each rank prints its interface, its network, Init START, to
 Init COMPLETE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine, NcclPhase, NcclSetup, SignOfLife
+from whyhang.analyzer.facts import LastLine, NcclPhase, NcclSetup, SignOfLife, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.report import Collective, Evidence, cite
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MEANS = {
     NcclPhase.ABSENT: "has not come to NCCL's set-up: its log ends before",

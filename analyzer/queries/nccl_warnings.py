@@ -4,8 +4,6 @@ A ``NCCL WARN`` line is what NCCL prints before it returns an error; PyTorch rep
 behind "Last error:", even where NCCL_DEBUG is not set.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,18 +1,15 @@
 """Network ports that are down, as tools on hosts print them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NcclSetup, NetworkPort, Variable
+from whyhang.analyzer.facts import NcclSetup, NetworkPort, Variable, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.cluster import VIRTUAL, ranks_on
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import Evidence, cite
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 CHOOSING = {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
 UNUSED = (*VIRTUAL, "lo", "tun", "dummy", "wl")

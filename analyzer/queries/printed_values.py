@@ -1,7 +1,5 @@
 """Lines that the ranks of a job print alike, with another value on one of them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What NCCL's health network (RAS) reports: who is missing, and what its counts prove."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.findings.signature import Hit

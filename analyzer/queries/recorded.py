@@ -1,17 +1,17 @@
 """Recorded calls: what the ledger concluded from recorder dumps, watchdog lines and counters."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import COUNTERS
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.describe import pid_in_words, ranks_in_words, site_location
+from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import pid_in_words
 
 MAX_SOURCES = 6
 

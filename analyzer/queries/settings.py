@@ -3,8 +3,6 @@
 The fewest are blamed, a tie names nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case

@@ -1,7 +1,5 @@
 """Where the ranks stand: who waits for others, in what, and whether all were seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case

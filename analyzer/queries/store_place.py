@@ -4,24 +4,26 @@ What a rank was given is read from the call that it is in, else from its environ
 that place was asked from the rank's own network (``StoreView``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, InitArguments, Record, StoreView
+from whyhang.analyzer.facts import (
+    Address,
+    InitArguments,
+    Record,
+    StoreView,
+    counted,
+    ranks_in_words,
+)
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import (
-    evidence_of,
-    location_of,
-    ranks_in_words,
-    subject_fields,
-)
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 OPEN = {"answered", "not asked"}
 """Outcomes of places that a rank can reach."""
@@ -115,9 +117,11 @@ def cite_view(view: StoreView) -> Evidence:
     )
     says = SAYS.get(view.outcome, view.outcome)
     if view.outcome == "answered":
-        counted = clients(view)
+        came = clients(view)
         groups = joined(view)
-        says = "a store answers" + (f"; {counted} clients counted" if counted is not None else "")
+        says = "a store answers" + (
+            f"; {counted(came, 'client')} counted" if came is not None else ""
+        )
         if groups and groups[0].default:
             says += f"; addresses of {ranks_in_words(groups[0].ranks)} in it"
     why = f" ({view.why})" if view.why else ""

@@ -5,8 +5,6 @@ calls ``MPI_Finalize`` as the last thing, after the interpreter (mpi4py), and wa
 the other ranks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Gap, NoInterpreter

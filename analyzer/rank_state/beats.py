@@ -4,8 +4,6 @@ Where a rank noted its step says nothing of what it does there: that is for its 
 and its logs to tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.facts import Progressed, Record

@@ -1,10 +1,8 @@
 """The state of each rank as its stacks and its process show it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
@@ -182,7 +180,7 @@ def _stopped_by(member: Member) -> str:
     if last is not None and last.frozen is not None:
         return f"frozen with its control group {last.frozen}"
     if last is not None and last.tracer_pid is not None:
-        return f"stopped by a debugger ({last.tracer or 'process'}, pid {last.tracer_pid})"
+        return f"stopped by a debugger ({program(last.tracer or 'process')}, pid {last.tracer_pid})"
     return "stopped by a signal"
 
 

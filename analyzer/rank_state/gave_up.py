@@ -5,8 +5,6 @@ by the abort alone. Silence is not absence: who printed nothing may have been en
 limit, or its lines were not kept. Only where almost all gave up are the few others elsewhere.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Collection, Mapping
 

@@ -10,8 +10,6 @@ Nothing is concluded of logs that end within a line (buffered, or cut), at diffe
 loop, of ranks that print less or other things than the rest, and of more than one in four ranks.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections import Counter, defaultdict

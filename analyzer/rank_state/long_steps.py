@@ -9,8 +9,6 @@ how long one took at most. Where nothing is known of them, a step counts as endl
 has lasted longer than steps do as a rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 

@@ -6,8 +6,6 @@ wait for others, each rank gets the place of the thread that was started in the 
 that waits for other ranks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

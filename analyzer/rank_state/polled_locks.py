@@ -5,8 +5,6 @@ a lock, however. If one rank alone has locked a lock file while others of its ho
 these are one and the same; what is not seen is the name that they poll for.
 """
 
-from __future__ import annotations
-
 import posixpath
 
 from whyhang.analyzer.facts import LockWait, replace

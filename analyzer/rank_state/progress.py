@@ -1,7 +1,5 @@
 """Does the job as a whole go on? Read off ranks that came to a wait, left it, or were answered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Variables

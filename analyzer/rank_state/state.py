@@ -1,7 +1,5 @@
 """The state of one rank, all evidence taken together."""
 
-from __future__ import annotations
-
 import enum
 
 from whyhang.analyzer.collectives.pending import Position

@@ -6,8 +6,6 @@ concluded of a rank whose lines may stand elsewhere: in a file of its own, or wi
 rank 0 often prints for all.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 A face is made from a report alone, which has gone through the gate (``outgoing``) before.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -15,7 +13,8 @@ from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trac
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.page import Block, page
+from whyhang.analyzer.reports.blocks import Block
+from whyhang.analyzer.reports.page import page
 from whyhang.analyzer.reports.terminal import draw
 
 FILE_WIDTH = 100
@@ -33,22 +32,20 @@ class Face(Record):
         return self.make(report, full)
 
 
-def as_text(report: Report, *, full: bool = False) -> str:
+def as_text(report: Report, *, full: bool = False, width: int = FILE_WIDTH) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
-    return text_of(page(report, full=full))
+    return text_of(page(report, full=full), width=width)
 
 
-def text_of(blocks: Iterable[Block]) -> str:
+def text_of(blocks: Iterable[Block], *, width: int = FILE_WIDTH) -> str:
     """Render blocks for a text file."""
     buffer = io.StringIO()
-    draw(blocks, Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False))
+    draw(blocks, Console(file=buffer, width=width, color_system=None, force_terminal=False))
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 
 def _html(report: Report) -> bytes:
-    from whyhang.analyzer.reports.html.page import (  # noqa: PLC0415 - Jinja2 is for this face alone
-        render,
-    )
+    from whyhang.analyzer.reports.html.page import render  # noqa: PLC0415 - Jinja2 is for this face alone
 
     return render(report)
 

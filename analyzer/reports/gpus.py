@@ -1,11 +1,9 @@
 """The rows of GPUs in a report: only those that decide something, folded where they are alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.gpus import FAULTS, gpu_names
 from whyhang.analyzer.report import GpuRow
 

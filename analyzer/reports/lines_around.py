@@ -3,8 +3,6 @@
 What a log says just before and after its decisive line is what a person scrolls to first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections import defaultdict

@@ -6,16 +6,13 @@ nothing else: it opens no link, mentions nobody, refers to no issue and ends no 
 https://github.github.com/gfm, https://docs.gitlab.com/user/markdown.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.facts import few
 from whyhang.analyzer.report import Finding, Report
-from whyhang.analyzer.reports.page import (
-    MAX_RANKS,
+from whyhang.analyzer.reports.blocks import (
     Block,
     Code,
     Commands,
@@ -25,14 +22,10 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
-    cut,
-    is_command,
-    job_facts,
-    known,
-    page,
-    place_line,
-    who,
 )
+from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known, place_line
+from whyhang.analyzer.reports.page import job_facts, page
+from whyhang.analyzer.reports.rank_rows import who
 
 SUMMARY_LINES = 15
 MAX_TEXT = 400

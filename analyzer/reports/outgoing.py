@@ -6,8 +6,6 @@ what is said on standard error, goes through here: control characters are spelt 
 turn the direction of text as well, and what looks like a secret is blanked (``redact``).
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -4,8 +4,6 @@ Such a file may come from anywhere: it is decoded into the types of ``report.py`
 and what those cannot hold, or what would lead a face astray, is an error that names the place.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fold equal stacks of many ranks into groups, and find the frame where their paths part."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from whyhang.analyzer.case import Case

@@ -5,8 +5,6 @@ line of a finding, with how many lines of how many ranks it stands for, the end 
 finding quotes, or the entry into a call that never came back. Each line of a log is in one event.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

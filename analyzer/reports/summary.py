@@ -1,24 +1,17 @@
 """The parts of a report that judge nothing: the job, the rows of ranks, what is missing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
-from whyhang.analyzer.facts import Gap, Setting, SettingName, replace
+from whyhang.analyzer.facts import Gap, Setting, SettingName, ranks_in_words, replace
 from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
-from whyhang.analyzer.wording.describe import (
-    activity,
-    location_of,
-    ranks_in_words,
-    site_location,
-    status_word,
-)
+from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import activity, location_of, status_word
 
 MAX_GAPS = 25
 MOST_NAMES = 32  # hosts that one folded gap names
@@ -97,6 +90,7 @@ def _row(case: Case, state: RankState) -> RankRow:
         activity=activity(state),
         location=replace(place, excerpt=()) if place else None,
         name=member.name,
+        step=state.pulse.last.step if state.pulse is not None else None,
     )
 
 

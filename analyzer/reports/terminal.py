@@ -1,7 +1,5 @@
 """A report on a terminal: colours where there are any, and nothing wider than the window."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
@@ -10,7 +8,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.reports.page import (
+from whyhang.analyzer.reports.blocks import (
     Block,
     Code,
     Commands,
@@ -20,9 +18,9 @@ from whyhang.analyzer.reports.page import (
     Quotes,
     Section,
     Table,
-    is_command,
-    page,
 )
+from whyhang.analyzer.reports.finding import is_command
+from whyhang.analyzer.reports.page import page
 
 VERDICT_STYLES = {
     "hung": "bold white on red",

@@ -1,7 +1,5 @@
 """What ranks did in time: lanes of ranks that did the same, their calls, the last common one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias

@@ -4,8 +4,6 @@ Ranks that wait alike and are awaited alike are one node, so that a job of 10,00
 handful of nodes. Subjects are the rows of ``Report.ranks``, by index: ranks with a number or not.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias

@@ -13,8 +13,6 @@ Where no frame tells, the kernel's word and the line of source are guessed from,
 says so. Here the process as a whole is placed; ``reading`` reads one stack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace

@@ -1,7 +1,5 @@
 """The thread that the main thread waits for, within its process."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import StackDump, Thread, replace

@@ -5,8 +5,6 @@ A call into C leaves no frame: ``time.sleep``, ``lock.acquire``, ``work.wait()``
 in (``/proc/PID/wchan``), and the text of the line often names the call.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from importlib.resources import files

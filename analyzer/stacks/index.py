@@ -1,7 +1,5 @@
 """Finds the rules that speak of a frame: an index over the table, built once for each table."""
 
-from __future__ import annotations
-
 import functools
 import re
 

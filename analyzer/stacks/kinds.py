@@ -3,8 +3,6 @@
 ``whyhang.analyzer.stacks`` gives all of these on; import them from there.
 """
 
-from __future__ import annotations
-
 import enum
 
 from whyhang.analyzer.facts import Frame, Record, replace

@@ -3,8 +3,6 @@
 The names stand in ``packages.toml``; they are for ``usercode``.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.resources import files
 

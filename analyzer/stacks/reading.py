@@ -5,8 +5,6 @@ own lies inside it: ``backward`` with a user's hook in it is a place in the hook
 counts with the user's code inside it.
 """
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Where one thread of a process is: its stack, the kernel's word, the line of source."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

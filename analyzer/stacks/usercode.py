@@ -8,8 +8,6 @@ from the outermost package folder (``torch/distributed/distributed_c10d.py``, ``
 read, patch and blame them, but their own code comes first.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 import posixpath

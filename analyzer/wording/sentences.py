@@ -1,13 +1,13 @@
 """Fill the texts of a signature with the words of a case."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 
 _VERB = re.compile(
     r"\{(who|gpus|hosts|others)\} (?!(?:always|this|its|as|across|perhaps|plus)\b)([a-z]+s)\b"
 )
+_COUNT = re.compile(r"\{(\w+)\} (rank|process|node|host|client)(?:es|s)\b(?: (have|are|were)\b)?")
+_OF_ONE = {"have": " has", "are": " is", "were": " was", None: ""}
 _IRREGULAR = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
 _MANY = re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
 
@@ -20,12 +20,17 @@ class _Words(dict[str, str]):
 
 
 def fill(text: str, words: Mapping[str, str]) -> str:
-    """Fill the fields of a text; a verb right behind ``{who}`` agrees with it in number."""
+    """Fill the fields of a text; a verb behind ``{who}``, a noun behind a count agree with it."""
 
     def agreeing(match: re.Match[str]) -> str:
         field, verb = match.groups()
         return f"{{{field}}} {_plural(verb) if _MANY.match(words.get(field, '')) else verb}"
 
+    def counted(match: re.Match[str]) -> str:
+        field, noun, verb = match.groups()
+        return f"{{{field}}} {noun}{_OF_ONE[verb]}" if words.get(field) == "1" else match.group()
+
+    text = _COUNT.sub(counted, text)
     return _VERB.sub(agreeing, text).format_map(_Words(words))
 
 

@@ -1,15 +1,12 @@
 """Who a finding is about, said in its text: rank, host, GPU and process, wherever known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress
+from whyhang.analyzer.facts import GpuAddress, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.wording.describe import ranks_in_words
 
 MOST = 4  # members that are described one by one
 

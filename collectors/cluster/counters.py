@@ -1,7 +1,5 @@
 """Counters of errors of network ports: perfquery, ethtool -S, rdma statistic, files of sysfs."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.facts import NOBODY, ErrorCounter, Statement

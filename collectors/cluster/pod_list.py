@@ -4,8 +4,6 @@ Fields: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/p
 a pod's state is that of the column STATUS (kubernetes, pkg/printers/internalversion, printPod).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What Kubernetes says of pods and nodes: kubectl get and describe."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Scheduled, Statement
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits

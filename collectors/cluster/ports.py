@@ -1,7 +1,5 @@
 """Network ports and interfaces: ibstat, ibstatus, ibv_devinfo, rdma link, ip, ifconfig, ethtool."""
 
-from __future__ import annotations
-
 import itertools
 
 from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement

@@ -1,7 +1,5 @@
 """Room in file systems and ports that are listened on: df, ss, netstat, lsof."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import NOBODY, Capacity, OpenPort, Statement
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits

@@ -1,7 +1,5 @@
 """Batch scripts: how many ranks the allocation has room for, and how many its commands start."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What Slurm says of jobs and nodes: sacct, squeue, sinfo, scontrol show job and show node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, Scheduled, Statement

@@ -2,55 +2,28 @@
 
 A folder or a ``.tar.zst``. ``manifest.json`` lists every file with what it is, of which
 process, when and at which look it was taken. The rest is what each tool printed, with secrets
-blanked, and for what whyhang read itself (processes, source lines, gaps) JSON of one shape::
-
-    {"whyhang": "processes", "format": 1, "facts": [ {...}, ... ]}
-
-A live run is read through the same documents as a saved one, so both give the same facts.
+blanked, and for what whyhang read itself (processes, source lines, gaps) JSON of one shape:
+``own_files.py``. A live run is read through the same documents as a saved one, so both give the
+same facts.
 """
 
-from __future__ import annotations
-
-import contextlib
 import functools
 import io
-import os
-import shutil
-import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
 import msgspec
-import zstandard
 
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Exit,
-    Fact,
-    FileView,
-    Gap,
-    Process,
-    Record,
-    Source,
-    StoreView,
-    ThreadState,
-    Trust,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Record, Trust, Who
 from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.analyzer.redact import redact_texts
-from whyhang.collectors.files import claims
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-ARCHIVES = (".tar.zst", ".tzst")
 
 # What msgspec raises: broken UTF-8 and deep nesting come as errors of Python.
-_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Entry(Record):
@@ -115,7 +88,7 @@ def read_manifest(data: bytes) -> Manifest:
     """Read a manifest. Raises ``BundleError`` if it is none, or of a newer format."""
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise BundleError(f"this is no manifest of a bundle: {error}") from error
     if manifest.tool != "whyhang" or not 1 <= manifest.format <= FORMAT:
         raise BundleError(
@@ -149,229 +122,3 @@ def documents_of(bundle: Bundle) -> Iterator[Document]:
 def time_text(moment: float) -> str:
     """Write a time the way the manifest does: UTC, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
-
-
-def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
-    """Write facts as JSON for people to read: each field on a line, unknown ones left out.
-
-    No text in it looks like a secret.
-    """
-    rows = ",\n".join(_row(fact) for fact in facts)
-    head = f'{{\n  "whyhang": "{kind}",\n  "format": {FORMAT},\n  "facts": ['
-    return f"{head}\n{rows}\n  ]\n}}\n".encode()
-
-
-def _row(fact: Fact | claims.Row) -> str:
-    fields = redact_texts(msgspec.json.decode(msgspec.json.encode(fact)))
-    lines = [
-        f'      "{name}": {msgspec.json.encode(value).decode()}'
-        for name, value in fields.items()
-        if value is not None
-    ]
-    return "    {\n" + ",\n".join(lines) + "\n    }"
-
-
-class _Facts(Record):
-    """The shape of whyhang's own files; what the facts are depends on the kind."""
-
-    whyhang: str
-    format: int
-    facts: tuple[msgspec.Raw, ...]
-
-
-T = TypeVar("T", str, str | None)
-_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.Row | Gap
-
-_TYPES: dict[str, type[_Own]] = {
-    "processes": Process,
-    "stores": StoreView,
-    "file_stores": FileView,
-    "excerpts": Excerpt,
-    "exits": Exit,
-    "claims": claims.Row,
-    "gaps": Gap,
-}
-
-
-class OwnFiles:
-    """Reads the files that whyhang wrote itself into a bundle."""
-
-    name = "whyhang's own records"
-
-    def sniff(self, document: Document) -> bool:
-        """Say whether this is such a file."""
-        return document.head.lstrip()[:20].replace(b"\n", b" ").startswith(b'{   "whyhang": "')
-
-    def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at it."""
-        return self.sniff(document)
-
-    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - one of each host
-        """Return whether it begins as such a file: a job of many hosts has thousands."""
-        return start.startswith(b'{\n  "why')
-
-    def ready(self) -> None:
-        """All is loaded."""
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Yield the records; the source of each is the line on which it begins."""
-        try:
-            with document.open() as stream:
-                data = stream.read()
-            content = msgspec.json.decode(data, type=_Facts)
-            wanted = _TYPES[content.whyhang]
-        except (OSError, KeyError, *_DAMAGE) as error:
-            yield _unreadable(document, error)
-            return
-        lines = [n for n, line in enumerate(data.splitlines(), 1) if line == b"    {"]
-        for number, raw in enumerate(content.facts):
-            line = lines[number] if len(lines) == len(content.facts) else None
-            try:
-                fact = _fact(msgspec.json.decode(raw, type=wanted), document.source(line))
-            except (ValueError, *_DAMAGE) as error:
-                yield _unreadable(document, error)
-                continue
-            if fact is not None:
-                yield fact
-
-
-def _fact(row: _Own, source: Source) -> Fact | None:
-    """Return what a row says, with its source; None where a newer whyhang wrote it."""
-    if isinstance(row, claims.Row):
-        return claims.statement(replace(row, source=source))
-    if isinstance(row, Process):
-        return _with_shared_texts(replace(row, source=source))
-    if isinstance(row, StoreView | FileView | Exit):
-        return replace(row, source=source)
-    return row
-
-
-def _with_shared_texts(process: Process) -> Process:
-    """Keep equal texts once: the ranks of a job have the same settings, threads and open files."""
-    return replace(
-        process,
-        command=_shared(process.command),
-        cwd=_shared(process.cwd),
-        environ={name: _shared(value) for name, value in process.environ.items()},
-        descriptors=tuple(map(_shared, process.descriptors)),
-        threads=tuple(map(_thread_with_shared_texts, process.threads)),
-    )
-
-
-def _thread_with_shared_texts(thread: ThreadState) -> ThreadState:
-    return replace(
-        thread,
-        name=_shared(thread.name),
-        state=_shared(thread.state),
-        wchan=_shared(thread.wchan),
-        syscall=_shared(thread.syscall),
-    )
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _shared(text: T) -> T:
-    return text
-
-
-def _unreadable(document: Document, error: Exception) -> Gap:
-    return Gap(
-        what=f"reading {document.path}",
-        why=f"it is damaged ({str(error)[:120]})",
-        cost="what whyhang itself saw of the processes is not known",
-        remedy="Collect again with whyhang collect PID",
-        source=document.source(),
-    )
-
-
-def write_bundle(bundle: Bundle, path: str | Path) -> None:
-    """Write a bundle as a folder, or as one file if the name ends in ``.tar.zst``.
-
-    Raises ``BundleError`` where that fails; nothing half-written is left.
-    """
-    target = Path(path)
-    files = {MANIFEST: manifest_file(bundle.manifest), **bundle.files}
-    try:
-        check_name(target)
-        if target.name.endswith(ARCHIVES):
-            _write_archive(files, target, bundle.manifest.created_at or 0.0)
-        else:
-            _write_folder(files, target)
-    except OSError as error:
-        raise _unwritable(target, error.strerror or str(error)) from error
-
-
-def check_name(path: str | Path) -> None:
-    """Raise ``BundleError`` if no bundle can be written under this name."""
-    target = Path(path)
-    archive = target.name.endswith(ARCHIVES)
-    if not archive and target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
-        raise BundleError(
-            f"a bundle cannot be written as {target.suffix}",
-            "Name a folder, or a file that ends in .tar.zst.",
-        )
-    try:
-        exists = not archive and target.exists()
-        if exists and (not target.is_dir() or any(target.iterdir())):
-            raise BundleError(
-                f"{target} is already there", "Name a new folder, so that two bundles do not mix."
-            )
-        above = target if exists else next(p for p in target.absolute().parents if p.exists())
-    except OSError as error:
-        raise _unwritable(target, error.strerror or str(error)) from error
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        why = "is not writable for this user" if above.is_dir() else "is no folder"
-        raise _unwritable(target, f"{above} {why}")
-
-
-def _unwritable(target: Path, why: str) -> BundleError:
-    return BundleError(
-        f"the bundle could not be written to {target}: {why}",
-        "Name a place with room that this user may write to.",
-    )
-
-
-def manifest_file(manifest: Manifest) -> bytes:
-    """Write the manifest as JSON, indented."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-
-
-def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write into a folder that is not there, or empty; leave it so if that fails."""
-    fresh = not folder.exists()
-    try:
-        for name, data in files.items():
-            place = folder / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-    except BaseException:
-        for name in {Path(name).parts[0] for name in files}:
-            shutil.rmtree(folder / name, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                (folder / name).unlink()
-        if fresh:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
-
-
-def archive(files: Mapping[str, bytes], moment: float) -> bytes:
-    """Pack files as a ``.tar.zst``; all have the time ``moment``, in seconds since the epoch."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as packed:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mtime, member.mode = len(data), int(moment), 0o644
-            packed.addfile(member, io.BytesIO(data))
-    # a window over many files: what processes have in common is packed once
-    how = zstandard.ZstdCompressionParameters.from_level(6, window_log=24, enable_ldm=True)
-    return zstandard.ZstdCompressor(compression_params=how).compress(plain.getvalue())
-
-
-def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    try:
-        part.write_bytes(archive(files, moment))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

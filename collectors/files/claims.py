@@ -3,8 +3,6 @@
 This is where they are written and read back, and nowhere else are they texts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The one way in for files, and for what was just taken of a live job: both are do
 thousand alike troubles are told once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections import Counter, defaultdict
@@ -14,23 +12,17 @@ from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, Source, StackDump, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, replace
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors import limits
 from whyhang.collectors.files import bundle, naming, snapshots, workers
 from whyhang.collectors.files.archive import Item, Store, Unopened, clean
+from whyhang.collectors.files.manifests import Manifests
 from whyhang.collectors.files.meter import Meter
+from whyhang.collectors.files.offer import facts_of_document
 from whyhang.collectors.files.remote import RemoteFile
 
 SHOWN = 3  # of alike troubles, so many are named
 EVERY = 200  # files between two words on progress
-
-# Files that stand beside evidence as a matter of course; no word is made of them.
-_ORDINARY = frozenset(
-    {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
-    | {".lock", ".sbatch", ".slurm"}
-)
 
 
 class Task(Record):
@@ -57,18 +49,6 @@ class Team(Protocol):
         self, tasks: Sequence[Task], here: Callable[[Task], Results]
     ) -> Generator[Results, None, None]:
         """Yield what is in each file, in order; ``here`` reads one in this process."""
-
-
-@runtime_checkable
-class Owner(Protocol):
-    """A reader that can tell when a file is of its form from end to end.
-
-    No other reader then looks at it: ten thousand dumps need no search for log lines, and
-    a command line in a bundle is not taken for one.
-    """
-
-    def owns(self, document: Document) -> bool:
-        """Say whether nothing in this document is for any other reader."""
 
 
 @runtime_checkable
@@ -119,7 +99,7 @@ def read(
 def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) -> Iterator[Fact]:
     """Yield what documents say that are at hand already, as those of a live job are."""
     gaps: list[Gap] = []
-    facts = (fact for document in documents for fact in _facts(document, readers, gaps))
+    facts = (fact for document in documents for fact in facts_of_document(document, readers, gaps))
     yield from _settled(facts, gaps)
 
 
@@ -201,7 +181,7 @@ def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
         return [], [document]
     if (entry := task.entry) is not None:
         document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
-    return list(_facts(document, readers, troubles)), troubles
+    return list(facts_of_document(document, readers, troubles)), troubles
 
 
 def _by_processes(
@@ -233,65 +213,6 @@ def _shared(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, Share
     }
 
 
-def _facts(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> Iterator[Fact]:
-    """Offer a document to each reader; one that fails costs what it did not read."""
-    if not document.size:
-        gaps.append(_of_file(document, "it is empty"))
-        return
-    budget = limits.Budget(document.size)
-    known = _known(document, readers, budget, gaps)
-    for reader in known:
-        yield from _read(reader, document, budget, gaps)
-    if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
-        gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
-
-
-def _known(
-    document: Document, readers: Sequence[Reader], budget: limits.Budget, gaps: list[Gap]
-) -> list[Reader]:
-    """Return the readers that know a document: the one that owns it, else all of them."""
-    known: list[Reader] = []
-    with budget:
-        for reader in readers:
-            try:
-                knows = reader.sniff(document)
-                if knows and isinstance(reader, Owner) and reader.owns(document):
-                    return [reader]
-            except limits.TooSlowError:
-                knows = True  # reading it says where
-            except Exception as error:  # noqa: BLE001 - a note is made of it
-                gaps.append(_failed(document, reader, error))
-                continue
-            if knows:
-                known.append(reader)
-    return known
-
-
-def _read(
-    reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]
-) -> Iterator[Fact]:
-    try:
-        yield from budget.spread_over(reader.read(document))
-    except limits.TooSlowError as error:
-        gaps += budget.gaps(document, error)
-    except Exception as error:  # noqa: BLE001 - a note is made of it
-        gaps.append(_failed(document, reader, error))
-
-
-def _of_file(document: Document, why: str) -> Gap:
-    return Gap(what=f"reading {document.path}", why=why, source=document.source())
-
-
-def _failed(document: Document, reader: Reader, error: Exception) -> Gap:
-    return Gap(
-        what=f"reading {document.path} as {reader.name}",
-        why=f"the reader failed ({type(error).__name__}: {str(error)[:160]})",
-        cost="what it says in that form is not known, or not all of it",
-        remedy="Please report this file as a bug of whyhang",
-        source=document.source(),
-    )
-
-
 def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:
     """Yield facts, then the dumps with their looks counted, then the troubles, folded."""
     dumps: list[StackDump] = []
@@ -316,50 +237,3 @@ def _folded(gaps: Iterable[Gap]) -> Iterator[Gap]:
         yield from shown
         if more := len(same) - len(shown):
             yield replace(same[0], what=f"reading {more:,} more files like these", source=None)
-
-
-class Manifests:
-    """The manifests among the files that were found, each for the folder it is in."""
-
-    def __init__(self, store: Store, items: Sequence[Item], gaps: list[Gap]) -> None:
-        """Read them; ``gaps`` takes what is said of those that cannot be read."""
-        self.paths: set[str] = set()
-        self._entries: dict[str, tuple[int, bundle.Entry]] = {}
-        for item in items:
-            if PurePosixPath(item.path).name == bundle.MANIFEST:
-                try:
-                    self._add(item.path, store.document(item))
-                except (BundleError, OSError) as error:
-                    gaps.append(_gap(item.path, error))
-
-    def _add(self, path: str, document: Document | Gap) -> None:
-        if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
-            return
-        with document.open() as stream:
-            manifest = bundle.read_manifest(stream.read())
-        self.paths.add(path)
-        folder = path.removesuffix(bundle.MANIFEST)
-        for entry in manifest.files:
-            self._entries[folder + entry.path] = (len(self._entries), entry)
-
-    def place(self, path: str) -> int:
-        """Order the files of each bundle as it lists them, the way the live run read them."""
-        place, _ = self._entries.get(path, (-1, None))
-        return place
-
-    def entry(self, path: str) -> bundle.Entry | None:
-        """Return what the manifest says of a file, which counts for more than its name."""
-        return self._entries.get(path, (-1, None))[1]
-
-
-def _gap(path: str, error: BundleError | OSError) -> Gap:
-    why, remedy = (
-        (error.message, error.remedy) if isinstance(error, BundleError) else (str(error), "")
-    )
-    return Gap(
-        what=f"reading {path}",
-        why=why,
-        cost="the files beside it are read for themselves",
-        remedy=remedy.rstrip("."),
-        source=Source(file=path),
-    )

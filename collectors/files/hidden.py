@@ -4,8 +4,6 @@ What the readers need stays: the shape of each file, its lines, ranks, pids, fun
 numbers and times, so that the bundle is diagnosed as before.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

@@ -1,7 +1,5 @@
 """How far a long reading is: who reads counts here, who shows it looks here."""
 
-from __future__ import annotations
-
 import time
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")

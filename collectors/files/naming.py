@@ -6,8 +6,6 @@ one unless its neighbours make it clear (``together``). "worker-7", "gpu3" and a
 role name are not global ranks for sure, and are kept as what they are.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter, defaultdict

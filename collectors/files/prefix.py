@@ -8,8 +8,6 @@ of tensor parallel ranks and is kept as a label. "[Rank 3]" behind the header of
 prefix: that number counts within a group.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence
@@ -26,14 +24,16 @@ _CLOCK = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
 _RANKS = ("rank", "rank2", "mpi", "horovod", "gdb4hpc")
-_MESH = r"(?:(?:DP|TP|PP|EP|CP)\d{1,4}[ _,]{0,2}){1,5}(?<![ _,])"
-_MESH_PLACE = re.compile(r"(?<![A-Za-z])(DP|TP|PP|EP|CP)(\d{1,4})(?!\d)")
+_AXIS = r"(?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)"
+_MESH = rf"(?:{_AXIS}\d{{1,4}}[ _,]{{0,2}}){{1,6}}(?<![ _,])"
+_MESH_PLACE = re.compile(rf"(?<![A-Za-z])({_AXIS})(\d{{1,4}})(?!\d)")
 # Each alternative names its kind; the longest and surest come first.
 _PREFIX = re.compile(
     _ANSI + r"(?:"
-    r"\[(?:rank|RANK|Rank)[ :=]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
+    r"\[(?:rank|RANK|Rank)[ :=-]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
     r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6})(?:: ?| ?\| ?)"
-    r"|\[(?:[\w.-]+@)?\d+,(?P<mpi>\d{1,6})\](?:<std\w+>:? ?|: ?)"  # mpirun --tag-output
+    # mpirun --tag-output, and SageMaker's
+    r"|\[(?:[\w.-]+@)?\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,[\w.-]+)?\](?:<std\w+>:? ?|: ?)"
     r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
     r"\[(?P<horovod>\d{1,6})\]<std\w+>:? ?"
     r"|[A-Za-z]\w{0,30}\{(?P<gdb4hpc>\d{1,6})\}: ?"  # gdb4hpc
@@ -41,9 +41,11 @@ _PREFIX = re.compile(
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:
     r"|\[(?:gpu|GPU)[ :]?(?P<gpu>\d{1,3})\]:? ?"
     r"|\[pod/(?P<pod>[\w.-]+)/[\w.-]+\] "  # kubectl logs --prefix
+    # SkyPilot, which counts nodes
+    r"|\((?P<node>head|worker\d+), rank=\d+, pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) "
     r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?(?: [A-Z]{2}\d{1,4}){0,4})?"
     r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated)[= ][\w.:]+)+)\)" + _ANSI + r" ?"  # Ray, vLLM
-    r"|(?P<host>(?:[a-z]{1,30}-){0,8}(?:worker|node|host|nid|master)"
+    r"|(?P<host>localhost|(?:[a-z]{1,30}-){0,8}(?:worker|node|host|nid|master)"
     r"[\w.-]{0,60}?\d[\w.-]{0,60}): "  # pdsh, DeepSpeed
     r")"
 )
@@ -124,6 +126,9 @@ def _of_prefix(text: str) -> Who:
         return Who(local_rank=int(prefix["gpu"]))
     if prefix["pod"]:
         return Who(label=prefix["pod"], host=prefix["pod"])
+    if prefix["node"]:
+        label, pid = prefix["node"], _number(prefix["pid"])
+        return Who(pid=pid, host=prefix["ip"] or label, label=label)
     if prefix["facts"]:
         return _of_actor(prefix["actor"] or "", prefix["facts"])
     return Who(host=prefix["host"], label=prefix["host"])

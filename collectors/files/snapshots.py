@@ -1,7 +1,5 @@
 """Which dumps are snapshots of one process, and which are of two that have the same pid."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 

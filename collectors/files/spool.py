@@ -6,8 +6,6 @@ to every archive around it. Beyond the shares there is a fixed amount for all to
 small archive of a log that repeats itself is read.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import tempfile

@@ -5,8 +5,6 @@ streams give what they can before they complain: the exceptions that damage may 
 listed in ``DAMAGE``.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

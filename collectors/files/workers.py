@@ -5,8 +5,6 @@ this process, so that they need nothing sent to begin with. One that fails costs
 time: what it has not read is then read here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing

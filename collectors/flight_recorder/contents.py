@@ -11,8 +11,6 @@ way, without the entry that ended them. What follows them tells: records are num
 gap, so where the one behind a batch is not there, it was the batch's end, and finished.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

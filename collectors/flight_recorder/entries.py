@@ -9,8 +9,6 @@ dump takes grows with its size only. What is read is kept once for all ranks: th
 of one job hold the same shapes and the same stacks.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ rank has completed. Of a pickle in the usual layout (see ``layout.py``) only the
 built, unfinished ones before them, and the last one of each group; of others all.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@
 torch 2.4 the entries too, count the groups within the process.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping, Sequence

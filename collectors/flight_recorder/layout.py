@@ -10,8 +10,6 @@ torch and Python's protocols 2 and 3 write the numbers of the memo. In protocols
 counted, which takes looking at every operation up to the number that is asked for.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

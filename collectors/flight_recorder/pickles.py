@@ -17,8 +17,6 @@ Nearly all operations are looked at in runs of hundreds by one regular expressio
 those with 0x86 or 0x94 in an operand, so that in a run these bytes are TUPLE2 and MEMOIZE.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import pickle

@@ -6,8 +6,6 @@ moved: torch 2.2 to 2.6 ``/tmp/nccl_trace_rank_``; then ``~/.cache/torch/``; sin
 one, and leaves those of ranks that it does not have.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

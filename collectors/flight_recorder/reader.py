@@ -7,8 +7,6 @@ newest are read alike; files are recognised by what is in them. Nothing in a dum
 see ``pickles.py``.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterator

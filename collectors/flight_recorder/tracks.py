@@ -9,8 +9,6 @@ against the times of its calls tells: a rank whose last call is no older than th
 anyway shows no sign of a hang.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import defaultdict

@@ -7,8 +7,6 @@ names are those of drivers 384 to 610; drivers rename without notice, so each na
 in 535, sram_uncorrectable was split in 555).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ by a prefix in front of each (pdsh, clush, mpirun, kubectl: "node7: | 0 NVIDIA â
 before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by the file's name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Record

@@ -1,7 +1,5 @@
 """NVLinks, topology and failed tests: nvidia-smi -L, nvlink, topo -m; dcgmi nvlink and diag."""
 
-from __future__ import annotations
-
 import re
 
 import regex

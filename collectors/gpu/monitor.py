@@ -4,8 +4,6 @@ The header of dmon and pmon names the columns, in any choice and order; it comes
 many rows. Units stand in a second line. A dash or N/A means that there is no value.
 """
 
-from __future__ import annotations
-
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import table, values
 from whyhang.collectors.gpu.fields import Draft

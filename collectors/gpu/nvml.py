@@ -1,7 +1,5 @@
 """What whyhang's own NVML child printed (``probe.py``): JSON with the values as NVML gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

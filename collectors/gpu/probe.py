@@ -6,8 +6,6 @@ is no library or no driver, so that nvidia-smi may be asked instead. Every value
 itself: what a board or an older driver does not have is left out.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

@@ -11,8 +11,6 @@ memory. A table without a header is read only where its rows say what they are: 
 pid, a name and an amount of memory.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 

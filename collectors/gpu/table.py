@@ -5,8 +5,6 @@ process table names a GPU instance since 450; in a container it is empty whateve
 matched with single blanks, whatever the width of the columns.
 """
 
-from __future__ import annotations
-
 import regex
 
 from whyhang.analyzer.facts import GpuSlice

@@ -5,8 +5,6 @@ on to the end of that print. A file may hold the output of several tools, severa
 several hosts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import TypeAlias

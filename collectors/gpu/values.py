@@ -1,7 +1,5 @@
 """Single values as GPU tools write them: numbers with units, bus ids, words for "no value"."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.collectors import limits

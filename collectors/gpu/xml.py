@@ -6,8 +6,6 @@ its whole GPUs, and a damaged one costs only itself. One file may hold several d
 ``-l SECONDS`` and ``cat`` make them: each is one sample.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET

@@ -4,8 +4,6 @@ ClusterShell's event loop runs in a thread of its own; the main thread hands it 
 takes what comes from a queue, so that Ctrl-C always finds somebody at home.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import queue

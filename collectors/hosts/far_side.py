@@ -4,8 +4,6 @@ Each line of standard input is an order (see ``wire.py``). The process ends with
 input, at its deadline or on a signal, and leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

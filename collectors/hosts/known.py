@@ -1,7 +1,5 @@
 """Which other hosts a job has, as far as this one knows: what planners for a local process say."""
 
-from __future__ import annotations
-
 from whyhang.analyzer.facts import Record
 
 

@@ -6,13 +6,11 @@ What the API says of the pods is evidence as well, and kept without their specif
 hold secrets; ``collectors/cluster`` reads it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record
+from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.collectors.cluster.pod_list import Pod, in_order, pods_in, without_specifications
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.live.programs import Command, Outcome, run_all
@@ -114,7 +112,8 @@ def plan(asked: Pods, pods: Sequence[Pod], listed: bytes = b"") -> Reach:
     hosts = tuple(_host(asked, pod) for pod in ordered if pod.runs)
     away = [pod for pod in ordered if not pod.runs]
     by = "kubectl debug" if asked.debug_image else "kubectl exec"
-    count = f"{len(hosts)} of {len(pods)} pods" if away else f"{_count(len(hosts))}"
+    count = counted(len(pods), "pod")
+    count = f"{len(hosts)} of {count}" if away else count
     return Reach(
         kind="kubernetes",
         sentence=f"{count} of {_name_of(next(iter(jobs)), pods)} by {by}",
@@ -183,10 +182,6 @@ def _name_of(job: tuple[str, str], pods: Sequence[Pod]) -> str:
     kind, name = job
     first = next(pod for pod in pods if pod.job == job)
     return f"{kind} {name}" if kind else f"what {first.name} is part of"
-
-
-def _count(pods: int) -> str:
-    return "1 pod" if pods == 1 else f"{pods} pods"
 
 
 def _no_answer(asked: Pods, got: Outcome) -> TargetError:

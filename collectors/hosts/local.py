@@ -1,7 +1,5 @@
 """From a process of this host to all hosts of its job."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """One bundle of what the hosts sent; each is read as any archive is, with the same bounds."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,15 +9,8 @@ from whyhang.analyzer.facts import Gap, replace
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files import unpack
 from whyhang.collectors.files.archive import refusal
-from whyhang.collectors.files.bundle import (
-    MANIFEST,
-    Bundle,
-    Clock,
-    Entry,
-    Manifest,
-    facts_file,
-    read_manifest,
-)
+from whyhang.collectors.files.bundle import MANIFEST, Bundle, Clock, Entry, Manifest, read_manifest
+from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.files.spool import Budget, Limits, SpentError
 
 LIMITS = Limits(total_bytes=256 << 20, members=50_000, ratio_free_bytes=32 << 20)

@@ -6,8 +6,6 @@ the others, with its name; a daemon has the address of mpirun on its command lin
 started nothing yet, its hostfile and ``--host`` say what it was given.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

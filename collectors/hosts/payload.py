@@ -6,8 +6,6 @@ in the user's cache folder. (A shiv or pex unpacks itself into the home of whoev
 would stay there.)
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

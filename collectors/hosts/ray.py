@@ -3,8 +3,6 @@
 Ray itself is imported by ``ray_channel`` only, which is run by a Python that has it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

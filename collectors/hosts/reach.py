@@ -4,8 +4,6 @@ A planner is one file for each way to reach hosts (``ssh.py``, ``slurm.py``, ...
 what was given, an option or a local process, that starts nothing on any of them.
 """
 
-from __future__ import annotations
-
 import shlex
 
 from whyhang.analyzer.facts import Gap, Record

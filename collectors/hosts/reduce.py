@@ -6,23 +6,16 @@ that all have their numbers. What is equal among processes (stacks, environments
 next to nothing once it is packed: see ``bundle.archive``.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import Gap, Who, replace
+from whyhang.analyzer.facts import Gap, Who, counted, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
-from whyhang.collectors.files.bundle import (
-    MANIFEST,
-    Bundle,
-    Entry,
-    archive,
-    facts_file,
-    manifest_file,
-)
+from whyhang.collectors.files.bundle import MANIFEST, Bundle, Entry
+from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.own_files import facts_file
 
 SHORT = 64 << 10
 """A log up to so many bytes is sent as it is."""
@@ -121,7 +114,7 @@ def _lines(document: Document, readers: Sequence[Reader]) -> set[int]:
 
 def _too_much(paths: Sequence[str], host: str | None) -> Gap:
     return Gap(
-        what=f"{len(paths)} files of host {host}, {paths[0]} among them",
+        what=f"{counted(len(paths), 'file')} of host {host}, {paths[0]} among them",
         why=f"they are more than the {MOST >> 20} MiB that a host sends",
         cost="what they say is not known",
         remedy="run whyhang collect there by hand, which keeps everything",

@@ -1,7 +1,5 @@
 """Which processes of a host belong to the job that is meant, by what a selector says."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

@@ -6,14 +6,12 @@ would be shorter, but a single node whose slurmd does not answer ends it for all
 its nodes is evidence as well; ``collectors/cluster`` reads it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record
+from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.analyzer.job.hosts import expand
 from whyhang.collectors.hosts.reach import Host, Reach, Selector
 from whyhang.collectors.live.programs import Command, Outcome, run_all
@@ -168,7 +166,7 @@ def plan(
     name = f"{step.job}.{chosen.step}" if chosen else step.job
     return Reach(
         kind="slurm",
-        sentence=f"{_count(hosts)} of Slurm job {name} by srun",
+        sentence=f"{counted(len(hosts), 'node')} of Slurm job {name} by srun",
         hosts=tuple(Host(name=host, argv=srun(job, host)) for host in hosts),
         selector=Selector(environ=tuple(environ)),
         gaps=tuple(_other_step(step, one) for one in others),
@@ -228,13 +226,9 @@ def _chosen(step: SlurmStep, running: list[_Row]) -> _Row | None:
 def _other_step(step: SlurmStep, other: _Row) -> Gap:
     return Gap(
         what=f"step {other.step} ({other.program}) of Slurm job {step.job}",
-        why=f"it runs beside the step that was looked at, with {other.tasks} tasks",
+        why=f"it runs beside the step that was looked at, with {counted(other.tasks, 'task')}",
         remedy=f"whyhang --slurm {step.job}.{other.step}",
     )
-
-
-def _count(hosts: tuple[str, ...]) -> str:
-    return "1 node" if len(hosts) == 1 else f"{len(hosts)} nodes"
 
 
 def _text(outcome: Outcome) -> str:

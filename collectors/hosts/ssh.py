@@ -4,8 +4,6 @@ No password or passphrase is ever asked for, and no host key accepted that is no
 What ``~/.ssh/config`` says (user, port, ProxyJump) counts, but for that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterable, Sequence

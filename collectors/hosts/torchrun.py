@@ -5,8 +5,6 @@ The agents of torchrun are connected to the store at ``--rdzv-endpoint``, the ra
 store has a connection from each of the others.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -7,8 +7,6 @@ Everything else on its standard output (what a shell
 prints at login) is no message.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """What was taken of a live job, laid out as the files of a bundle."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -23,12 +21,14 @@ from whyhang.analyzer.facts import (
     StoreView,
     Who,
     WorldSize,
+    counted,
     fold,
     replace,
 )
 from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files import claims
-from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, facts_file, time_text
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, time_text
+from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump
@@ -180,4 +180,9 @@ def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
             continue
         ranks = [gap.who.rank for gap in same.values() if gap.who.rank is not None]
         which = f", of ranks {fold(ranks)} among them" if ranks else ""
-        yield Gap(what=f"stacks of {len(same)} processes{which}", why=why, cost=cost, remedy=remedy)
+        yield Gap(
+            what=f"stacks of {counted(len(same), 'process')}{which}",
+            why=why,
+            cost=cost,
+            remedy=remedy,
+        )

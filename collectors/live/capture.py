@@ -11,7 +11,16 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from whyhang.analyzer.facts import Fact, InitArguments, Paused, Process, Role, Source, replace
+from whyhang.analyzer.facts import (
+    Fact,
+    InitArguments,
+    Paused,
+    Process,
+    Role,
+    Source,
+    counted,
+    replace,
+)
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.frame_variables import (
@@ -120,7 +129,7 @@ class Capture:
         """Take native stacks of some processes, about a second each, as part of the last look."""
         wanted = set(pids)
         members = [m for m in self.job.members if m.pid in wanted and m.python]
-        self._tell(f"native stacks of {len(members)} processes")
+        self._tell(f"native stacks of {counted(len(members), 'process')}")
         snapshot = self._new_snapshot(max(0, len(self._snapshots) - 1), native=True)
         self._native.append(snapshot)
         snapshot.take(members, {member.pid for member in members})
@@ -128,7 +137,7 @@ class Capture:
     def peers(self, pids: Iterable[int]) -> None:
         """Ask processes whose call names another rank (a send, a broadcast) which one it is."""
         wanted = [pid for pid in pids if pid in self._known]
-        self._tell(f"the peers of {len(wanted)} ranks")
+        self._tell(f"the peers of {counted(len(wanted), 'rank')}")
         kept = "the ranks that torch's send, recv or broadcast named were"
         self._peers += [
             Dump(
@@ -145,7 +154,7 @@ class Capture:
         """Ask processes that stand at one line in which step of their loops they are."""
         members = {member.pid: member for member in self.job.members}
         wanted = [pid for pid in pids if pid in members]
-        self._tell(f"the steps of {len(wanted)} ranks")
+        self._tell(f"the steps of {counted(len(wanted), 'rank')}")
         kept = "whole numbers with the name of a step or counter, and a checksum, were"
         for outcome in self._ask_for_variables(wanted[:MOST], kept):
             pid = outcome.command.pid
@@ -212,7 +221,13 @@ class Capture:
 
     def _new_snapshot(self, number: int, *, native: bool) -> Snapshot:
         return Snapshot(
-            self.host, self.hostname, number, self._known, limit=self.options.limit, native=native
+            self.host,
+            self.hostname,
+            number,
+            self._known,
+            limit=self.options.limit,
+            native=native,
+            at_rest=self._snapshots[-1].at_rest if self._snapshots and not native else None,
         )
 
     def _wait(self, apart: float = 1.0) -> None:
@@ -254,7 +269,7 @@ class Capture:
         """Have py-spy print all variables of processes; no more may be kept than is told."""
         answered = [o for o in self._snapshots[-1].dump_locals(pids) if o.code == 0]
         self._touched.append(
-            f"py-spy dump --locals paused {len(answered)} processes; "
+            f"py-spy dump --locals paused {counted(len(answered), 'process')}; "
             f"of the variables only {kept} kept"
         )
         return answered

@@ -3,8 +3,6 @@
 cgroup v2 tells it in ``cgroup.events``, v1 in ``freezer.state`` (Documentation/admin-guide).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.collectors.live.proc import Proc

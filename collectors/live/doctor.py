@@ -4,8 +4,6 @@ Rights are tried out rather than concluded: a process is started that is no desc
 one, as the ranks of a job are none, and py-spy is asked for its stacks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -6,8 +6,6 @@ object on one line, and behind it as many bytes as its ``size`` says. The first 
 process has started. It ends with its standard input.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -13,8 +13,6 @@ Which number a rank has that ``multiprocessing`` started: the local ``i`` of the
 that use ``multiprocessing.Process`` themselves mostly call that argument ``rank``.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ arrow, under the same number, waits for it. Locks that another host holds on a s
 are not in it, nor is a lock file that programs merely look for.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

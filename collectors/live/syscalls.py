@@ -1,7 +1,5 @@
 """The system call that a thread waits in, by the number that /proc/PID/syscall gives (proc(5))."""
 
-from __future__ import annotations
-
 import os
 
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h

@@ -6,8 +6,6 @@ not those that are each rank's own by nature (ranks, ports, sizes of memory, tim
 that count on from line to line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -135,8 +133,8 @@ def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
     """Yield each value that ranks should share, named by the line around it."""
     for place, match in enumerate(_VALUE.finditer(text)):
         before, behind = text[: match.start()], text[match.end() :]
-        is_fraction = match[0].count(".") == 1 and topic != "version"
-        if place >= MOST_VALUES or is_fraction:
+        dotted = "." in match[0] and topic != "version"  # a fraction, an address
+        if place >= MOST_VALUES or dotted:
             continue
         if _OWN_BEFORE.search(before[-AROUND:]) or _OWN_BEHIND.match(behind):
             continue

@@ -1,7 +1,5 @@
 """One pass over one log: find lines, take them apart, hand them to the readers of lines."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +30,7 @@ from whyhang.collectors.logs.engine.blocks import (
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
 from whyhang.collectors.logs.engine.search import Part, Searcher, at_hand, searched
 from whyhang.collectors.logs.engine.storm import Storms
+from whyhang.collectors.logs.introductions import introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
@@ -106,11 +105,12 @@ class FileScan:
             with self._guard(type(reader).__name__):
                 yield from reader.facts()
         for kept in self.fold.lines(self.storms.passed_over):
-            yield replace(kept, who=self.file.resolve(kept.who))
+            yield replace(kept, who=self.file.speaker(kept))
         yield from self._end()
         yield from self._last_words()
         for fact in compared(self.file.document.head, self.file):
             yield replace(fact, who=self.file.resolve(fact.who))
+        yield from introductions(self.file.document.head, self.file)
         if self.fold.dropped:
             self._note(
                 "dropped",

@@ -11,8 +11,6 @@ A traceback that torchrun wrapped in JSON is unfolded so that it reads as a log.
 write ``{"message": "…", "timestamp": …}``.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ Nobody knows these lines beforehand; they are kept as templates, to be compared 
 of libraries are left out, and what stands behind the first word of trouble is no work any more.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -11,8 +11,6 @@ answers: it may be stopped, or of another job. Whose socket is at the other end 
 /proc/net/tcp and /proc/PID/fd, so a stranger is left again, and asked is the next one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -6,8 +6,6 @@ another in every operation; where neither of two ranks is ahead in all, they cal
 things. That holds for a job that moves as well. Being behind does not: see the ledger.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -5,8 +5,6 @@ comma after ``nvml_dev`` in ``missing_ranks``; that is put in before reading. Of
 is cut off, the communicators that are whole are read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any

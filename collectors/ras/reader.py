@@ -1,7 +1,5 @@
 """Reads RAS reports from files: text or JSON, plain or verbose, whatever the file is called."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Rank numbers count within a communicator; a node is its bootstrap address and a 
 its own pid namespace, as NCCL prints them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ a summary of the job, a table with one row for alike communicators, then blocks 
 wrong, each headed by ``#group-index (hash) KIND``. Ranks are listed only where they are few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import replace

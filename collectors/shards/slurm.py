@@ -1,7 +1,5 @@
 """Workers in a Slurm allocation: a step of its own for each, beside what runs there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Start workers on a cluster that exists already: a Slurm allocation or a Ray cluster."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

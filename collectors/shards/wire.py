@@ -5,8 +5,6 @@ read by an unpickler that makes whyhang's own records and plain data, and calls 
 what a node sends is not trusted further than a bundle is.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 import importlib

@@ -4,8 +4,6 @@ Started by ``slurm.py`` as a program that talks over its standard input and outp
 an actor. It keeps what it unpacked until it is told to end, since facts may be asked for more.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

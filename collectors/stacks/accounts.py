@@ -7,8 +7,6 @@ happened: neither what may happen nor what a program does as a rule. Lines of pr
 the readers of logs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

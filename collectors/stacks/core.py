@@ -5,8 +5,6 @@ nor scripts that lie beside programs and libraries, and asks no server for symbo
 is not run. The program itself has to be where it was, or its frames have no names.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -7,8 +7,6 @@ the same per rank. In a log the lines carry launcher prefixes, and where several
 share a stream without them the text may be garbled, which is told by lines that are torn.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

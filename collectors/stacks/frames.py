@@ -3,8 +3,6 @@
 Also which thread of a process is the main one, where the tool does not say.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ the interpreter's, then the Python frames are kept. ``bt`` with python-gdb.py be
 the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, in f ()").
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

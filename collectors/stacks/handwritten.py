@@ -16,8 +16,6 @@ Read only where no tool's own output is in the file. Of the second shape a funct
 file: its ``Frame.file`` is empty.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the way a process was launched tells of its rank: command line, locals, order of pids."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ dump may be a file of its own, a few kilobytes in a large log, or the output of 
 woven together line by line, each line with its launcher's prefix.
 """
 
-from __future__ import annotations
-
 import functools
 import html
 import itertools

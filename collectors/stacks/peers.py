@@ -5,8 +5,6 @@ torch's own ``send`` and ``recv`` do: ``dst`` and ``src`` are global ranks. So a
 broadcast, on which all ranks of a group must agree.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -9,8 +9,6 @@ People also leave the head lines out, write several thread lines above one stack
 stand here") and put headings of their own between dumps.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

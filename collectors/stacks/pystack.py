@@ -7,8 +7,6 @@ and ``    (C) File "path", line N, in symbol (library)``; outermost first. The s
 for all threads of most jobs. The main thread comes last.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -6,8 +6,6 @@ processes of the node that rank 3 runs on. The name counts only where one proces
 rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import (

@@ -6,8 +6,6 @@ and rows below a head with the word "rank" in it. Only what is said of now count
 "waits in", as a description of a program has it), and only where it places several ranks.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -8,8 +8,6 @@ so is a stack that a healthy program logged in passing: without a head line it c
 where a signal or a stack is spoken of, or where the file is little else.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ while others still do, is asked about later. A job that never gives signs is ask
 then. What a diagnosis answers decides: a job that it sees to move has moved.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from whyhang.analyzer.facts import Record, replace

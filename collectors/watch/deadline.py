@@ -6,8 +6,6 @@ variables of some launchers, and in the recorder dumps of an earlier run. Else i
 default, of NCCL 10 minutes (torch/distributed/constants.py).
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Looks at a folder that a job writes to: logs that grow, steps that are noted, dumps that come."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """What is seen of a job at one moment, and of what kind each sign is."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from whyhang.analyzer.facts import Record

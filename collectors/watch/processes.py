@@ -1,10 +1,8 @@
 """Looks at the processes of a job: what they note, write, read, and whether they are there.
 
-Nothing is paused and nobody is asked: all is read from /proc, and from the job's logs through the
-descriptors of those that write them.
+Nothing is paused and no rank is asked: all is read from /proc, and from the job's logs through the
+descriptors of those that write them; NVML tells whether its GPUs compute.
 """
-
-from __future__ import annotations
 
 import os
 import time
@@ -13,7 +11,7 @@ from pathlib import Path
 
 from whyhang._heartbeat import SIZE
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Record, Role
+from whyhang.analyzer.facts import Record, Role, counted
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.flight_recorder.reader import time_limits_of
 from whyhang.collectors.heartbeat import parse
@@ -24,6 +22,7 @@ from whyhang.collectors.live.probes import heartbeats, logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.watch.deadline import ends_in, killed_after
+from whyhang.collectors.watch.gpus import Gpus
 from whyhang.collectors.watch.look import JOB, Look
 
 MAX_LOGS = 64
@@ -58,6 +57,8 @@ class Processes:
         self._sizes: dict[str, int] = {}
         self._start = ""
         self._seen_logs: dict[str, None] = {}
+        self._gpus = Gpus()
+        self._on_gpus = False
         self._find(pid)
         self._top = self._anchors()[0]
 
@@ -74,10 +75,13 @@ class Processes:
 
     def in_words(self) -> str:
         """Say what is looked at: how many processes, and what they give as signs."""
-        parts = [f"{len(self._watched)} processes"]
-        parts += [f"{len(self._beats)} heartbeats"] if self._beats else []
-        parts += [f"{len(self._logs)} logs"] if self._logs else []
-        return ", ".join(parts)
+        counts = (
+            (len(self._watched), "process"),
+            (len(self._beats), "heartbeat"),
+            (len(self._logs), "log"),
+            (len(self._gpus), "GPU"),
+        )
+        return ", ".join(counted(count, noun) for count, noun in counts if count)
 
     def killed_after(self) -> float | None:
         """Return after how many seconds of a hang a watchdog ends the job, as far as is known."""
@@ -108,11 +112,15 @@ class Processes:
         at = time.monotonic()
         complete = self._watched and all(self._lives(member.pid) for member in self._watched)
         if not complete and not self._found_anew():
+            self._gpus.end()
             return Look(at=at, over=self._how_it_ended())
         signs: dict[tuple[str, str], int] = {}
         stirs: dict[tuple[str, str], int] = {}
         for member in self._watched:
             self._count(member, stirs)
+        if self._uses_gpus():
+            names = {member.pid: _name(member) for member in self._watched}
+            stirs |= {(who, "gpu"): work for who, work in self._gpus.work(names).items()}
         self._read_beats(signs)
         alarms = [*self._read_logs(signs), *self._dumps()]
         return Look(at=at, signs=signs, stirs=stirs, alarms=tuple(alarms), start=self._start)
@@ -127,8 +135,10 @@ class Processes:
             for m in self.job.members
             if m.pid in self.host.stats
         }
-        if self.job.ranks or not self._start:  # between two starts a launcher is alone
-            self._start = " ".join(f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched)
+        own = {f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched}
+        # Between two starts a launcher is alone, after those of its ranks that end last.
+        if (self.job.ranks or not self._start) and not own <= set(self._start.split()):
+            self._start = " ".join(sorted(own))
         paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
         self._beats = {path: _name(member) for member, path in paths if path is not None}
         self._logs = list(self._open_logs())
@@ -193,6 +203,13 @@ class Processes:
         table = (self.proc.bytes_of(f"{member.pid}/io") or b"").split()
         if len(table) > 3:
             stirs[who, "bytes"] = (int(table[1]) + int(table[3])) >> 12
+
+    def _uses_gpus(self) -> bool:
+        """Return whether the job has begun to use CUDA, by the files of its first rank."""
+        if not self._on_gpus and self._gpus.there and self._watched:
+            links = self.proc.open_files(self._watched[0].pid).values()
+            self._on_gpus = "/dev/nvidia-uvm" in links
+        return self._on_gpus
 
     def _read_beats(self, signs: dict[tuple[str, str], int]) -> None:
         missing = len(self._beats) < len(self._watched)

@@ -1,7 +1,5 @@
 """Looks at a Slurm job from its login node: its output, and what the controller says of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -5,8 +5,6 @@ Knowledge about torch, the frameworks on it, Python and the libraries below, in 
 the other fields in common, and ``classes`` says that the functions are methods of each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any

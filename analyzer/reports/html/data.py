@@ -4,8 +4,6 @@ Texts that many ranks share stand once and are referred to by number. ``common.j
 same shapes as its types.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable
@@ -16,7 +14,8 @@ import msgspec
 from whyhang.analyzer.exports.frames import place
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
-from whyhang.analyzer.reports.page import cut, place_line
+from whyhang.analyzer.reports.finding import cut, place_line
+from whyhang.analyzer.reports.rank_rows import activity_of
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 
 MAX_QUOTES = 2000
@@ -96,7 +95,7 @@ def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:
         "pid": [row.pid for row in rows],
         "host": [hosts(row.host or "") for row in rows],
         "state": [states(row.state) for row in rows],
-        "activity": [activities(row.activity) for row in rows],
+        "activity": [activities(activity_of(row)) for row in rows],
         "place": [places(place_line(row.location) if row.location else "") for row in rows],
     }
     return {

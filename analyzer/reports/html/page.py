@@ -20,16 +20,10 @@ from markupsafe import Markup
 
 from whyhang.analyzer.facts import Record, few
 from whyhang.analyzer.report import LinesAround, Report
+from whyhang.analyzer.reports.blocks import Block, Headline, Section, Table
+from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
-from whyhang.analyzer.reports.page import (
-    Block,
-    Headline,
-    Section,
-    Table,
-    is_command,
-    job_facts,
-    page,
-)
+from whyhang.analyzer.reports.page import job_facts, page
 
 MAX_QUOTES = 40
 """Quotes of one finding; the others are in the JSON report."""

@@ -8,8 +8,6 @@ part in torch.distributed. Their numbers come from variables of their frames
 (``frame_variables.py``), from an argument that says so, or from the order of their start.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -5,8 +5,6 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 (setproctitle) overwrites it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How processes of a job ended whom nobody has collected yet: the kernel keeps their exit state."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ program that rewrote its title) the tree of processes decides (``unnamed.py``), 
 settle the rest (``by_stacks.py``).
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections import Counter

@@ -3,8 +3,6 @@
 The answers are cached: a job is searched in one moment, not in many.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence

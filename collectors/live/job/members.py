@@ -1,7 +1,5 @@
 """The processes of a job: what each is, and how they become one record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError

@@ -5,8 +5,6 @@ wrapper script. So the processes that name one rank form a small tree, and the r
 topmost Python process in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Who

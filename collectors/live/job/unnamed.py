@@ -3,8 +3,6 @@
 Here the tree of processes has to do.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Sequence

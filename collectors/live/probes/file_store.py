@@ -6,8 +6,6 @@ value with its length in 4 bytes before it, in host order; the last of a key cou
 file: nothing is locked or written.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

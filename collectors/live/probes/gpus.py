@@ -5,8 +5,6 @@ run. A driver with a sick GPU answers late or never, and what waits for it may n
 killed: one that sleeps in the kernel as its time is up is evidence of its own.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

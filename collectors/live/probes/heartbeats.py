@@ -4,8 +4,6 @@ A rank keeps its file open: it is found among the descriptors, wherever it lies,
 container. What it says of pid and host is put as they are called here.
 """
 
-from __future__ import annotations
-
 import time
 
 from whyhang._heartbeat import ENDING, SIZE, line

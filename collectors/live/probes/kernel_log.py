@@ -6,8 +6,6 @@ day. Kept are lines since the job began that tell of GPUs, links, memory, storag
 without those about processes that belong to others.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

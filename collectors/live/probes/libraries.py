@@ -6,8 +6,6 @@ Versions come from what lies beside the library: torch/version.py, the name of t
 of the job are told by the files that its frames come from, also before a library is loaded.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ Where the ranks have ended nobody has their logs open any more; then scripts and
 what is left tell where they wrote to.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import posixpath

@@ -4,8 +4,6 @@ Control groups of both versions are read as mounted below /sys/fs/cgroup (cgroup
 counts wherever above the process it is set. Said is only what is near a limit.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path

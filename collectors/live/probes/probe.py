@@ -4,8 +4,6 @@ All probes begin when the first snapshot has shown who the ranks are, and run be
 ones. Each has a time limit. What it brings goes into the bundle; what it could not bring is a gap.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

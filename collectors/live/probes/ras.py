@@ -4,8 +4,6 @@ A child process asks (``collectors/ras/client.py``), which is ended after ``LIMI
 whatever it is doing. Asking pauses nothing: a thread of NCCL's own answers.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

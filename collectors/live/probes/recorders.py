@@ -6,8 +6,6 @@ into the pipe that ``TORCH_NCCL_DEBUG_INFO_PIPE_FILE`` names (torch 2.3+), or a 
 debug server (2.10+). Both are for those who say so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import http.client

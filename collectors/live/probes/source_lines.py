@@ -5,8 +5,6 @@ quotes is kept on the lines at which a frame stands and nowhere else: nobody nee
 secret in them need not look like one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

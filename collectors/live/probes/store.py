@@ -6,8 +6,6 @@ ranks do: in their network and with their names of hosts, where they live in nam
 own. Nothing is set, added or waited for; the store sees a client come, ask and go.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -19,8 +19,6 @@ that server close the connection; and a query goes out in one piece, because its
 one client at a time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -3,8 +3,6 @@
 Told by what ranks were called with, their environment, torchrun's options, and open ports.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Mapping

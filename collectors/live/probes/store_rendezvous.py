@@ -6,8 +6,6 @@ listed, not run: no class is looked up and nothing is called. What is wanted sta
 numbers and booleans in a row, each name before its value.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -6,8 +6,6 @@ with that only costs time. A database is native data that Hyperscan trusts, so o
 from a file that belongs to this user and that nobody else may write.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -5,8 +5,6 @@ long line. A pattern of whyhang's own is then not used for the rest of that file
 user's card for the rest of the run: it would be as slow in the next ten thousand files.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping

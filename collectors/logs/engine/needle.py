@@ -10,8 +10,6 @@ A scanner need not decide whether a pattern matches: it only has to find every l
   their anchors: it would miss characters beyond ASCII, and every line behind a launcher's prefix.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -13,8 +13,6 @@ would only wait for each other. Such blocks come back unsearched and are searche
 and after a few of them the threads are left alone.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -8,8 +8,6 @@ Who speaks is told cheaply from the beginning of a line. ``line.py`` knows who i
 is enough that lines of two processes differ, and that those of one mostly do not.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

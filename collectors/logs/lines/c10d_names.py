@@ -1,7 +1,5 @@
 """Groups, shapes and lists of ranks as c10d's C++ log lines write them."""
 
-from __future__ import annotations
-
 import re
 
 from whyhang.analyzer.facts import Group

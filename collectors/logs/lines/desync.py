@@ -5,8 +5,6 @@ lines (``retrieveDesyncReport`` in c10d's ``TraceUtils.h``, torch 1.13 and newer
 within the group, which most often is the default group, where they are global.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

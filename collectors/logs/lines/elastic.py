@@ -5,8 +5,6 @@ begins to wait for the other nodes and "Rendezvous complete for workers" when al
 (torch 1.9 to 2.15, ``launcher/api.py``, ``elastic/agent/server/api.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Agent, Fact, Who, replace

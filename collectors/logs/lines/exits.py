@@ -6,8 +6,6 @@ report of signal 15 is kept as it stands: it mostly means that the launcher itse
 process.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Iterator

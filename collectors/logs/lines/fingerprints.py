@@ -8,8 +8,6 @@ Wrapper.cpp``, torch 1.13 to 2.15). Sequence numbers are those of the log and be
 That a call was announced does not tell whether it came to its end.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """What a log says of the job as a whole: its size, launcher, backend and versions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

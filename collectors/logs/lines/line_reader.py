@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from whyhang.analyzer.facts import NOBODY, Fact, Group, Source, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import time_of
@@ -184,6 +184,7 @@ class LogFile:
         self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
         self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
+        self.raised: dict[int, Who] = {}  # who raised the exception on this line
         self.one_host: bool | None = None  # of the whole job; None: not told
         self.launchers: set[str] = set()
         self.mismatch = False  # ranks raised because their calls differ
@@ -202,6 +203,11 @@ class LogFile:
     def tasks_are_nodes(self) -> bool:
         """Return whether srun started a launcher on each node instead of the ranks themselves."""
         return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
+
+    def speaker(self, line: LogLine) -> Who:
+        """Return whose line it is; the words of an exception are of who began its traceback."""
+        raised = self.raised.get(line.source.line or 0, NOBODY)
+        return self.resolve(raised if line.who == NOBODY else line.who)
 
     def resolve(self, who: Who) -> Who:
         """Fill in a rank that the file told elsewhere, at its end when all is known."""

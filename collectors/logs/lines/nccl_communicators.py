@@ -6,8 +6,6 @@ no two processes have the same number in communicators of that size. The pointer
 communicator is a process's own; ``commId``, where printed, is the same on all ranks.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

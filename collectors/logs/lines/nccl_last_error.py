@@ -5,8 +5,6 @@ the last WARN that NCCL had (``ncclGetLastError``, NCCL 2.13 and later), even wh
 not set. Each becomes a ``LogLine`` whose text is that line, with the field ``reason``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The order is that of NCCL 2.7 to 2.30 (``init.cc``, ``bootstrap.cc``, ``transpor
 process does next, after the line it printed last, is what it waits in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import regex

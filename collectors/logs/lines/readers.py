@@ -1,7 +1,5 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
-from __future__ import annotations
-
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
@@ -12,11 +10,13 @@ from whyhang.collectors.logs.lines.nccl_collectives import CollReader
 from whyhang.collectors.logs.lines.nccl_communicators import NcclReader
 from whyhang.collectors.logs.lines.nccl_last_error import LastErrorReader
 from whyhang.collectors.logs.lines.nccl_start import NcclStartReader
+from whyhang.collectors.logs.lines.process_ranks import ProcessRankReader
 from whyhang.collectors.logs.lines.tracebacks import TracebackReader
 from whyhang.collectors.logs.lines.watchdog import WatchdogReader
 
 READERS: tuple[type[LineReader], ...] = (
     JobReader,  # first: what it learns resolves the ranks of the others
+    ProcessRankReader,  # likewise
     NcclReader,  # likewise
     NcclStartReader,
     LastErrorReader,

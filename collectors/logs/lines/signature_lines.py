@@ -5,8 +5,6 @@ them. Of each kind the first few and the last are kept, and those whose fields s
 new; the rest is counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ of a rendezvous (job steps, rounds) are none. A number is taken from its first d
 thousands of digits in a row would take minutes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -8,8 +8,6 @@ within a call of ``torch.distributed``; ``cause``, the exception that led to thi
 number of the DataLoader worker in which it was raised.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -182,6 +180,7 @@ class TracebackReader(LineReader):
         first = chain[0]
         telling = chain[-1] if is_own_exception(first.fields) else first
         number, line = telling.end or (0, Line(who=who, text=""))
+        self._file.raised[number] = who
         fields = telling.fields
         if first is not telling:
             fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]

@@ -7,8 +7,6 @@ time out at different numbers of one group would contradict each other: a rank c
 call 12 while another still waits in call 11, unless a GPU or its driver stalled.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

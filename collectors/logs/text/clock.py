@@ -6,8 +6,6 @@ told. The fraction behind a torch C++ header (nine digits) is the monotonic cloc
 and not of that second, so it is dropped (formats of torch 2.4 and newer).
 """
 
-from __future__ import annotations
-
 import calendar
 import re
 from datetime import datetime

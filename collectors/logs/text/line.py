@@ -5,8 +5,6 @@ From the outside in: what a container runtime or journal puts in front, the pref
 loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable
@@ -44,7 +42,8 @@ _CLOCK = re.compile(
     r"|\[?\d\d:\d\d:\d\d\]? )"
 )
 _ENVELOPE = re.compile(
-    r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
+    r"(?<![\w.-])(?!(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d )"  # no time of day before a "[3] "
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[-?\d+\] |(?=NCCL ))"
 )
 # What the signal handlers of Open MPI and UCX, and UCX's logger, put in front: [host:pid:0:tid]
@@ -64,7 +63,9 @@ _DEFAULT_GROUP_RANK = re.compile(
     r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
-_MESH_LABEL = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (?P<label>(?:[DTPE]P\d+ ?)+)\]")
+_MESH_LABEL = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?P<label>(?:(?:ATTN_|MOE_)?[DTPEC]P\d+ ?)+)\]"
+)
 # A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
 # TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
 _RANK_IN_HEADER = limits.compile(
@@ -84,6 +85,11 @@ _OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
     r"(?=[\s,:;|-])"
 )
+# A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
+_INDEX = re.compile(
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
+    r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
+)
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
@@ -91,6 +97,7 @@ _GLUED = re.compile(
 )
 
 
+_ENGINE = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _BLANKS = (" ", "\t", ">")
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
 _INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
@@ -110,16 +117,19 @@ class Voice(Record):
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
-    itself begin with a rank. ``year`` is for times without one.
-    ``margin`` stands in front of every line.
+    itself begin with a rank, ``own_index``: with its number alone in brackets. ``year`` is for
+    times without one. ``margin`` stands in front of every line. ``speakers`` are those whose labels
+    its first lines have, where the file is not one rank's.
     """
 
     who: Who = NOBODY
     numbered: bool = False
     ranks_by_number: bool = True
     own_words: bool = False
+    own_index: bool = False
     year: int | None = None
     margin: Margin = NO_MARGIN
+    speakers: tuple[Who, ...] = ()
 
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
@@ -134,14 +144,26 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year = 1970 + int(taken_at / 31_556_952)
     if who.trust is Trust.INFERRED and _others_speak(lines, who):
         who = replace(who, rank=None, trust=Trust.NONE)
-    return Voice(
+    voice = Voice(
         who=who,
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=_speak_of_themselves(lines),
+        own_index=_count_ranks(lines),
         year=year,
         margin=margin,
     )
+    if who.rank is not None:
+        return voice
+    heard = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
+    return replace(voice, speakers=tuple(label for label in heard if label != NOBODY))
+
+
+def _label(line: str, voice: Voice) -> Who:
+    who, rest = _split(line, voice)
+    if who is NOBODY and (mesh := _MESH_LABEL.match(rest)):
+        return Who(label=mesh["label"].strip())
+    return who
 
 
 def _others_speak(lines: Iterable[str], who: Who) -> bool:
@@ -161,6 +183,33 @@ def _speak_of_themselves(lines: Iterable[str]) -> bool:
             template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
             speakers.setdefault(template, set()).add(rank["rank"])
     return any(len(ranks) > 1 for ranks in speakers.values())
+
+
+def _count_ranks(lines: Iterable[str]) -> bool:
+    """Return whether numbers in brackets count ranks: each speaks again and again, in turn.
+
+    Those of steps and epochs only rise. In a log with ranks of another make they are not more.
+    """
+    spoken: list[int] = []
+    speakers: dict[str, set[int]] = {}
+    named: set[int] = set()
+    for line in lines:
+        if index := _INDEX.match(line):
+            spoken.append(int(index["rank"]))
+            template, _ = reduce(line[index.end() :].lstrip(" :"))
+            speakers.setdefault(template, set()).add(spoken[-1])
+        elif (who := split_prefix(line)[0]).rank is not None:
+            named.add(who.rank)
+    everyone = set(spoken)
+    in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
+    return (
+        len(everyone) > 1
+        and everyone == set(range(len(everyone)))
+        and named <= everyone
+        and in_turn > 1
+        and len(spoken) >= 2 * len(everyone)
+        and any(ranks == everyone for ranks in speakers.values())
+    )
 
 
 def _is_journal(lines: list[str]) -> bool:
@@ -306,6 +355,8 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, _rank_in_content(text, own_words=voice.own_words))
+        if who.rank is None and voice.own_index and (index := _INDEX.match(text)):
+            who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 

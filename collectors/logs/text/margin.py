@@ -6,8 +6,6 @@ Behind a margin a traceback no longer begins where it should, and a line number 
 A margin counts only if all lines of the sample have it.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

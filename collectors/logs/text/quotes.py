@@ -6,8 +6,6 @@ one in a block of its own, may well be pasted, and counts. So does what follows 
 somebody who reports what they saw ("I get the following error: ...").
 """
 
-from __future__ import annotations
-
 import re
 
 LEAST_WORDS = 3

@@ -7,8 +7,6 @@ Empty lines stand for those that were joined to the one before, so that the othe
 numbers.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

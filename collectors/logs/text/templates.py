@@ -4,8 +4,6 @@ Numbers, times, addresses, hashes and paths are out; they are kept beside as the
 some of them count. Programs nobody has seen before can so be compared with themselves.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}

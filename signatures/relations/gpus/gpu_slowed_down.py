@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import INCOMPLETE
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.gpus import AT_REST, SHOWN
 

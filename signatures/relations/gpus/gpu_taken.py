@@ -7,7 +7,7 @@ that should use it is not on it.
 from collections.abc import Iterable
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
 
 

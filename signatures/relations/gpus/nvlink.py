@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Gpu
 from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
 
 

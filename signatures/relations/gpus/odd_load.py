@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
-from whyhang.analyzer.job.devices import Device
+from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
 from whyhang.analyzer.queries.gpus import SHOWN
 from whyhang.analyzer.wording.describe import activity

@@ -8,7 +8,7 @@ waits as long as the process does not go on.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.wording.describe import busy_worker
@@ -38,7 +38,7 @@ def when(case: Case) -> Iterator[Hit]:
         fields = {
             **hit.fields,
             "child": str(child.pid),
-            "runs": _short(process.command or "a process"),
+            "runs": program(process.command) or "a process",
         }
         yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
 
@@ -69,9 +69,3 @@ def _stopped(case: Case, state: RankState) -> Child | None:
     member = case.member(state.member)
     below = (*member.children, *member.helpers)
     return next((c for c in below if c.processes and c.processes[-1].stopped), None)
-
-
-def _short(command: str) -> str:
-    """Return a command line without the folders in it, and not all of a long one."""
-    short = " ".join(word.rpartition("/")[2] or word for word in command.split())
-    return short if len(short) <= 60 else f"{short[:59]}…"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Agent, replace
+from whyhang.analyzer.facts import Agent, counted, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.job.hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
@@ -269,7 +269,7 @@ def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[
 
 def _restarts(agents: Iterable[Agent]) -> str:
     count = max((agent.restarts or 0 for agent in agents), default=0)
-    return f" It has restarted its ranks {count} time{'s' if count > 1 else ''}." if count else ""
+    return f" It has restarted its ranks {counted(count, 'time')}." if count else ""
 
 
 def _names(agents: list[Agent]) -> str:

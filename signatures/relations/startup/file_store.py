@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import FileView, replace
+from whyhang.analyzer.facts import FileView, counted, replace
 from whyhang.analyzer.findings.signature import INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
@@ -64,9 +64,13 @@ def stale(case: Case) -> Iterator[Hit]:
         sure = over and addresses
         if not (over or addresses) or case.graph.progress or not (starting or sure):
             continue
-        counted = f"{view.processes} processes for {size} ranks" if over else ""
+        many = (
+            f"{counted(view.processes or 0, 'process')} for {counted(size or 0, 'rank')}"
+            if over
+            else ""
+        )
         twice = f"{addresses[0]} set more than once" if addresses else ""
-        fields = {"counted": " and ".join(text for text in (counted, twice) if text)}
+        fields = {"counted": " and ".join(text for text in (many, twice) if text)}
         if waiting := queries.waiters_for(case):
             hit = _hit(case, [view], [], fields, blame=False, members=waiting)
             yield hit if starting else replace(hit, strength=INDIRECT)
@@ -191,7 +195,7 @@ def _cite_file(view: FileView) -> Evidence:
     else:
         says = f"device {view.device} inode {view.inode}, {view.size} bytes"
         if view.processes is not None:
-            says += f", {view.processes} processes counted"
+            says += f", {counted(view.processes, 'process')} counted"
         if view.repeated:
             says += f", set more than once: {', '.join(view.repeated[:3])}"
     return queries.cite(view.source, f"{view.path} for pid {asked}: {says}")

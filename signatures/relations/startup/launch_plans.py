@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LaunchPlan, SignOfLife, WorldSize
+from whyhang.analyzer.facts import LaunchPlan, SignOfLife, WorldSize, counted
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
@@ -31,10 +31,10 @@ def starts_fewer(case: Case) -> Iterator[Hit]:
                 *(cite(size.source, f"world size {size.size}") for size in sizes[:1]),
             ),
             fields={
-                "started": f"{started} rank{'s' if started > 1 else ''}",
+                "started": counted(started, "rank"),
                 "wanted": str(wanted),
                 "plan": plan.quote,
-                "room": f"; the allocation has room for {plan.slots} tasks"
+                "room": f"; the allocation has room for {counted(plan.slots, 'task')}"
                 if plan.slots and plan.slots > started
                 else "",
             },

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Listener, StoreView
+from whyhang.analyzer.facts import Listener, StoreView, program
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.queries import Case, Hit, Signature
@@ -167,7 +167,7 @@ def _holder_fields(
     return {
         "holder": owner,
         "holder_pid": str(holder.pid) if holder.pid is not None else "PID",
-        "command": f" ({holder.command})" if holder.command else "",
+        "command": f" ({program(holder.command)})" if holder.command else "",
         "age": age,
         "of_rank": rank,
         "port": str(view.port),

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Address, InitArguments, Source
+from whyhang.analyzer.facts import Address, InitArguments, Source, counted
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Evidence
@@ -200,9 +200,9 @@ def _all_came(case: Case) -> bool:
     ]
     views = [view for view in case.job.stores if view.outcome == "answered"]
     here = len(case.job.members)
-    counted = any(clients(view) == here for view in views)
-    counted |= any(view.processes == here and not view.repeated for view in case.job.files)
-    return counted or (bool(places) and all(_is_loopback(place) for place in places))
+    by_place = any(clients(view) == here for view in views)
+    by_place |= any(view.processes == here and not view.repeated for view in case.job.files)
+    return by_place or (bool(places) and all(_is_loopback(place) for place in places))
 
 
 def _is_loopback(place: Address) -> bool:
@@ -215,5 +215,5 @@ def _is_loopback(place: Address) -> bool:
 def _cite_size(case: Case, number: int, size: int) -> Evidence:
     member = case.member(number)
     _, source = _given(case).get(number) or (size, member.processes[-1].source)
-    words = f"{member.name} (pid {member.pid}) joins a world of {size} ranks"
+    words = f"{member.name} (pid {member.pid}) joins a world of {counted(size, 'rank')}"
     return queries.cite(source, words, member.rank)

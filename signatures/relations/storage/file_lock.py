@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LockWait
+from whyhang.analyzer.facts import LockWait, program
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
 from whyhang.analyzer.report import Evidence
@@ -121,14 +121,19 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
 def _holder_words(lock: LockWait | None) -> str:
     if lock is None:
         return "another process"
-    command = f" ({lock.holder})" if lock.holder else ", which has ended or cannot be seen"
-    return f"process {lock.holder_pid}{command}"
+    if not lock.holder:
+        return f"process {lock.holder_pid}, which has ended or cannot be seen"
+    return f"process {lock.holder_pid} ({program(lock.holder)})"
 
 
 def _cite_wait(case: Case, state: RankState) -> Evidence:
     member = case.member(state.member)
     process = member.processes[-1]
-    lock = process.lock
+    lock, holder = process.lock, lock_holder(case.job, member)
     file = lock.path if lock is not None and lock.path else "a file"
-    words = f"pid {member.pid} waits for the lock on {file}, held by {_holder_words(lock)}"
+    held_by = _holder_words(lock)
+    if lock is not None and (lock.holder or holder is not None):
+        rank = f"{holder.name}, " if holder is not None else ""
+        held_by = f"{rank}process {lock.holder_pid}: {lock.holder}".removesuffix(": ")
+    words = f"pid {member.pid} waits for the lock on {file}, held by {held_by}"
     return queries.cite(process.source, words, member.rank)

@@ -1,21 +1,12 @@
 """A comparison of two reports as blocks, for a terminal and for Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import few, unfold
-from whyhang.analyzer.reports.comparison import Alike, Change, Comparison, Group, Ranks
-from whyhang.analyzer.reports.page import (
-    MAX_RANKS,
-    MAX_ROWS,
-    Block,
-    Items,
-    Para,
-    Section,
-    Table,
-    cut,
-)
+from whyhang.analyzer.reports.blocks import Block, Items, Para, Section, Table
+from whyhang.analyzer.reports.comparison.records import Alike, Change, Comparison, Group, Ranks
+from whyhang.analyzer.reports.finding import MAX_RANKS, cut
+from whyhang.analyzer.reports.rank_rows import MAX_ROWS
 
 MARKS = {"both": "in both", "gone": "gone", "new": "new"}
 

@@ -1,0 +1,163 @@
+"""The fields that titles and texts of signatures may name, filled for the ranks of a finding."""
+
+from collections.abc import Iterable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.report import Location
+from whyhang.analyzer.stacks import UNNAMED, Phrase, WaitKind
+from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
+from whyhang.analyzer.wording.describe import (
+    POOL,
+    activity,
+    busy_worker,
+    duration,
+    location_of,
+    pid_in_words,
+    waits_for_pool,
+)
+
+
+def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
+    """Fill the words of a title: who, does, where, others, call, waiting."""
+    affected = tuple(affected)
+    who = case.names(state.member for state in states) if states else "nobody"
+    place = location_of(case, states[0]) if states else None
+    others = case.names(affected) if affected else ""
+    calls = _calls(case, affected)
+    many = _plural(case, [state.member for state in states])
+    waits = " and ".join(call.wait for call in calls) or "in their next step"
+    return {
+        "who": who,
+        "pid": pid_in_words(case, [state.member for state in states]),
+        "worker": _worker_pid(case, states),
+        **_helper_words(states),
+        "is": "are" if many else "is",
+        "has": "have" if many else "has",
+        "gets": "get" if many else "gets",
+        "waits": "wait" if many else "waits",
+        "its": "their" if many else "its",
+        "runs": "run" if many else "runs",
+        "do": "do" if many else "does",
+        "use": "use" if many else "uses",
+        "stay": "stay" if many else "stays",
+        "wait": "waits" if affected and _single(affected, case) else "wait",
+        "partner": _other_lock(case, states),
+        "does": _does(case, states),
+        "io": _io(case, states),
+        "where": _site(place),
+        "at": f" at {_site(place)}" if place else "",
+        "since": _since(case, states),
+        "lasting": _lasting(states),
+        "others": others,
+        "call": " and ".join(call.call for call in calls) or "their next step",
+        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {waits}"
+        if affected
+        else "",
+    }
+
+
+def _io(case: Case, states: list[RankState]) -> str:
+    """Return how the first member does file I/O, on which file and file system, as far as known."""
+    place = states[0].place if states else None
+    if place is None or place.kind is not WaitKind.FILE:
+        return WaitKind.FILE.value
+    processes = case.member(states[0].member).processes
+    thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
+    if thread is None or thread.file is None:
+        return str(place.says)
+    mount = f" ({thread.mount})" if thread.mount else ""
+    return f"{place.says} on {thread.file}{mount}"
+
+
+def _since(case: Case, states: list[RankState]) -> str:
+    """Return which process the first member is, on which node of Slurm, and how old it was then."""
+    member = case.member(states[0].member) if states else None
+    process = member.processes[-1] if member is not None and member.processes else None
+    if process is None or process.started_at is None or process.taken_at is None:
+        return ""
+    node = process.environ.get("SLURMD_NODENAME")
+    where = f" on {node}" if node else ""
+    age = duration(process.taken_at - process.started_at)
+    return f" (pid {process.who.pid}{where}, started {age} before)"
+
+
+def _lasting(states: list[RankState]) -> str:
+    """Return how long the first member's step has lasted, beside those before it."""
+    step = states[0].step if states else None
+    if step is None or (step.usual is None and not step.endless):
+        return ""
+    text = f" This step has lasted {duration(step.lasts)} or more"
+    if step.usual is None:
+        return f"{text}."
+    usual = f"{step.usual:.1f} s" if step.usual < 10 else duration(step.usual)
+    return f"{text}; the {step.steps} before took {usual} at most on average."
+
+
+def _worker_pid(case: Case, states: list[RankState]) -> str:
+    worker = busy_worker(states[0]) if states else None
+    if worker is None:  # the dataset may run in the rank itself
+        place = states[0].place if states else None
+        workers = place is not None and place.kind is WaitKind.DATALOADER
+        return "PID" if workers else pid_in_words(case, [state.member for state in states])
+    pid = case.member(states[0].member).children[worker[0]].pid
+    return "PID" if pid is None else str(pid)
+
+
+def _helper_words(states: list[RankState]) -> dict[str, str]:
+    """Name the kind of worker that the first member waits for, and what it should give."""
+    place = states[0].place if states else None
+    if place is not None and waits_for_pool(place):
+        return {"helper": f"worker of {POOL}", "batch": "result"}
+    return {"helper": "DataLoader worker", "batch": "batch"}
+
+
+def _plural(case: Case, members: list[int]) -> bool:
+    return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
+
+
+def _other_lock(case: Case, states: list[RankState]) -> str:
+    """Name the other threads of the first member that also stand in the user's code."""
+    if not states or states[0].place is None or not case.member(states[0].member).dumps:
+        return ""
+    dump = case.member(states[0].member).dumps[-1]
+    names = []
+    for thread in dump.threads:
+        user = user_frame(thread.frames)
+        if thread.tid != states[0].place.tid and user is not None and not is_library(user):
+            names.append(f"{thread.name or thread.tid} at {in_words(user)}")
+    return f", and {names[0]} of the same process does not go on either" if names else ""
+
+
+def _does(case: Case, states: list[RankState]) -> str:
+    if not states:
+        return ""
+    worker = busy_worker(states[0])
+    if worker is None:
+        does = activity(states[0])
+        many = _plural(case, [state.member for state in states])
+        return does.replace(" for its ", " for their ") if many else does
+    pid = case.member(states[0].member).children[worker[0]].pid
+    number = f" (pid {pid})" if pid is not None else ""
+    stopped = "stopped by a signal, " if worker[1].stopped else ""
+    of_pool = states[0].place is not None and waits_for_pool(states[0].place)
+    whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
+    return f"{whose}{number} is {stopped}{worker[1].says}"
+
+
+def _site(place: Location | None) -> str:
+    if place is None:
+        return "an unknown place"
+    line = f":{place.line}" if place.line is not None else ""
+    return f"{place.function} ({place.file}{line})"
+
+
+def _single(members: tuple[int, ...], case: Case) -> bool:
+    return len(members) == 1 and case.member(members[0]).copies == 1
+
+
+def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
+    chosen = set(affected)
+    calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
+    named = [call for call in calls if call != UNNAMED]
+    return list(dict.fromkeys((named or calls)[:3]))

@@ -1,0 +1,111 @@
+"""Write a bundle: as a folder, or packed as one file."""
+
+import contextlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from whyhang.analyzer.errors import BundleError
+from whyhang.collectors.files.bundle import MANIFEST, Bundle, Manifest
+
+ARCHIVES = (".tar.zst", ".tzst")
+
+
+def write_bundle(bundle: Bundle, path: str | Path) -> None:
+    """Write a bundle as a folder, or as one file if the name ends in ``.tar.zst``.
+
+    Raises ``BundleError`` where that fails; nothing half-written is left.
+    """
+    target = Path(path)
+    files = {MANIFEST: manifest_file(bundle.manifest), **bundle.files}
+    try:
+        check_name(target)
+        if target.name.endswith(ARCHIVES):
+            _write_archive(files, target, bundle.manifest.created_at or 0.0)
+        else:
+            _write_folder(files, target)
+    except OSError as error:
+        raise _unwritable(target, error.strerror or str(error)) from error
+
+
+def check_name(path: str | Path) -> None:
+    """Raise ``BundleError`` if no bundle can be written under this name."""
+    target = Path(path)
+    archive = target.name.endswith(ARCHIVES)
+    if not archive and target.suffix in {".tar", ".tgz", ".gz", ".zip", ".zst", ".xz"}:
+        raise BundleError(
+            f"a bundle cannot be written as {target.suffix}",
+            "Name a folder, or a file that ends in .tar.zst.",
+        )
+    try:
+        exists = not archive and target.exists()
+        if exists and (not target.is_dir() or any(target.iterdir())):
+            raise BundleError(
+                f"{target} is already there", "Name a new folder, so that two bundles do not mix."
+            )
+        above = target if exists else next(p for p in target.absolute().parents if p.exists())
+    except OSError as error:
+        raise _unwritable(target, error.strerror or str(error)) from error
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "is not writable for this user" if above.is_dir() else "is no folder"
+        raise _unwritable(target, f"{above} {why}")
+
+
+def _unwritable(target: Path, why: str) -> BundleError:
+    return BundleError(
+        f"the bundle could not be written to {target}: {why}",
+        "Name a place with room that this user may write to.",
+    )
+
+
+def manifest_file(manifest: Manifest) -> bytes:
+    """Write the manifest as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
+
+def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write into a folder that is not there, or empty; leave it so if that fails."""
+    fresh = not folder.exists()
+    try:
+        for name, data in files.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    except BaseException:
+        for name in {Path(name).parts[0] for name in files}:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+        if fresh:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def archive(files: Mapping[str, bytes], moment: float) -> bytes:
+    """Pack files as a ``.tar.zst``; all have the time ``moment``, in seconds since the epoch."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as packed:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(data), int(moment), 0o644
+            packed.addfile(member, io.BytesIO(data))
+    # a window over many files: what processes have in common is packed once
+    how = zstandard.ZstdCompressionParameters.from_level(6, window_log=24, enable_ldm=True)
+    return zstandard.ZstdCompressor(compression_params=how).compress(plain.getvalue())
+
+
+def _write_archive(files: Mapping[str, bytes], target: Path, moment: float) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    try:
+        part.write_bytes(archive(files, moment))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

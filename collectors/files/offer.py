@@ -1,0 +1,104 @@
+"""One document, offered to every reader that knows its form."""
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Protocol, runtime_checkable
+
+from whyhang.analyzer.facts import Fact, Gap, replace
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors import limits
+from whyhang.collectors.files import own_output
+
+# Files that stand beside evidence as a matter of course; no word is made of them.
+_ORDINARY = frozenset(
+    {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
+    | {".lock", ".sbatch", ".slurm"}
+)
+
+
+@runtime_checkable
+class Owner(Protocol):
+    """A reader that can tell when a file is of its form from end to end.
+
+    No other reader then looks at it: ten thousand dumps need no search for log lines, and
+    a command line in a bundle is not taken for one.
+    """
+
+    def owns(self, document: Document) -> bool:
+        """Say whether nothing in this document is for any other reader."""
+
+
+def facts_of_document(
+    document: Document, readers: Sequence[Reader], gaps: list[Gap]
+) -> Iterator[Fact]:
+    """Offer a document to each reader; one that fails costs what it did not read."""
+    if not document.size:
+        gaps.append(_of_file(document, "it is empty"))
+        return
+    if own_output.is_report(document.head):
+        gaps.append(_of_file(document, "it is a report of whyhang, and no evidence"))
+        return
+    document = _without_reports(document)
+    budget = limits.Budget(document.size)
+    known = _known(document, readers, budget, gaps)
+    for reader in known:
+        yield from _read(reader, document, budget, gaps)
+    if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
+        gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
+
+
+def _without_reports(document: Document) -> Document:
+    """Take out what whyhang wrote into a text that is at hand as a whole, as most logs are."""
+    if document.size != len(document.head):
+        return document
+    data = own_output.without_reports(document.head)
+    if data == document.head:
+        return document
+    return replace(document, head=data, size=len(data), open=lambda: io.BytesIO(data), local=None)
+
+
+def _known(
+    document: Document, readers: Sequence[Reader], budget: limits.Budget, gaps: list[Gap]
+) -> list[Reader]:
+    """Return the readers that know a document: the one that owns it, else all of them."""
+    known: list[Reader] = []
+    with budget:
+        for reader in readers:
+            try:
+                knows = reader.sniff(document)
+                if knows and isinstance(reader, Owner) and reader.owns(document):
+                    return [reader]
+            except limits.TooSlowError:
+                knows = True  # reading it says where
+            except Exception as error:  # noqa: BLE001 - a note is made of it
+                gaps.append(_failed(document, reader, error))
+                continue
+            if knows:
+                known.append(reader)
+    return known
+
+
+def _read(
+    reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]
+) -> Iterator[Fact]:
+    try:
+        yield from budget.spread_over(reader.read(document))
+    except limits.TooSlowError as error:
+        gaps += budget.gaps(document, error)
+    except Exception as error:  # noqa: BLE001 - a note is made of it
+        gaps.append(_failed(document, reader, error))
+
+
+def _of_file(document: Document, why: str) -> Gap:
+    return Gap(what=f"reading {document.path}", why=why, source=document.source())
+
+
+def _failed(document: Document, reader: Reader, error: Exception) -> Gap:
+    return Gap(
+        what=f"reading {document.path} as {reader.name}",
+        why=f"the reader failed ({type(error).__name__}: {str(error)[:160]})",
+        cost="what it says in that form is not known, or not all of it",
+        remedy="Please report this file as a bug of whyhang",
+        source=document.source(),
+    )

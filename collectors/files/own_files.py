@@ -1,0 +1,161 @@
+"""The files of a bundle that hold what whyhang itself read, written and read back.
+
+They are JSON of one shape::
+
+{"whyhang": "processes", "format": 1, "facts": [ {...}, ... ]}
+"""
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Exit,
+    Fact,
+    FileView,
+    Gap,
+    Process,
+    Record,
+    Source,
+    StoreView,
+    ThreadState,
+    replace,
+)
+from whyhang.analyzer.reading import Document
+from whyhang.analyzer.redact import redact_texts
+from whyhang.collectors.files import claims
+from whyhang.collectors.files.bundle import DAMAGE, FORMAT
+
+
+def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
+    """Write facts as JSON for people to read: each field on a line, unknown ones left out.
+
+    No text in it looks like a secret.
+    """
+    rows = ",\n".join(_row(fact) for fact in facts)
+    head = f'{{\n  "whyhang": "{kind}",\n  "format": {FORMAT},\n  "facts": ['
+    return f"{head}\n{rows}\n  ]\n}}\n".encode()
+
+
+def _row(fact: Fact | claims.Row) -> str:
+    fields = redact_texts(msgspec.json.decode(msgspec.json.encode(fact)))
+    lines = [
+        f'      "{name}": {msgspec.json.encode(value).decode()}'
+        for name, value in fields.items()
+        if value is not None
+    ]
+    return "    {\n" + ",\n".join(lines) + "\n    }"
+
+
+class _Facts(Record):
+    """The shape of whyhang's own files; what the facts are depends on the kind."""
+
+    whyhang: str
+    format: int
+    facts: tuple[msgspec.Raw, ...]
+
+
+T = TypeVar("T", str, str | None)
+_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.Row | Gap
+_TYPES: dict[str, type[_Own]] = {
+    "processes": Process,
+    "stores": StoreView,
+    "file_stores": FileView,
+    "excerpts": Excerpt,
+    "exits": Exit,
+    "claims": claims.Row,
+    "gaps": Gap,
+}
+
+
+class OwnFiles:
+    """Reads the files that whyhang wrote itself into a bundle."""
+
+    name = "whyhang's own records"
+
+    def sniff(self, document: Document) -> bool:
+        """Say whether this is such a file."""
+        return document.head.lstrip()[:20].replace(b"\n", b" ").startswith(b'{   "whyhang": "')
+
+    def owns(self, document: Document) -> bool:
+        """Say that no other reader need look at it."""
+        return self.sniff(document)
+
+    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - one of each host
+        """Return whether it begins as such a file: a job of many hosts has thousands."""
+        return start.startswith(b'{\n  "why')
+
+    def ready(self) -> None:
+        """All is loaded."""
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield the records; the source of each is the line on which it begins."""
+        try:
+            with document.open() as stream:
+                data = stream.read()
+            content = msgspec.json.decode(data, type=_Facts)
+            wanted = _TYPES[content.whyhang]
+        except (OSError, KeyError, *DAMAGE) as error:
+            yield _unreadable(document, error)
+            return
+        lines = [n for n, line in enumerate(data.splitlines(), 1) if line == b"    {"]
+        for number, raw in enumerate(content.facts):
+            line = lines[number] if len(lines) == len(content.facts) else None
+            try:
+                fact = _fact(msgspec.json.decode(raw, type=wanted), document.source(line))
+            except (ValueError, *DAMAGE) as error:
+                yield _unreadable(document, error)
+                continue
+            if fact is not None:
+                yield fact
+
+
+def _fact(row: _Own, source: Source) -> Fact | None:
+    """Return what a row says, with its source; None where a newer whyhang wrote it."""
+    if isinstance(row, claims.Row):
+        return claims.statement(replace(row, source=source))
+    if isinstance(row, Process):
+        return _with_shared_texts(replace(row, source=source))
+    if isinstance(row, StoreView | FileView | Exit):
+        return replace(row, source=source)
+    return row
+
+
+def _with_shared_texts(process: Process) -> Process:
+    """Keep equal texts once: the ranks of a job have the same settings, threads and open files."""
+    return replace(
+        process,
+        command=_shared(process.command),
+        cwd=_shared(process.cwd),
+        environ={name: _shared(value) for name, value in process.environ.items()},
+        descriptors=tuple(map(_shared, process.descriptors)),
+        threads=tuple(map(_thread_with_shared_texts, process.threads)),
+    )
+
+
+def _thread_with_shared_texts(thread: ThreadState) -> ThreadState:
+    return replace(
+        thread,
+        name=_shared(thread.name),
+        state=_shared(thread.state),
+        wchan=_shared(thread.wchan),
+        syscall=_shared(thread.syscall),
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _shared(text: T) -> T:
+    return text
+
+
+def _unreadable(document: Document, error: Exception) -> Gap:
+    return Gap(
+        what=f"reading {document.path}",
+        why=f"it is damaged ({str(error)[:120]})",
+        cost="what whyhang itself saw of the processes is not known",
+        remedy="Collect again with whyhang collect PID",
+        source=document.source(),
+    )

@@ -1,0 +1,276 @@
+"""The connections to all hosts: started, fed, ordered and listened to beside each other.
+
+All of it within a deadline, whatever the hosts do: what does not answer, refuses or ends is a gap
+with its reason and remedy. No more than ``FAN_OUT`` hosts are being connected to at a time.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from whyhang.analyzer.facts import Gap
+from whyhang.collectors.hosts import payload, troubles, wire
+from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
+from whyhang.collectors.hosts.delivery import Delivery
+from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
+from whyhang.collectors.hosts.wire import Answer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+FAN_OUT = 64
+BEAT = 0.02
+"""Seconds between two looks at who has to be started, given up or waited for."""
+
+SLOW = 2.0
+"""Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+GOODBYE = 2.0
+"""Seconds that far sides get to clear up before their channels are cut."""
+
+
+class Connections:
+    """The hosts of a job. Use as a context manager: nothing stays behind when it ends.
+
+    ``limit`` is in seconds, for everything; ``handlers`` take the answers to orders, by their
+    kind, beside those that concern the connection itself.
+    """
+
+    def __init__(self, reach: Reach, limit: float, tell: Callable[[str], None]) -> None:
+        self.reach = reach
+        self.gaps: list[Gap] = list(reach.gaps)
+        self.hosts: list[RemoteHost] = []
+        self.handlers: dict[str, Callable[[RemoteHost, Answer], None]] = {
+            "alive": self._alive,
+            "no-python": self._no_python,
+            "hello": self._hello,
+            "ready": self._ready,
+            "clock": self._clock,
+            "done": self._done,
+            "trouble": self._trouble,
+        }
+        self._limit = limit
+        self._until = time.monotonic() + limit
+        self._tell = tell
+        self._channels = Channels()
+        self._by_channel: dict[str, list[RemoteHost]] = {}
+        self._waiting: list[RemoteHost] = []
+        self._started: dict[str, float] = {}
+        self._delivery = Delivery(tell)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._end()
+        finally:
+            self._channels.stop()
+
+    @property
+    def ready(self) -> list[RemoteHost]:
+        """The hosts that can be asked."""
+        return [host for host in self.hosts if host.ready and host.gap is None]
+
+    def left(self) -> float:
+        """Return the seconds until the deadline; making what is sent to hosts does not count."""
+        return self._until + self._delivery.seconds - time.monotonic()
+
+    def open(self, hosts: Iterable[Host]) -> None:
+        """Reach these hosts; then each has a gap, or waits for orders."""
+        new: list[RemoteHost] = []
+        for planned in hosts:
+            name = "all" if self.reach.together else f"host {len(self._by_channel)}"
+            new.append(RemoteHost(planned, name))
+            self._by_channel.setdefault(name, []).append(new[-1])
+        self.hosts += new
+        self._waiting = list({host.channel: host for host in reversed(new)}.values())[::-1]
+        half = time.monotonic() + self.left() / 2
+        while late := self._connecting():
+            self._tell(how_far("reaching", late, len(self.hosts)))
+            self._start_more()
+            self._feed()
+            self._listen_for(BEAT)
+            now = time.monotonic()
+            for host in self._silent(now):
+                gap = troubles.silent(host.name, self.reach.kind, self.reach.patience)
+                self.give_up(host, gap)
+            if now > half:
+                for host in self._connecting():
+                    why = "it was not ready" if host.alive else "it did not answer"
+                    self.give_up(host, troubles.late(host.name, why, self._limit / 2))
+        self._measure_clocks([host for host in new if host.ready])
+
+    def order(self, hosts: Sequence[RemoteHost], do: str, **fields: object) -> None:
+        """Send one order: to each channel once, for the hosts that are meant."""
+        for host in hosts:
+            host.busy = True
+        names = [host.own_name for host in hosts]
+        everybody = len(hosts) == len(self.hosts) or not self.reach.together
+        channels = list(dict.fromkeys(host.channel for host in hosts))
+        if channels:
+            data = wire.question(do, None if everybody else names, b"", **fields)
+            self._channels.send(channels, data)
+
+    def wait(self, doing: str) -> None:
+        """Wait until all have answered or the deadline has come; ``doing`` is for people."""
+        while busy := [host for host in self.hosts if host.busy]:
+            self._tell(how_far(doing, busy, len(self.ready)))
+            if self.left() <= 0:
+                for host in busy:
+                    host.busy = False
+                    if host.sent:
+                        self.gaps.append(troubles.unfinished(host.name, self._limit))
+                    else:
+                        late = troubles.late(host.name, "it did not answer", self._limit)
+                        self.give_up(host, late)
+                return
+            self._listen_for(BEAT)
+
+    def give_up(self, host: RemoteHost, gap: Gap) -> None:
+        """Leave a host out from now on, for this reason."""
+        host.gap, host.busy = gap, False
+        if len(self._by_channel[host.channel]) == 1:
+            self._channels.kill([host.channel])
+
+    def _connecting(self) -> list[RemoteHost]:
+        return [host for host in self.hosts if host.gap is None and not host.ready]
+
+    def _silent(self, now: float) -> list[RemoteHost]:
+        """List the hosts that gave no sign of life for too long."""
+        return [
+            host
+            for host in self._connecting()
+            if not host.alive and now - self._started.get(host.channel, now) > self.reach.patience
+        ]
+
+    def _start_more(self) -> None:
+        now = time.monotonic()
+        under_way = sum(
+            not hosts[0].alive and hosts[0].gap is None and now - self._started[channel] < SLOW
+            for channel, hosts in self._by_channel.items()
+            if channel in self._started
+        )
+        free = max(0, FAN_OUT - under_way)
+        new, self._waiting = self._waiting[:free], self._waiting[free:]
+        if not new:
+            return
+        words = payload.words()
+        commands = {
+            host.channel: (*self.reach.together, *words)
+            if self.reach.together
+            else host.host.command(words)
+            for host in new
+        }
+        self._channels.start(commands)
+        self._channels.send(list(commands), payload.first_words())
+        self._started |= dict.fromkeys(commands, now)
+
+    def _feed(self) -> None:
+        """Send whyhang to some of those that have none."""
+        for host, order, python in self._delivery.send():
+            if order is None:
+                self.give_up(host, troubles.no_whyhang(host.name, python))
+            else:
+                self._channels.send([host.channel], order)
+
+    def _measure_clocks(self, hosts: Sequence[RemoteHost]) -> None:
+        self.order(hosts, "clock", sent=time.time())
+        self.wait("comparing clocks")
+
+    def _listen_for(self, seconds: float) -> None:
+        """Take what comes within that time, however much it is."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                event = self._channels.events.get(timeout=left)
+            except queue.Empty:
+                return
+            if isinstance(event, Closed):
+                self._closed(event)
+            else:
+                self._came(event.channel, answer_of(event))
+
+    def _came(self, channel: str, answer: Answer) -> None:
+        host = self._speaker(channel, answer.name)
+        handler = self.handlers.get(answer.say)
+        if host is not None and host.gap is None and handler is not None:
+            handler(host, answer)
+
+    def _speaker(self, channel: str, own_name: str) -> RemoteHost | None:
+        """Find who speaks: alone on its channel, or by the name that it gives itself."""
+        hosts = self._by_channel.get(channel, [])
+        for host in hosts:
+            if host.own_name == own_name or len(hosts) == 1:
+                host.own_name = own_name
+                return host
+        short = own_name.partition(".")[0]
+        for host in hosts:
+            if not host.own_name and host.name.partition(".")[0] == short:
+                host.own_name = own_name
+                return host
+        return None
+
+    def _alive(self, host: RemoteHost, _: Answer) -> None:
+        host.alive = True
+
+    def _no_python(self, host: RemoteHost, _: Answer) -> None:
+        self.give_up(host, troubles.no_python(host.name, self.reach.kind))
+
+    def _hello(self, host: RemoteHost, answer: Answer) -> None:
+        host.node = answer.text("node")[:255]
+        host.alive = True
+        if not answer.fields.get("has"):
+            self._delivery.add(host, answer)
+
+    def _ready(self, host: RemoteHost, _: Answer) -> None:
+        host.ready = True
+
+    def _clock(self, host: RemoteHost, answer: Answer) -> None:
+        now, sent = time.time(), answer.number("sent")
+        host.round_trip = now - sent
+        host.offset = answer.number("now") - (now + sent) / 2
+        host.busy = False
+
+    def _done(self, host: RemoteHost, _: Answer) -> None:
+        host.busy = False
+
+    def _trouble(self, host: RemoteHost, answer: Answer) -> None:
+        """Note what went wrong there; what the host sent before counts."""
+        gap = troubles.said(host.name, answer.text("why"), answer.text("remedy"))
+        if host.sent:
+            host.busy = False
+            self.gaps.append(gap)
+        else:
+            self.give_up(host, gap)
+
+    def _closed(self, event: Closed) -> None:
+        for host in self._by_channel.get(event.channel, []):
+            host.busy = False
+            if host.gap is None:
+                host.gap = troubles.ended(
+                    host.name, self.reach.kind, event.code, event.errors, alive=host.alive
+                )
+
+    def _end(self) -> None:
+        """Let the far sides clear up and go; cut off those that do not."""
+        self._channels.close(list(self._started))
+        until = time.monotonic() + GOODBYE
+        open_ = {host.channel for host in self.hosts if host.gap is None and host.alive}
+        while open_ and time.monotonic() < until:
+            try:
+                event = self._channels.events.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if isinstance(event, Closed):
+                open_.discard(event.channel)

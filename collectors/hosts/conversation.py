@@ -1,0 +1,159 @@
+"""What the far sides of a job are asked: to find its processes, to look at them, to look again.
+
+What did answer counts; hosts without a process of the job become gaps.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from whyhang.collectors.files.bundle import Clock
+from whyhang.collectors.hosts import ssh, troubles
+from whyhang.collectors.hosts.connections import Connections
+from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
+from whyhang.collectors.hosts.wire import Answer
+from whyhang.collectors.live.probes.probe import Options
+
+MOST_NEW = 4096
+"""Hosts that others may name: more than any job has."""
+
+ENOUGH = 2.0
+"""Seconds that have to be left for another question."""
+
+
+class Conversation:
+    """The questions to the hosts of ``connections``; ``parts`` is what they have sent."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        options: Options,
+        *,
+        patterns: Iterable[str] = (),
+        whole: bool = False,
+    ) -> None:
+        self.connections = connections
+        self.reach = connections.reach
+        self.gaps = connections.gaps
+        self.parts = Parts()
+        self._options = options
+        self._patterns = sorted(patterns)
+        self._whole = whole
+        self._interrupted = False
+        connections.handlers |= {"found": self._found, "part": self._part}
+
+    def find(self) -> None:
+        """Reach all hosts, and have each find the processes of the job.
+
+        Where a host knows of others that the job runs on, these are reached, too.
+        """
+        self.connections.open(self.reach.hosts)
+        self._find()
+        while self.reach.grows and (names := self._new_names()):
+            self.connections.open([ssh.host(name, connect=ssh.CONNECT) for name in names])
+            self._find()
+        known = len(self.connections.hosts)
+        if self.reach.count is not None and known < self.reach.count:
+            self.gaps.append(troubles.not_all_known(known, self.reach.count))
+
+    def look(self, job: str | None = None) -> None:
+        """Have all take their snapshots at the same moment; ``job`` where there are several."""
+        ready = self.connections.ready
+        others = left_to_others(ready)
+        for some in self._alike(ready, lambda host: others[host.channel, host.own_name]):
+            theirs = {host.own_name: others[host.channel, host.own_name] for host in some}
+            self.connections.order(some, "look", job=job, others_logs=theirs)
+        self.connections.wait("looking")
+
+    def ask(
+        self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
+    ) -> None:
+        """Have hosts take more of their processes, each of its own, while there is time.
+
+        Ctrl-C ends the asking: what has come is diagnosed.
+        """
+        if self._interrupted or self.connections.left() < ENOUGH:
+            return
+        pids: dict[str, list[int]] = {}
+        ready = self.connections.ready
+        by_name = {each: host for host in ready for each in (host.name, host.node)}
+        for name, pid in processes:
+            host = by_name.get(name or "") or (ready[0] if len(ready) == 1 else None)
+            if host is not None:
+                pids.setdefault(host.own_name, []).append(pid)
+        asked = [host for host in ready if how or host.own_name in pids]
+        self.connections.order(asked, "ask", what=what, pids=pids, **how)
+        try:
+            self.connections.wait(f"asking for {what.replace('_', ' ')}")
+        except KeyboardInterrupt:
+            self._interrupted = True
+
+    def clocks(self) -> list[Clock]:
+        """Return how far ahead the clock of each host is."""
+        return [
+            Clock(host=host.name, ahead=round(host.offset, 3), within=round(host.round_trip / 2, 3))
+            for host in self.connections.hosts
+            if host.offset is not None and host.round_trip is not None
+        ]
+
+    def _find(self) -> None:
+        ready = self.connections.ready
+        new = [host for host in ready if not host.asked]
+        nodes = Counter(host.node for host in ready)
+        for some in self._alike(new, lambda host: nodes[host.node] > 1 or host.host.pids):
+            self.connections.order(
+                some,
+                "find",
+                selector=msgspec.to_builtins(self.reach.selector),
+                options=msgspec.to_builtins(self._options),
+                called={host.own_name: host.name for host in some if nodes[host.node] > 1},
+                pids={host.own_name: host.host.pids for host in some if host.host.pids},
+                grows=self.reach.grows,
+                patterns=self._patterns,
+                whole=self._whole,
+                deadline=self.connections.left() + 5,
+            )
+        self.connections.wait("finding the job")
+        for host in new:
+            host.asked = True
+            if host.gap is None and not host.jobs:
+                host.gap = troubles.no_process(host.name)
+
+    def _new_names(self) -> list[str]:
+        """Return the hosts that others have named and that nobody has tried yet."""
+        hosts = self.connections.hosts
+        tried = {name for host in hosts for name in (host.name, host.node, *host.own)}
+        names = dict.fromkeys(name for host in hosts for name in host.others)
+        return [name for name in names if name not in tried][:MOST_NEW]
+
+    def _alike(
+        self, hosts: Sequence[RemoteHost], has_own: Callable[[RemoteHost], object]
+    ) -> list[list[RemoteHost]]:
+        """Group hosts that get one and the same order: those with nothing of their own."""
+        if self.reach.together:
+            return [list(hosts)]
+        own = [[host] for host in hosts if has_own(host)]
+        return [[host for host in hosts if not has_own(host)], *own]
+
+    def _found(self, host: RemoteHost, answer: Answer) -> None:
+        host.busy = False
+        host.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
+        listed = answer.fields.get("logs")
+        if isinstance(listed, dict):
+            host.logs = {str(log)[:500]: own is True for log, own in listed.items()}
+        for name in answer.items("others", MOST_NEW):
+            with contextlib.suppress(ValueError):
+                host.others.append(ssh.host(str(name)).name)
+        for job in answer.items("jobs"):
+            if isinstance(job, dict) and isinstance(job.get("ranks"), int):
+                host.jobs[str(job.get("name"))[:500]] = job["ranks"]
+
+    def _part(self, host: RemoteHost, answer: Answer) -> None:
+        trouble = self.parts.add(Part(host.name, answer.number("number")), answer.blob)
+        if trouble:
+            self.connections.give_up(host, troubles.unreadable(host.name, trouble))
+        else:
+            host.sent = True

@@ -1,0 +1,80 @@
+"""Which process is which rank, in the words of programs that start or place ranks.
+
+Their other lines carry a pid or a place in a group only. vLLM (``parallel_state.py``: "rank 3 in
+world size 4 is assigned as DP rank 0, …"), Ray Train (its table of workers, and ``Worker(…)`` in
+errors). Sizes of groups are read from the arguments that vLLM and SGLang print at the start.
+"""
+
+import re
+from collections.abc import Iterator
+from math import prod
+
+from whyhang.analyzer.facts import (
+    NOBODY,
+    Fact,
+    GroupSize,
+    ProcessRank,
+    Speaker,
+    Statement,
+    Trust,
+    Who,
+    WorldSize,
+    replace,
+)
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+
+MAX_RANKS_OF_FILE = 10_000
+
+_SIZES = {
+    axis: re.compile(rf"\b{name}(?:_parallel)?_size['\"]?[=:] ?(\d{{1,5}})\b")
+    for axis, name in {"TP": "t(?:ensor|p)", "PP": "p(?:ipeline|p)", "DP": "d(?:ata|p)"}.items()
+}
+
+
+class ProcessRankReader(LineReader):
+    """Collects ranks of processes, and resolves those of the other readers' lines."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._facts: list[Statement] = []
+
+    @wants(r"\brank (?P<rank>\d{1,6}) in world size (?P<size>\d{1,6}) is assigned as ")
+    def on_assigned(self, line: FoundLine, match: Match) -> None:
+        """Note the rank of who speaks, by its pid and its place in groups."""
+        self._note(line, line.who, int(match["rank"]))
+        self._facts.append(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
+
+    @wants(
+        r"\bip=(?P<ip>[\w.:]+), pid=(?P<pid>\d{1,10})\) world_rank=(?P<rank>\d{1,6})\b",
+        r"node_ip='(?P<ip>[\w.:]+)', pid=(?P<pid>\d{1,10})\b.{0,300}"
+        r"\bworld_rank=(?P<rank>\d{1,6})\b",
+    )
+    def on_worker(self, line: FoundLine, match: Match) -> None:
+        """Note the rank of a worker that Ray Train names."""
+        who = Who(pid=int(match["pid"]), host=match["ip"])
+        self._note(line, who, int(match["rank"]))
+
+    @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
+    def on_sizes(self, line: FoundLine, match: Match) -> None:
+        """Note the size of the one group that all ranks are in, where there is but one."""
+        found = {axis: name.search(line.text) for axis, name in _SIZES.items()}
+        sizes = {axis: int(size[1]) for axis, size in found.items() if size is not None}
+        wide = [axis for axis, size in sizes.items() if size > 1]
+        if sizes.keys() == _SIZES.keys() and len(wide) == 1:
+            size = prod(sizes.values())
+            self._facts.append(GroupSize(axis=wide[0], size=size, who=NOBODY, source=line.source))
+
+    def _note(self, line: FoundLine, who: Who, rank: int) -> None:
+        if len(self._facts) < MAX_RANKS_OF_FILE:
+            who = replace(who, rank=None, trust=Trust.CONTENT)
+            self._facts.append(ProcessRank(rank=rank, who=who, source=line.source))
+            if who.pid is not None:
+                self._file.pids.setdefault((who.host, who.pid), rank)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield each statement once, and who prints into the file."""
+        yield from dict.fromkeys(self._facts)
+        source = self._file.document.source(1)
+        for who in self._file.voice.speakers:
+            yield Speaker(who=self._file.resolve(who), source=source)

@@ -1,0 +1,90 @@
+"""Whose exception it is, as the labels of the programs that start ranks tell."""
+
+import pytest
+from log_docs import diagnosed_files
+
+
+def raised(label: str, first: str = "", *, error: str = "ValueError: no such expert") -> str:
+    """Return the traceback of a worker, each line behind its label."""
+    lines = (
+        f"{first}Traceback (most recent call last):",
+        '  File "w/train.py", line 4, in main',
+        "    route(batch)",
+        error,
+    )
+    return "".join(f"{label}{line}\n" for line in lines)
+
+
+SGLANG = raised("").replace("Tr", "[2025-11-21 02:05:11 TP2] Scheduler hit an exception: Tr", 1)
+SIZES = "tensor_parallel_size={}, pipeline_parallel_size={}, data_parallel_size={}\n"
+ASSIGNED = (
+    "(Worker_DP1_TP1 pid=13) INFO rank 3 in world size 4 is assigned as "
+    "DP rank 1, PP rank 0, TP rank 1, EP rank 3\n"
+)
+WORKERS = (
+    "(TorchTrainer pid=9) - (node_id=a1, ip=10.0.0.7, pid=12) world_rank=0, local_rank=0\n"
+    "(TorchTrainer pid=9) - (node_id=a2, ip=10.0.0.8, pid=12) world_rank=1, local_rank=0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "rank"),
+    [
+        (SIZES.format(4, 1, 1) + raised("(Worker_TP3 pid=13) "), 3),
+        (raised("(Worker_TP1 pid=13) ") + "(Worker_TP0 pid=12) model loaded\n", 1),
+        (ASSIGNED + raised("(Worker_DP1_TP1 pid=13) "), 3),
+        ("server_args=ServerArgs(tp_size=4, pp_size=1, dp_size=1)\n" + SGLANG, 2),
+        (WORKERS + raised("(RayTrainWorker pid=12, ip=10.0.0.8) "), 1),
+        ("[default0]:step 1\n[default1]:step 1\n" + raised("[default1]:"), 1),
+        ("[1,mpirank:0,algo-1]<stdout>:go\n" + raised("[1,mpirank:3,algo-1]<stderr>:"), 3),
+        (raised("(worker1, rank=1, pid=32, ip=10.0.0.5) [rank9]: "), 9),
+        (raised("localhost: [rank2]: "), 2),
+        (raised("[rank-4] "), 4),
+    ],
+)
+def test_the_rank_that_a_label_means(log: str, rank: int) -> None:
+    """Where the log says how its labels count, they are ranks."""
+    finding = diagnosed_files({"job.log": log}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (rank,))
+
+
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        (SGLANG, "TP2"),
+        (SIZES.format(4, 2, 1) + raised("(Worker_PP1_TP1 pid=13) "), "PP1 TP1"),
+        (SIZES.format(2, 1, 2) + raised("(Worker_TP1 pid=13) "), "TP1"),
+        ("(VllmWorker TP1 pid=22) ready\n" + raised("(VllmWorker TP1 pid=13) "), "TP1"),
+    ],
+)
+def test_a_place_in_a_group_is_named(log: str, name: str) -> None:
+    """A process with a place in a group is one of several, whose rank is not known."""
+    finding = diagnosed_files({"job.log": log}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", None)
+    assert finding.title.startswith(f"{name} ended")
+
+
+def test_the_number_of_a_node_is_no_rank() -> None:
+    """SkyPilot's label counts nodes."""
+    log = "(head, rank=0, pid=28) step 12\n" + raised("(worker1, rank=1, pid=32, ip=10.0.0.5) ")
+
+    assert diagnosed_files({"job.log": log}).findings[0].culprit_ranks is None
+
+
+def test_a_failure_of_all_is_the_programs() -> None:
+    """What every labelled process raises is no rank's fault."""
+    log = SGLANG + SGLANG.replace("TP2", "TP6")
+
+    assert diagnosed_files({"job.log": log}).findings[0].category == "not-distributed"
+
+
+def test_words_of_an_exception_are_of_who_began_it() -> None:
+    """Only the first line of a logged traceback has the label."""
+    log = "server_args=ServerArgs(tp_size=4, pp_size=1, dp_size=1)\n" + SGLANG.replace(
+        "ValueError: no such expert", "torch.OutOfMemoryError: CUDA out of memory."
+    )
+    finding = diagnosed_files({"job.log": log}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (2,))

@@ -221,7 +221,13 @@ class Capture:
 
     def _new_snapshot(self, number: int, *, native: bool) -> Snapshot:
         return Snapshot(
-            self.host, self.hostname, number, self._known, limit=self.options.limit, native=native
+            self.host,
+            self.hostname,
+            number,
+            self._known,
+            limit=self.options.limit,
+            native=native,
+            at_rest=self._snapshots[-1].at_rest if self._snapshots and not native else None,
         )
 
     def _wait(self, spacing: float = 1.0) -> None:

@@ -3,8 +3,6 @@
 Read off the indentation of the lines that a collector kept; what it did not keep ends the search.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

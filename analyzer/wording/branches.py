@@ -1,7 +1,5 @@
 """Under which condition on the number of its rank a member has come to where it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case

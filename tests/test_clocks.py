@@ -1,12 +1,12 @@
 """Clocks of hosts: measured by steps that all ranks end at one moment, and put right."""
 
-import datetime
+import datetime as dt
 
 from log_docs import diagnosed_files
 
 from whyhang.analyzer.report import Report
 
-ZERO = datetime.datetime(2026, 11, 21, 10, 0, 0, tzinfo=datetime.timezone.utc)
+ZERO = dt.datetime(2026, 11, 21, 10, 0, 0, tzinfo=dt.timezone.utc)
 LIMIT = 600
 
 
@@ -17,12 +17,12 @@ def job(ahead: tuple[int, ...], late: int | None, *, by: int = 700, drift: int =
     """
     files = {}
     for rank, seconds in enumerate(ahead):
-        clock = ZERO + datetime.timedelta(seconds=seconds)
+        clock = ZERO + dt.timedelta(seconds=seconds)
         text = ""
         for step in range(8):
-            at = clock + datetime.timedelta(seconds=10 * step + drift * rank * step)
+            at = clock + dt.timedelta(seconds=10 * step + drift * rank * step)
             text += f"{at:%Y-%m-%d %H:%M:%S} INFO step {step} loss 2.{step}\n"
-        ends = clock + datetime.timedelta(seconds=80 + LIMIT + (by if rank == late else 0))
+        ends = clock + dt.timedelta(seconds=80 + LIMIT + (by if rank == late else 0))
         text += (
             f"[rank{rank}]:[E{ends:%m%d %H:%M:%S}.100000000 ProcessGroupNCCL.cpp:632] [Rank {rank}]"
             " Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, "

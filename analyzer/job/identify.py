@@ -9,6 +9,7 @@ nobody tells stays a process with a pid, a host or a label.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from whyhang.analyzer.facts import (
@@ -236,15 +237,40 @@ def _child(entity: Entity) -> Child:
     return Child(
         role=entity.role or Role.OTHER,
         pid=entity.pid,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, entity.dumps),
     )
 
 
-def _dumps(entity: Entity) -> list[StackDump]:
+def _processes(entity: Entity) -> tuple[Process, ...]:
+    """Return what /proc told of a process when it was captured last."""
+    since = _begun(entity)
+    last = [p for p in entity.processes if since is None or (p.taken_at or 0.0) >= since]
+    return tuple(sorted(last, key=lambda process: process.look))
+
+
+def _dumps(entity: Entity, dumps: Iterable[StackDump]) -> tuple[StackDump, ...]:
+    """Return those of the stacks that were taken when the process was captured last."""
+    since = _begun(entity)
+    last = [d for d in dumps if since is None or d.taken_at is None or d.taken_at >= since]
+    return tuple(sorted(last, key=lambda dump: dump.look))
+
+
+def _seen(entity: Entity) -> list[StackDump]:
     """Return the stacks of a process; of one that was looked at, without what its log printed."""
     seen = [dump for dump in entity.dumps if dump.tool not in PRINTED]
     return seen if seen and entity.processes else entity.dumps
+
+
+def _begun(entity: Entity) -> float | None:
+    """Return when the last capture of a process began, if it was captured several times.
+
+    Each numbers its snapshots from the first. What a process did between two captures is not
+    known, and others may have paused it, so the last one alone says whether it moves.
+    """
+    timed = sorted((p.taken_at, p.look) for p in entity.processes if p.taken_at is not None)
+    again = [b[0] for a, b in pairwise(timed) if b[1] <= a[1]]
+    return again[-1] if again else None
 
 
 def _member(number: int, entity: Entity, children: list[Entity], helpers: list[Entity]) -> Member:
@@ -256,8 +282,8 @@ def _member(number: int, entity: Entity, children: list[Entity], helpers: list[E
         pid=entity.pid,
         label=entity.label,
         local_rank=entity.local_rank,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(_dumps(entity), key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, _seen(entity)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
         copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),

@@ -35,6 +35,7 @@ Queries about ranks:
 - ``kinds_of``: what a member waits for and the larger work it is in
 - ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``is_starting``, ``has_initialized``: in init_process_group now, or through it
+- ``side_in_branch``: of ranks that part, those who are in a branch on the number of their rank
 - ``all_seen``: every member's place is known; ``all_recorded``: by records alone
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
@@ -89,7 +90,7 @@ from whyhang.analyzer.queries.cluster import (
     scheduled,
     scheduled_hit,
 )
-from whyhang.analyzer.queries.different_operations import different_operations
+from whyhang.analyzer.queries.different_operations import different_operations, side_in_branch
 from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (

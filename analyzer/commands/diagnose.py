@@ -139,7 +139,7 @@ def report_on(
 
         def opened(path: str) -> BinaryIO | None:
             """Open a file again that was read; the records of whyhang itself have no context."""
-            file = documents.get(path) or store.found.get(path)
+            file = documents.get(path) or store.files.get(path)
             return None if file is None or path.endswith(".json") else file.open()
 
         return with_lines_around(report, opened), unsaved

@@ -73,10 +73,20 @@ def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
 
 def test_progress_names_the_hosts_that_are_waited_for() -> None:
     fars = [RemoteHost(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
-    words = how_far("looking", fars[7:9], len(fars))
-    assert words == "looking: 62 of 64 hosts answered; waiting for n7, n8"
-    assert how_far("looking", fars[:9], 64).endswith("waiting for n0, n1, n2, n3 and 5 more")
-    assert how_far("looking", [], 64) == "looking: 64 of 64 hosts answered"
+    fars[7].alive = fars[8].alive = fars[8].ready = True
+    assert how_far("looking", fars[6:9], fars).splitlines() == [
+        "looking: 61 of 64 hosts answered",
+        "n6: connecting",
+        "n7: starting whyhang",
+        "n8: at work",
+    ]
+    for far in fars[:60]:
+        far.gap = troubles.silent(far.name, "ssh", 4.0)
+    lines = how_far("looking", fars[60:], fars).splitlines()
+    assert lines[0] == "looking: 0 of 64 hosts answered"
+    assert lines[1:5] == [f"n{number}: connecting" for number in range(60, 64)]
+    assert lines[5].startswith("n0: ")
+    assert lines[-1] == "+56 more given up"
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:

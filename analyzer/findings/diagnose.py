@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, Paused, ranks_in_words, replace
+from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -38,6 +38,7 @@ FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
 MOST_PAUSES = 4
+MOST_CLOCKS = 3
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -109,6 +110,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         notes=(
             *notes,
             *_taken_far_apart(case),
+            *_clocks(case),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -150,6 +152,23 @@ def _taken_far_apart(case: Case) -> Iterator[str]:
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
             f"and {late} last: what ranks did in between is not known, or the clocks differ."
         )
+
+
+def _clocks(case: Case) -> Iterator[str]:
+    """Say which clocks differ, as lines show that ranks print at one moment."""
+    told = case.job.of(ClockOffset)
+    if not told:
+        return
+    ways = ("behind", "ahead of")
+    first = ", ".join(
+        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
+        for fact in told[:MOST_CLOCKS]
+    )
+    more = f", {len(told) - MOST_CLOCKS} more differ" if len(told) > MOST_CLOCKS else ""
+    yield (
+        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
+        "by the clock of rank 0."
+    )
 
 
 def _time_of(item: tuple[str, float]) -> float:

@@ -16,6 +16,7 @@ from whyhang.analyzer.rank_state.from_stacks import (
     with_store_waits,
     without_bystanders,
 )
+from whyhang.analyzer.rank_state.log_ends import without_overcome
 from whyhang.analyzer.rank_state.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
@@ -28,7 +29,7 @@ from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Return the state of every rank from all evidence, and the wait graph."""
-    job = since_the_last_death(job)
+    job = without_overcome(since_the_last_death(job))
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)

@@ -27,6 +27,8 @@ _FEW = 3
 FAMILIES = ("GLOO_", "MASTER_", "NCCL_", "OMP_", "TORCH_", "WORLD_SIZE")
 """Variables that mostly are the same on all ranks."""
 
+OF_RANK_0 = frozenset({"MASTER_ADDR", "MASTER_PORT"})
+
 MOST_SETTINGS = 8
 
 QUIET = ("driver", "cuda", "torch", "nccl")
@@ -118,8 +120,23 @@ def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
 def difference(
     case: Case, key: str, same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
-    """Compare all members that have the key; ``same`` maps values that count as equal to one."""
-    return compared(key, values(case, key), same)
+    """Compare all members that have the key; ``same`` maps values that count as equal to one.
+
+    Where ranks are to meet, rank 0 is: what it has is right, however many have something else.
+    """
+    known = values(case, key)
+    first = [value for value in known if case.member(value.member).rank == 0]
+    found = compared(key, known, same)
+    if found is None or not first or key not in OF_RANK_0:
+        return found
+    usual = same(first[0].text)
+    return Difference(
+        key=key,
+        usual=usual,
+        odd=tuple(value for value in known if same(value.text) != usual),
+        most=tuple(value for value in known if same(value.text) == usual),
+        tie=False,
+    )
 
 
 def compared(

@@ -265,6 +265,7 @@ def test_ctrl_c_leaves_nothing_stopped_and_no_child(moment: float) -> None:
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet, Proc())
         timer = threading.Timer(moment, signal.raise_signal, [signal.SIGINT])
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         with pytest.raises(KeyboardInterrupt):
             _started(timer, taking.take)
         mine = [s for s in Proc().table().values() if s.ppid == os.getpid()]

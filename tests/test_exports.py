@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import attr
 import jsonschema
 import msgspec
 import pydot
 import pytest
-import sarif_om
 from junitparser import Failure, JUnitXml, Skipped
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
@@ -34,7 +32,11 @@ from whyhang.analyzer.report import (
 )
 from whyhang.analyzer.reports.faces import FACES, face_of
 
-SPEEDSCOPE = json.loads((Path(__file__).parent / "data" / "speedscope.schema.json").read_text())
+DATA = Path(__file__).parent / "data"
+SPEEDSCOPE = json.loads((DATA / "speedscope.schema.json").read_text())
+SARIF = json.loads((DATA / "sarif-2.1.0.schema.json").read_text())
+"""Without its descriptions."""
+
 HOSTILE = "]]> <b>&\"'; `x` \U0001f525 \ufffe\x0b\n}"
 
 
@@ -187,40 +189,22 @@ def test_a_frame_is_taken_apart(frame: str, parts: tuple[str, str | None, int | 
     assert (place(frame).function, place(frame).file, place(frame).line) == parts
 
 
-def read_sarif(kind: str, value: Any) -> Any:
-    """Build the objects of SARIF's object model; a name it does not have is an error."""
-    fields = {
-        field.metadata["schema_property_name"]: field.name
-        for field in attr.fields(getattr(sarif_om, kind))
-    }
-    return getattr(sarif_om, kind)(**{fields[name]: each for name, each in value.items()})
-
-
-def test_sarif_is_what_its_object_model_knows(report: Report) -> None:
-    """Every object has the properties that SARIF 2.1.0 has, required ones among them."""
+def test_sarif_keeps_its_schema(report: Report) -> None:
+    """The schema of SARIF 2.1.0 as its SDK ships it; rules and results fit each other."""
     log = json.loads(FACES["sarif"].render(report))
-    read_sarif("SarifLog", log)
+    jsonschema.Draft202012Validator(SARIF, format_checker=jsonschema.FormatChecker()).validate(log)
     [run] = log["runs"]
-    read_sarif("Run", run)
-    read_sarif("Tool", run["tool"])
-    read_sarif("ToolComponent", run["tool"]["driver"])
-    rules = [read_sarif("ReportingDescriptor", rule) for rule in run["tool"]["driver"]["rules"]]
-    assert len({rule.id for rule in rules}) == len(rules)
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(set(rules)) == len(rules)
     assert len(run["results"]) == len(report.findings)
     for result in run["results"]:
-        read_sarif("Result", result)
-        read_sarif("Message", result["message"])
-        assert result["kind"] in {"pass", "fail"}
-        assert result["level"] in {"none", "note", "warning", "error"}
         assert (result["kind"] == "fail") or result["level"] == "none"
-        assert rules[result["ruleIndex"]].id == result["ruleId"]
+        assert rules[result["ruleIndex"]] == result["ruleId"]
         assert result["message"]["text"].strip()
         for each in (*result.get("locations", ()), *result["relatedLocations"]):
-            read_sarif("Location", each)
-            physical = read_sarif("PhysicalLocation", each["physicalLocation"])
-            assert physical.artifact_location["uri"].isascii()
-            assert not set(' "<>\\^`{|}') & set(physical.artifact_location["uri"])
-            assert physical.region is None or physical.region["startLine"] >= 1
+            uri = each["physicalLocation"]["artifactLocation"]["uri"]
+            assert uri.isascii()
+            assert not set(' "<>\\^`{|}') & set(uri)
 
 
 def test_sarif_levels_tell_causes_from_effects() -> None:

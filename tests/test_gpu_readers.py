@@ -704,14 +704,13 @@ RUNS = ("\t", "A1", "1", "|", " |", ", ", ":", "1 ", "GPU 0: ", "Link 0: ", "x/1
 def test_no_run_of_characters_takes_long(run: str) -> None:
     """Each line may have thousands of anything in it, in front, at its end or within."""
     for text in EVERY:
-        for size in (600, 16_000, 100_000):
+        lines = text.split("\n")
+        for size in (600, 16_000, 100_000):  # the last is longer than a line may be
             long = run * (size // len(run))
-            lines = text.split("\n")
-            for spoilt in (
-                [line.replace(" ", f" {long} ", 1) for line in lines],
-                [f"{line}{long}" for line in lines[:6]] + lines[6:],
-                [f"{line}\n{long}" for line in lines[:6]] + lines[6:],
-            ):
+            within = [line.replace(" ", f" {long} ", 1) for line in lines]
+            behind = [f"{line}{long}" for line in lines[:6]] + lines[6:]
+            below = [f"{line}\n{long}" for line in lines[:6]] + lines[6:]
+            for spoilt in (within, behind, below) if size < 100_000 else (behind,):
                 started = time.process_time()
                 troubles = " ".join(map(str, gaps("\n".join(spoilt))))
                 assert time.process_time() - started < 1
@@ -731,8 +730,8 @@ def test_a_spoilt_line_costs_only_itself() -> None:
 
 
 def test_deep_nesting_is_survived() -> None:
-    """Half a million elements in each other are read past."""
-    block = b"<gpu id='x'>" + b"<a>" * 500_000 + b"</a>" * 500_000 + b"</gpu>"
+    """Two hundred thousand elements in each other are read past."""
+    block = b"<gpu id='x'>" + b"<a>" * 200_000 + b"</a>" * 200_000 + b"</gpu>"
     one = document(b"<nvidia_smi_log>" + block + b"</nvidia_smi_log>")
 
     assert [type(fact) for fact in XmlReader().read(one)] == [Gpu]

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -23,12 +24,13 @@ from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.html.page import render
 from whyhang.samples.harness import scenario
 
+if TYPE_CHECKING:
+    from playwright import sync_api
+
 DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
@@ -38,6 +40,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def browser() -> Iterator[sync_api.Browser]:
     """Start one Chromium for all tests."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM)
         yield started

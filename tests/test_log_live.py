@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from log_docs import of, read_log
 from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
 from whyhang.analyzer.facts.exceptions import EXCEPTION
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.live
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
 
 PROGRAM = """
 import datetime, os, sys, torch, torch.distributed as dist

@@ -85,12 +85,12 @@ def test_alike_lines_are_folded() -> None:
 
 
 def test_a_storm_costs_little_and_hides_nothing() -> None:
-    """A hundred thousand lines of one kind leave the one line of another kind found."""
-    storm = f"[rank1]: {HIT}\n" * 100_000
+    """Tens of thousands of lines of one kind leave the one line of another kind found."""
+    storm = f"[rank1]: {HIT}\n" * 30_000
     found = lines(storm + "[rank2]: something else 7\n" + storm, OOM, r"something else (?P<n>\d)")
 
-    assert [line.source.line for line in found if line.fields.get("n")] == [100_001]
-    assert sum(line.count for line in found if "size" in line.fields) == 200_000
+    assert [line.source.line for line in found if line.fields.get("n")] == [30_001]
+    assert sum(line.count for line in found if "size" in line.fields) == 60_000
 
 
 def test_new_fields_are_kept_apart() -> None:
@@ -215,9 +215,9 @@ def test_a_thousand_ranks_that_say_the_same_are_all_heard() -> None:
         "600029 milliseconds before timing out."
     )
     for prefix in ("[rank{0}]:[E1122 02:00:01.123456789 ", "{0}: 2026-11-22 02:00:01,123 [E] "):
-        text = "".join((prefix + said).format(rank) + "\n" for rank in range(6000))
+        text = "".join((prefix + said).format(rank) + "\n" for rank in range(4200))
         heard = {fact.who.rank for fact in read_log(text) if isinstance(fact, Track)}
-        assert heard == set(range(6000))
+        assert heard == set(range(4200))
 
 
 def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:

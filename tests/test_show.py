@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from whyhang.analyzer.reports.faces import FACES
 from whyhang.analyzer.reports.outgoing import outgoing
 
 REPORT = outgoing(report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})))
+
+
+@pytest.fixture(autouse=True)
+def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
@@ -38,6 +44,31 @@ def test_an_old_report_has_every_face_of_a_new_one(
     expected = FACES[face].render(REPORT)
     assert target.read_bytes() == expected
     assert capsysbinary.readouterr().out == expected
+
+
+@pytest.mark.parametrize("command", ["show", "diff"])
+def test_a_report_for_a_pipe_is_as_wide_as_columns_says(
+    command: str, kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 without it, in colours too; a file always has 100, so that two can be compared."""
+    file = kept.with_name("report.txt")
+    names = [str(kept)] * (2 if command == "diff" else 1)
+
+    def widest(text: str) -> int:
+        """Return the longest line but for commands, which are never broken."""
+        lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
+        return max(len(line.rstrip()) for line in lines if not line.lstrip().startswith("$ "))
+
+    def printed(columns: str) -> str:
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main([command, *names, "--format", "terminal", "-o", str(file)]) == 0
+        return capsys.readouterr().out
+
+    assert widest(printed("60")) in range(45, 61)
+    assert widest(file.read_text()) in range(61, 101)
+    assert {printed(columns) for columns in ("", "0", "many", "9" * 5000)} == {file.read_text()}
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert widest(printed("")) in range(61, 101)
 
 
 def test_an_old_report_has_its_exit_code(kept: Path) -> None:

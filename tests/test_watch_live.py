@@ -126,6 +126,17 @@ def test_the_end_of_a_job_ends_the_watch(folder: Path) -> None:
     assert "HANG" not in said
 
 
+def test_ranks_that_end_one_after_another_are_no_new_start(folder: Path) -> None:
+    """One is killed, the other goes on for a while."""
+    with ranks(folder, hangs_at=-1, steps=100) as job, watched(folder, str(job[0].pid)) as watch:
+        until(folder, "watching")
+        job[1].kill()
+        said = until(folder, "the job is over")
+        assert watch.wait(10) == 0
+
+    assert "started anew" not in said
+
+
 def test_a_folder_is_watched_by_what_is_written_to_it(folder: Path) -> None:
     """--once ends it with the exit code of a hang."""
     (folder / "run").mkdir()
@@ -143,14 +154,10 @@ def test_a_folder_is_watched_by_what_is_written_to_it(folder: Path) -> None:
 
 AGAIN = """
 import os, sys, time
-import torch.distributed as dist
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-again = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+rank, again = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 for step in range(60 if again else 30):
     if step == 20 and not again and rank == 1:
         sys.exit(1)
-    dist.barrier()
     print("attempt", again, "step", step, flush=True)
     time.sleep(0.2)
 """
@@ -168,8 +175,8 @@ def test_torchrun_starts_its_ranks_again(folder: Path) -> None:
     try:
         with watched(folder, str(job.pid), "--stalled-for", "20", "--every", "1") as watch:
             said = until(folder, "started anew", limit=90)
-            job.wait(90)
-            said = until(folder, "the job is over")
+            said = until(folder, "the job is over", limit=90)
+            assert job.wait(10) == 0, (folder / "job.log").read_text()
             assert watch.wait(20) == 0
     finally:
         job.kill()

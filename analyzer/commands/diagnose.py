@@ -38,6 +38,7 @@ from whyhang.analyzer.reports.saved import is_report
 from whyhang.collectors.files import remote
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
+from whyhang.collectors.files.own_output import is_report_file
 from whyhang.collectors.flight_recorder import places
 from whyhang.signatures.frames import TABLE
 
@@ -64,10 +65,12 @@ def run(options: argparse.Namespace) -> int:
     output.check(options)
     named = bool(options.targets) or hosts_options.given(options) is not None
     pids, paths = split(options.targets) if named else ([], dumps_left_behind())
-    if paths and not pids and all(map(is_report, paths)):
+    if paths and not pids and all(map(is_report_file, paths)):
         raise TargetError(
             f"{paths[0]} is a report of whyhang, and no evidence",
-            f"`whyhang show {paths[0]}` shows it.",
+            f"`whyhang show {paths[0]}` shows it."
+            if is_report(paths[0])
+            else "Give what the job left: logs, stacks, dumps, a bundle.",
         )
     if options.dry_run:
         from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
@@ -136,7 +139,7 @@ def report_on(
 
         def opened(path: str) -> BinaryIO | None:
             """Open a file again that was read; the records of whyhang itself have no context."""
-            file = documents.get(path) or store.found.get(path)
+            file = documents.get(path) or store.files.get(path)
             return None if file is None or path.endswith(".json") else file.open()
 
         return with_lines_around(report, opened), unsaved

@@ -25,7 +25,7 @@ from whyhang.analyzer.reports import markdown
 from whyhang.analyzer.reports.comparison.blocks import page
 from whyhang.analyzer.reports.comparison.compare import compare
 from whyhang.analyzer.reports.comparison.records import Comparison
-from whyhang.analyzer.reports.faces import text_of
+from whyhang.analyzer.reports.faces import FILE_WIDTH, text_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
 from whyhang.analyzer.reports.saved import is_report, load
 from whyhang.analyzer.reports.terminal import draw
@@ -101,17 +101,17 @@ def _report(path: str, options: argparse.Namespace) -> Report:
     return report_on([], [path], options, cards=options.cards)[0]
 
 
-def _rendered(compared: Comparison, format_: str) -> bytes:
+def _rendered(compared: Comparison, format_: str, width: int = FILE_WIDTH) -> bytes:
     if format_ == "json":
         return msgspec.json.format(msgspec.json.encode(compared), indent=2) + b"\n"
     if format_ == "markdown":
         return markdown.draw(page(compared)).encode()
-    return text_of(page(compared)).encode()
+    return text_of(page(compared), width=width).encode()
 
 
 def _print(compared: Comparison, format_: str | None) -> None:
     if format_ is None and sys.stdout.isatty():
         draw(page(compared), Console(highlight=False))
     else:
-        sys.stdout.buffer.write(_rendered(compared, format_ or "markdown"))
+        sys.stdout.buffer.write(_rendered(compared, format_ or "markdown", output.piped_width()))
     sys.stdout.flush()

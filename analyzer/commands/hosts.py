@@ -58,8 +58,8 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
         case "ray":
             return ray.reach(options.ray)
         case _:
-            found = () if options.local else filter(None, map(_of_process, pids))
-            return next(iter(found), Reach(kind="local", sentence="this host", hosts=()))
+            reaches = () if options.local else filter(None, map(_of_process, pids))
+            return next(iter(reaches), Reach(kind="local", sentence="this host", hosts=()))
 
 
 def _of_process(pid: int) -> Reach | None:
@@ -166,9 +166,9 @@ class OnManyHosts:
         ]
         return self._talk.parts.bundle(gaps, order, self._talk.reach.printed, clocks)
 
-    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Have all hosts take further snapshots."""
-        self._talk.ask("look_more", count=count, apart=apart)
+        self._talk.ask("look_more", count=count, spacing=spacing)
 
     def native_stacks(self, processes: Iterable[Named]) -> None:
         """Take native stacks."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from whyhang.analyzer.commands import notify, redaction
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.report import Report, Verdict
-from whyhang.analyzer.reports.faces import ENDINGS, FACES, as_text, face_of
+from whyhang.analyzer.reports.faces import ENDINGS, FACES, FILE_WIDTH, as_text, face_of
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.analyzer.reports.terminal import show
 
@@ -23,6 +23,9 @@ EXIT_CODES: dict[Verdict, int] = {
     "inconclusive": 4,
     "slow": 5,
 }
+
+NARROWEST = 40
+"""Columns below which a report that is piped does not go: less is no width of a terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,12 +103,20 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
 
 def _print(report: Report, format_: str, *, full: bool) -> None:
     if format_ == "terminal" and (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
-        show(report, Console(highlight=False), full=full)
+        width = None if sys.stdout.isatty() else piped_width()
+        show(report, Console(highlight=False, width=width), full=full)
     elif format_ == "terminal":  # what cannot be encoded is spelt: see streams.py
-        sys.stdout.write(as_text(report, full=full))
+        sys.stdout.write(as_text(report, full=full, width=piped_width()))
     else:
         sys.stdout.buffer.write(FACES[format_].render(report, full=full))
     sys.stdout.flush()
+
+
+def piped_width() -> int:
+    """Return how wide a terminal's report is that goes elsewhere: COLUMNS, else as a file."""
+    columns = os.environ.get("COLUMNS", "")
+    told = columns.isdecimal() and len(columns) < 5 and int(columns) > 0
+    return max(NARROWEST, int(columns)) if told else FILE_WIDTH
 
 
 def write(path: Path, content: bytes) -> WhyhangError | None:

@@ -37,7 +37,7 @@ class Observed(Protocol):
     def bundle(self) -> Bundle:
         """Return everything taken so far."""
 
-    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots."""
 
     def native_stacks(self, processes: Iterable[Named]) -> None:
@@ -118,7 +118,7 @@ def _watch(job: Observed, pids: list[Named]) -> None:
 
     Those that spin while they wait do not show otherwise that they had an answer.
     """
-    job.look_more(2, apart=4.0)
+    job.look_more(2, spacing=4.0)
     job.counters(pids)
 
 

@@ -22,6 +22,7 @@ def render(report: Report) -> bytes:
     """Write who waits for whom: ranks as boxes, calls as ellipses, roots and cycles filled."""
     lines = [
         "digraph waits {",
+        f"  // whyhang {report.tool_version}".rstrip(),
         f'  graph [label="{_text(report.headline)}", labelloc=t, rankdir=LR, fontname=sans];',
         "  node [fontname=sans];",
         "  edge [fontname=sans];",

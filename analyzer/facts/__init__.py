@@ -43,12 +43,21 @@ from whyhang.analyzer.facts.cluster import (
     LaunchPlan,
     NetworkPort,
     OpenPort,
+    ProcessState,
     Scheduled,
 )
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
-from whyhang.analyzer.facts.processes import Counters, LockWait, Process, Role, ThreadState, program
+from whyhang.analyzer.facts.processes import (
+    SWITCHES_PER_PAUSE,
+    Counters,
+    LockWait,
+    Process,
+    Role,
+    ThreadState,
+    program,
+)
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
 from whyhang.analyzer.facts.statements import (
@@ -70,6 +79,7 @@ from whyhang.analyzer.facts.statements import (
     NetChannel,
     NoInterpreter,
     Outlook,
+    OwnAddress,
     OwnLine,
     PartOfHost,
     Paused,

@@ -49,6 +49,15 @@ class Scheduled(Statement):
     index: int | None = None
 
 
+class ProcessState(Statement):
+    """A process as ps lists it: the kernel's letter for its state ("" where no column tells it)."""
+
+    state: str
+    command: str
+    quote: str
+    wchan: str = ""
+
+
 class LaunchPlan(Statement):
     """How many ranks a batch script or a job's specification starts; None: it cannot be told.
 

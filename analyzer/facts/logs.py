@@ -36,7 +36,10 @@ class LogLine(Record):
 
 
 class Exit(Record):
-    """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL."""
+    """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL.
+
+    ``ends_all``: whoever reports it has ended all other processes before.
+    """
 
     who: Who
     source: Source
@@ -44,3 +47,4 @@ class Exit(Record):
     exitcode: int | None = None
     signal: int | None = None
     time: float | None = None
+    ends_all: bool = False

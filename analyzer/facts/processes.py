@@ -20,6 +20,10 @@ class Role(enum.Enum):
     OTHER = "other"
 
 
+SWITCHES_PER_PAUSE = 2
+"""Times that a pause sends each thread of a process to sleep: when it stops, and afterwards."""
+
+
 class Counters(Record):
     """What the kernel counted for one thread since it started.
 
@@ -76,8 +80,9 @@ class Process(Record):
     are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
     is in the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before
     this look its main thread last ran, ``silent_for`` how many before that something was written to
-    its standard output or error. ``tracer`` is the command line of a debugger, ``frozen`` the
-    control group that keeps it from running.
+    its standard output or error. ``pauses`` is how often something else paused it since the look
+    before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a debugger,
+    ``frozen`` the control group that keeps it from running.
     """
 
     who: Who
@@ -105,6 +110,7 @@ class Process(Record):
     positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None
+    pauses: int = 0
 
     @property
     def stopped(self) -> bool:

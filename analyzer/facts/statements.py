@@ -144,6 +144,12 @@ class Address(Record):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class OwnAddress(Statement):
+    """The address at which the rank ``who`` can be reached, as it says itself."""
+
+    address: Address
+
+
 class InitArguments(Statement):
     """What a rank was given for ``init_process_group``, as far as the source tells."""
 

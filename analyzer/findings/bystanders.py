@@ -12,6 +12,7 @@ import posixpath
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
+from whyhang.analyzer.rank_state.ends import WAITED
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
@@ -26,7 +27,7 @@ _FOR_HELPERS = frozenset(
 
 def weight_of(case: Case, category: str, hit: Hit) -> float:
     """Return what a hit is worth (0 to 1) that may be about a process of another program."""
-    if _brought_down(case, hit):
+    if _brought_down(case, hit) or (category in _OF_PROCESSES and _had_given_up(case, hit)):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
@@ -50,6 +51,25 @@ def _brought_down(case: Case, hit: Hit) -> bool:
     }
     ends = [case.ends.get(rank) for rank in {*case.ranks(hit.members), *hit.ranks} & reported]
     return bool(ends) and all(end is not None and not end.own for end in ends)
+
+
+def _had_given_up(case: Case, hit: Hit) -> bool:
+    """Return whether all that a hit rests on stands below where its ranks gave up waiting.
+
+    What a process crashes of as it leaves is no cause.
+    """
+    ranks = {*case.ranks(hit.members), *hit.ranks}
+    if not ranks or not hit.evidence:
+        return False
+    since: dict[tuple[str, int], int] = {}
+    for line in case.job.lines:
+        if line.who.rank in ranks and line.source.line is not None and WAITED.search(line.text):
+            since.setdefault((line.source.file, line.who.rank), line.source.line)
+    return all(
+        (piece.line or 0) > since.get((piece.source, rank), piece.line or 0)
+        for piece in hit.evidence
+        for rank in ranks
+    )
 
 
 def _complete(case: Case) -> bool:

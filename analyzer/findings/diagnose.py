@@ -33,7 +33,7 @@ from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
-APART = 10.0
+FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
 MOST_PAUSES = 4
@@ -104,10 +104,10 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rows,
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=(*gap_lines(case), *_what_would_tell(case, found=bool(findings))),
+        gaps=(*gap_lines(case), *_what_would_tell(case, any_finding=bool(findings))),
         notes=(
             *notes,
-            *_looked_at_apart(case),
+            *_taken_far_apart(case),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -134,7 +134,7 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
     return candidate
 
 
-def _looked_at_apart(case: Case) -> Iterator[str]:
+def _taken_far_apart(case: Case) -> Iterator[str]:
     """Say how long lies between the first looks at the hosts, where that is more than a moment."""
     first: dict[str, float] = {}
     for member in case.job.members:
@@ -144,7 +144,7 @@ def _looked_at_apart(case: Case) -> Iterator[str]:
     if len(first) < 2:
         return
     (early, since), (late, until) = (choose(first.items(), key=_time_of) for choose in (min, max))
-    if until - since >= APART:
+    if until - since >= FAR_IN_TIME:
         yield (
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
             f"and {late} last: what ranks did in between is not known, or the clocks differ."
@@ -169,12 +169,12 @@ def _pauses(case: Case) -> Iterator[str]:
         yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
 
 
-def _what_would_tell(case: Case, *, found: bool) -> tuple[str, ...]:
+def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     """Say once what is missing where nothing was found, or nothing that a job wrote."""
     job = case.job
-    if not found and any(member.processes for member in job.members):
+    if not any_finding and any(member.processes for member in job.members):
         return (LOOK_AGAIN,)
-    if not found and (job.members or in_the_middle(job)):
+    if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)
     seen = job.members or job.lines or job.exits or job.tracks or job.gpus.devices
     return () if seen else (NO_EVIDENCE,)

@@ -182,7 +182,8 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
     unless that is a mere possibility.
     """
     mine, theirs = candidate.hit, other.hit
-    if mine.members != theirs.members or bool(mine.affected) is bool(theirs.affected):
+    same = (mine.members, mine.ranks) == (theirs.members, theirs.ranks)
+    if not same or bool(mine.affected) is bool(theirs.affected):
         return False
     lines = {(piece.source, piece.line) for piece in mine.evidence}
     if not any((piece.source, piece.line) in lines for piece in theirs.evidence):

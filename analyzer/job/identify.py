@@ -9,6 +9,7 @@ nobody tells stays a process with a pid, a host or a label.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from whyhang.analyzer.facts import (
@@ -42,14 +43,16 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
+from whyhang.analyzer.job.attempts import of_the_last_attempt
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
-from whyhang.analyzer.job.records import Child, Job, Member
+from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
+from whyhang.analyzer.job.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caught, world_size
 from whyhang.analyzer.job.years import in_one_year
 
@@ -61,7 +64,8 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    known = with_group_ranks(numbered(in_one_year(list(plausible(facts)))))
+    believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
+    known = with_group_ranks(numbered(with_sole_ranks(believed)))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
@@ -191,7 +195,7 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         gpus=gpus,
         by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
         by_pid=_by_pid(members),
-        by_pattern=_by_pattern(lines),
+        by_pattern=by_pattern(lines),
     )
 
 
@@ -201,14 +205,6 @@ def _uses_gpus(facts: _Sorted) -> bool:
         return True
     opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
-
-
-def _by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
-    line_numbers: dict[str, list[int]] = defaultdict(list)
-    for number, line in enumerate(lines):
-        for pattern in line.matched:
-            line_numbers[pattern].append(number)
-    return {pattern: tuple(numbers) for pattern, numbers in line_numbers.items()}
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
@@ -241,15 +237,40 @@ def _child(entity: Entity) -> Child:
     return Child(
         role=entity.role or Role.OTHER,
         pid=entity.pid,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(entity.dumps, key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, entity.dumps),
     )
 
 
-def _dumps(entity: Entity) -> list[StackDump]:
+def _processes(entity: Entity) -> tuple[Process, ...]:
+    """Return what /proc told of a process when it was captured last."""
+    since = _begun(entity)
+    last = [p for p in entity.processes if since is None or (p.taken_at or 0.0) >= since]
+    return tuple(sorted(last, key=lambda process: process.look))
+
+
+def _dumps(entity: Entity, dumps: Iterable[StackDump]) -> tuple[StackDump, ...]:
+    """Return those of the stacks that were taken when the process was captured last."""
+    since = _begun(entity)
+    last = [d for d in dumps if since is None or d.taken_at is None or d.taken_at >= since]
+    return tuple(sorted(last, key=lambda dump: dump.look))
+
+
+def _seen(entity: Entity) -> list[StackDump]:
     """Return the stacks of a process; of one that was looked at, without what its log printed."""
     seen = [dump for dump in entity.dumps if dump.tool not in PRINTED]
     return seen if seen and entity.processes else entity.dumps
+
+
+def _begun(entity: Entity) -> float | None:
+    """Return when the last capture of a process began, if it was captured several times.
+
+    Each numbers its snapshots from the first. What a process did between two captures is not
+    known, and others may have paused it, so the last one alone says whether it moves.
+    """
+    timed = sorted((p.taken_at, p.look) for p in entity.processes if p.taken_at is not None)
+    again = [b[0] for a, b in pairwise(timed) if b[1] <= a[1]]
+    return again[-1] if again else None
 
 
 def _member(number: int, entity: Entity, children: list[Entity], helpers: list[Entity]) -> Member:
@@ -261,8 +282,8 @@ def _member(number: int, entity: Entity, children: list[Entity], helpers: list[E
         pid=entity.pid,
         label=entity.label,
         local_rank=entity.local_rank,
-        processes=tuple(sorted(entity.processes, key=lambda process: process.look)),
-        dumps=tuple(sorted(_dumps(entity), key=lambda dump: dump.look)),
+        processes=_processes(entity),
+        dumps=_dumps(entity, _seen(entity)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
         copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),

@@ -1,6 +1,7 @@
 """The job: its ranks and launchers, with each fact attached to the rank it is about."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import (
@@ -22,6 +23,7 @@ from whyhang.analyzer.facts import (
     Track,
     Trust,
     Who,
+    replace,
 )
 from whyhang.analyzer.job.device import Devices
 
@@ -134,6 +136,20 @@ class Job(Record):
             if who.host is None or member.host is None or who.host == member.host:
                 return member
         return None
+
+
+def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of the lines that each pattern found."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        for pattern in line.matched:
+            numbers[pattern].append(number)
+    return {pattern: tuple(found) for pattern, found in numbers.items()}
+
+
+def with_lines(job: Job, lines: tuple[LogLine, ...]) -> Job:
+    """Return a job with other lines."""
+    return replace(job, lines=lines, by_pattern=by_pattern(lines))
 
 
 def lock_holder(job: Job, member: Member) -> Member | None:

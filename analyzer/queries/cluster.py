@@ -89,8 +89,9 @@ def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
     pods hold the same number of ranks.
     """
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
+    seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
     if seen:
-        return tuple(sorted(seen))
+        return tuple(sorted(set(seen)))
     numbers = _numbers_of_pods(own_pods(case))
     each, rest = divmod(case.job.world_size or 0, len(numbers) or 1)
     if name not in numbers or rest or not each:

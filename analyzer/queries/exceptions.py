@@ -41,11 +41,11 @@ def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[H
 def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
     """Return the lines of the exception raised first, on the fewest ranks.
 
-    Not one that a collective raised because of another rank, nor one that a signature of its own
-    explains. Exceptions that say the same but for numbers are one.
+    Not one that a collective raised because of another rank, nor one of whose lines a signature of
+    its own says more. Exceptions that say the same but for numbers are one.
     """
     explained = {
-        (line.source.file, line.source.line)
+        (line.source.file, line.source.line or 0)
         for line in case.job.lines
         if set(line.matched) - {EXCEPTION}
     }
@@ -56,11 +56,21 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
             EXCEPTION in line.matched
             and ("thread" in fields) is in_thread
             and is_own_exception(fields)
-            and (line.source.file, line.source.line) not in explained
+            and explained.isdisjoint(_lines_of(line))
         ):
             message = _NUMBERS.sub("N", fields.get("message", ""))
             groups[(fields.get("type", ""), message)].append(line)
     return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))), default=[])
+
+
+def _lines_of(line: LogLine) -> Iterator[tuple[str, int]]:
+    """Yield where the lines of an exception's message stand, up to a traceback in it."""
+    first = line.source.line or 0
+    message, within, _ = line.fields.get("message", "").partition(
+        "Traceback (most recent call last)"
+    )
+    for number in range(first, first + message.count("\n") + (0 if within else 1)):
+        yield line.source.file, number
 
 
 def _ranks(lines: list[LogLine]) -> tuple[int, ...]:

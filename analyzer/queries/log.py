@@ -8,10 +8,20 @@ there is no registry.
 import enum
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, Record, SignOfLife, Trust, Who
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    GpuAddress,
+    LogLine,
+    OwnAddress,
+    Record,
+    SignOfLife,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.job.records import Member
@@ -47,8 +57,10 @@ class Log(Record):
     ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so, ``most``
     (0: any) how many may: what several ranks say is an effect of something else.
     ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
-    whose line it is, and who failed alike. ``adds`` explains values: of the field "xid" with
-    value "79" the fields to add. A field ``pci`` names a GPU by its address, and so its ranks.
+    whose line it is, and who failed alike. A field ``among`` is the number of ranks among which a
+    line counts: its ranks are named where these are all of the job; one in a field ``waiter`` is
+    not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
+    A field ``pci`` names a GPU by its address, and so its ranks.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
     ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
     """
@@ -82,7 +94,13 @@ class Log(Record):
         return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
-        blamed = [who for line in lines for who in self._blamed(case, line)]
+        waiters = {line.fields.get("waiter") for line in lines}
+        blamed = [
+            who
+            for line in lines
+            for who in self._blamed(case, line)
+            if self.blames is not Blames.NAMED or str(who.rank) not in waiters
+        ]
         if self.blames is Blames.HOST:
             nodes = (line.fields.get("node") for line in lines)
             blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
@@ -121,11 +139,17 @@ class Log(Record):
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
             yield line.who
-        elif self.blames is Blames.NAMED:
+        elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
             if (pid := line.fields.get("pid", "")) and is_number(pid):
                 yield Who(pid=int(pid), host=line.who.host)
+
+
+def _counts_all(case: Case, line: LogLine) -> bool:
+    """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
+    among = line.fields.get("among", "")
+    return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
@@ -191,7 +215,7 @@ def _whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     return [exit_.who for exit_ in ended.values()] if known else []
 
 
-def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+def _peer(case: Case, lines: Sequence[LogLine]) -> list[Who]:
     """Return the rank with which the calls were in which these lines were raised, if it is one."""
     speakers = {(line.source.file, line.who.rank) for line in lines}
     peers = {
@@ -200,7 +224,29 @@ def _peer(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
         for call in track.calls
     }
+    peers = peers - {None} or _at_addresses(case, lines)
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
+
+
+_PEER_ADDRESS = re.compile(r"\[(?P<host>\d{1,3}(?:\.\d{1,3}){3})\](?::(?P<port>\d{1,5}))?")
+
+
+def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
+    """Return the ranks that have said to be at the addresses in these lines, which is not theirs.
+
+    Where several ranks share an address, the port has to be theirs as well.
+    """
+    told: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
+    for fact in case.job.of(OwnAddress):
+        told[fact.address.host].add((fact.who.rank, fact.address.port))
+    ranks: set[int | None] = set()
+    for line in lines:
+        for match in _PEER_ADDRESS.finditer(line.text):
+            there = told.get(match["host"], set())
+            if len(there) > 1:
+                there = {one for one in there if match["port"] and one[1] == int(match["port"])}
+            ranks |= {rank for rank, _ in there}
+    return ranks - {line.who.rank for line in lines}
 
 
 def _others(lines: Iterable[LogLine]) -> Iterable[int]:

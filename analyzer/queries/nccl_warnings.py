@@ -35,9 +35,14 @@ _SAYS_SO = re.compile(
 )
 # NCCL is built in layers, and a line names its source file, or the layer in its own words.
 _LAYERS: dict[Layer, re.Pattern[str]] = {
-    "ib": re.compile(r"net_ib\w*\.|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b"),
+    "ib": re.compile(
+        r"net_ib\w*\b|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b|\bGDAKI\b|\bGIN\b|_mtu\b|\bDMA-BUF\b"
+    ),
     "nvlink": re.compile(r"nvls|NVLS|[Nn][Vv][Ll]ink"),
-    "paths": re.compile(r"\b(?:p2p|shm|rings|paths|topo|search)\.cc|\bring \d|P2P|\bpeer access"),
+    "paths": re.compile(
+        r"\b(?:p2p|shm|rings|paths|topo|search|xml)\.cc|\bgraph/|\bring \d|P2P|\bpeer access"
+        r"|[Nn]o path computed|find any local path|\bXML\b"
+    ),
     "network": re.compile(
         r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
     ),

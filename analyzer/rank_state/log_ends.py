@@ -4,8 +4,12 @@ That nothing in a log looks bad makes no job healthy: one that hangs without a w
 logs as well.
 """
 
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
-from whyhang.analyzer.job.records import Job
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, replace
+from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.job.records import Job, with_lines
+from whyhang.analyzer.rank_state.ends import WAITED
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
@@ -94,6 +98,45 @@ def got_over(job: Job, line: LogLine) -> bool:
         for tail in job.of(LogTail)
         if tail.who.rank is not None
     )
+
+
+def without_overcome(job: Job) -> Job:
+    """Leave out exceptions of ranks that went on below: somebody has caught them.
+
+    Steps further down are not enough, for a program that ends prints what it had buffered: they
+    are later by their times, too, or the rank waits in vain behind them.
+    """
+    lines = tuple(_without_caught(job))
+    return job if len(lines) == len(job.lines) and lines == job.lines else with_lines(job, lines)
+
+
+def _without_caught(job: Job) -> Iterator[LogLine]:
+    for line in job.lines:
+        raised = EXCEPTION in line.matched and "thread" not in line.fields
+        if not raised or line.who.rank is None or not _went_on(job, line):
+            yield line
+        elif rest := tuple(name for name in line.matched if name != EXCEPTION):
+            yield replace(line, matched=rest)
+
+
+def _went_on(job: Job, line: LogLine) -> bool:
+    at, file = line.source.line or 0, line.source.file
+    for tail in job.of(LogTail):
+        if (tail.who.rank, tail.source.file) != (line.who.rank, file):
+            continue
+        step = tail.lines[tail.decisive]
+        if tail.outlook not in {Outlook.STEPS, Outlook.ENDED} or step.number <= at:
+            continue
+        if line.time is not None and step.time is not None:
+            return step.time > line.time
+        return any(
+            other.who.rank == line.who.rank
+            and other.source.file == file
+            and (other.source.line or 0) > step.number
+            and WAITED.search(other.text)
+            for other in job.lines
+        )
+    return False
 
 
 def _weight(tail: LogTail) -> tuple[int, int]:

@@ -8,7 +8,14 @@ ranks and whose counters stand still did not run at all in between.
 import enum
 from itertools import pairwise
 
-from whyhang.analyzer.facts import Frame, Process, Record, StackDump
+from whyhang.analyzer.facts import (
+    SWITCHES_PER_PAUSE,
+    Counters,
+    Frame,
+    Process,
+    Record,
+    StackDump,
+)
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.usercode import is_library, normal
 
@@ -97,20 +104,25 @@ def _user_part(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 def _ran(processes: tuple[Process, ...]) -> bool | None:
     """Return whether the main thread ran between two snapshots; None without counters."""
-    seen = False
-    for a, b in pairwise(processes):
-        if a.after is None or b.before is None:
-            continue
-        seen = True
-        if a.after != b.before:
-            return True
-    return False if seen else None
+    known = [ran for a, b in pairwise(processes) if (ran := ran_between(a, b)) is not None]
+    return any(known) if known else None
+
+
+def ran_between(a: Process, b: Process) -> bool | None:
+    """Return whether the main thread ran by itself between two snapshots; None without counters."""
+    if a.after is None or b.before is None:
+        return None
+    return b.before.cpu_ticks != a.after.cpu_ticks or _slept(a.after, b.before, b.pauses) != 0
+
+
+def _slept(since: Counters, until: Counters, pauses: int) -> int:
+    return until.switches - since.switches - SWITCHES_PER_PAUSE * pauses
 
 
 def _sleeps(processes: tuple[Process, ...]) -> int | None:
     """Return how often the main thread went to sleep in between; None without counters."""
     counted = [
-        b.before.switches - a.after.switches
+        _slept(a.after, b.before, b.pauses)
         for a, b in pairwise(processes)
         if a.after is not None and b.before is not None
     ]

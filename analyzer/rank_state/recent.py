@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.rank_state.motion import python_frames
+from whyhang.analyzer.rank_state.motion import python_frames, ran_between
 
 AT_REST = 3
 """Snapshots without any movement of any rank from which what was before them counts no more."""
@@ -47,7 +47,7 @@ def _ran_before(member: Member) -> int | None:
     since = member.processes[-1].look
     for a, b in reversed(list(pairwise(member.processes))):
         same = a.look in stacks and stacks[a.look] == stacks.get(b.look)
-        if a.after is None or b.before is None or a.after != b.before or not same:
+        if ran_between(a, b) is not False or not same:
             break
         since = a.look
     return since

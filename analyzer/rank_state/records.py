@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     CallState,
     Group,
     LastLine,
+    ProcessState,
     RasReport,
     Source,
     Track,
@@ -30,6 +31,7 @@ from whyhang.analyzer.rank_state.beats import pulses
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.gave_up import at_work_until_ended, gave_up
 from whyhang.analyzer.rank_state.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -56,6 +58,7 @@ def completed(
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
     phases = last_phases(tails_of_ranks(job))
+    listed = odd_processes(job)
     beats = pulses(job)
     if any(position.inside for position in positions.values()):
         # That it has made a communicator tells less of where a rank is than its own lines do.
@@ -66,7 +69,9 @@ def completed(
         }
     return tuple(
         replace(
-            _completed(job, state, positions, ends, (at_work, waited), phases),
+            _listed(
+                job, _completed(job, state, positions, ends, (at_work, waited), phases), listed
+            ),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
             phase=_of(phases, job.members[state.member].rank),
@@ -78,6 +83,12 @@ def completed(
 
 def _of(phases: Mapping[int, LastPhase], rank: int | None) -> LastPhase | None:
     return phases.get(rank) if rank is not None else None
+
+
+def _listed(job: Job, state: RankState, listed: Mapping[int, ProcessState]) -> RankState:
+    """Return the state of a rank of which nothing but ps tells what its process does."""
+    row = listed.get(rank) if (rank := job.members[state.member].rank) is not None else None
+    return replace(state, status=STATUSES[row.state]) if row and state.place is None else state
 
 
 def _completed(

@@ -32,15 +32,15 @@ class Face(Record):
         return self.make(report, full)
 
 
-def as_text(report: Report, *, full: bool = False) -> str:
+def as_text(report: Report, *, full: bool = False, width: int = FILE_WIDTH) -> str:
     """Render for a text file: no colours, no padding at the ends of lines."""
-    return text_of(page(report, full=full))
+    return text_of(page(report, full=full), width=width)
 
 
-def text_of(blocks: Iterable[Block]) -> str:
+def text_of(blocks: Iterable[Block], *, width: int = FILE_WIDTH) -> str:
     """Render blocks for a text file."""
     buffer = io.StringIO()
-    draw(blocks, Console(file=buffer, width=FILE_WIDTH, color_system=None, force_terminal=False))
+    draw(blocks, Console(file=buffer, width=width, color_system=None, force_terminal=False))
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
 
 

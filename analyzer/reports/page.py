@@ -37,7 +37,9 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += [Section(title="Not known", name="gaps"), Items(items=report.gaps)]
     if report.notes:
         blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
-    facts = job_facts(report)
+    # How a report ends: ``collectors/files/own_output.py`` knows it by this.
+    wrote = f"by whyhang {report.tool_version}" if report.tool_version else ""
+    facts = " · ".join(filter(None, [job_facts(report), wrote]))
     if facts:
         blocks += [Section(title="Job", name="job"), Para(text=facts)]
     return blocks

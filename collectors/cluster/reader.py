@@ -10,7 +10,16 @@ from typing import TypeAlias
 from whyhang.analyzer.facts import Fact, Statement, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.cluster import counters, pods, ports, room, scripts, settings, slurm
+from whyhang.collectors.cluster import (
+    counters,
+    pods,
+    ports,
+    processes,
+    room,
+    scripts,
+    settings,
+    slurm,
+)
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu.lines import Line, Lines, by_host
 
@@ -31,6 +40,7 @@ _PARSERS: dict[bytes, Parser] = {
     **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), slurm.table),
     **dict.fromkeys((b"JobId=", b"NodeName="), slurm.record),
     **dict.fromkeys((b"READY ", b"ROLES "), pods.table),
+    **dict.fromkeys((b"PID ", b" PID"), processes.table),
     b"% /": room.room,
     b"LISTEN": room.listener,
     b"Namespace:": pods.described,

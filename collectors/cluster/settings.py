@@ -1,6 +1,6 @@
 """Variables of the environment (env, exports, scripts) and limits (ulimit, /proc/PID/limits)."""
 
-from whyhang.analyzer.facts import Statement, Variable
+from whyhang.analyzer.facts import Statement, Trust, Variable, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu.lines import Lines
@@ -9,6 +9,9 @@ _LINE = limits.compile(
     r"(?:export |declare -x |ENV |- )?"
     r"(?P<name>(?:NCCL|GLOO|TORCH|MASTER|FI|UCX|OMPI_MCA)_[A-Z0-9_]+|WORLD_SIZE|NNODES|CUDA_VISIBLE_DEVICES)=(?P<value>[\"']?[^\s\"'$`]*[\"']?);?$"
 )
+
+_PAIR = limits.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>[^\s\"'$`]*)$")
+_OWN = limits.compile(r"(?:NCCL|GLOO|TORCH|MASTER|FI|UCX|OMPI_MCA)_|WORLD_SIZE$|NNODES$")
 
 _LIMIT = limits.compile(
     r"(?:max locked memory +\(kbytes, -l\) +(?P<value>\d+|unlimited)"
@@ -28,10 +31,25 @@ def limit(document: Document, lines: Lines) -> list[Statement]:
 
 
 def variable(document: Document, lines: Lines) -> list[Statement]:
-    """Read one variable: of the rank or host that its file or the prompt above names."""
+    """Read variables: of the rank or host that their file, their line or the prompt above names."""
     match = _LINE.match(lines.next.words)
-    if match is None:
+    if match is not None:
+        source = document.source(lines.take().number)
+        value = match["value"].strip("\"'")
+        return [Variable(who=document.who, source=source, name=match["name"], value=value)]
+    pairs = [_PAIR.match(word) for word in lines.next.words.split(" ")]
+    values = {pair["name"]: pair["value"] for pair in pairs if pair is not None}
+    if len(pairs) < 2 or len(values) < len(pairs):
         return []
-    source = document.source(lines.take().number)
-    value = match["value"].strip("\"'")
-    return [Variable(who=document.who, source=source, name=match["name"], value=value)]
+    who, rank = document.who, values.get("RANK", "")
+    if rank.isdecimal() and len(rank) < 7 and who.rank is None:
+        who = replace(who, rank=int(rank), trust=Trust.CONTENT)
+    source = document.source(lines.next.number)
+    told = [
+        Variable(who=who, source=source, name=name, value=value)
+        for name, value in values.items()
+        if _OWN.match(name)
+    ]
+    if told:
+        lines.take()
+    return [*told]

@@ -1,12 +1,14 @@
 """One document, offered to every reader that knows its form."""
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol, runtime_checkable
 
-from whyhang.analyzer.facts import Fact, Gap
+from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
+from whyhang.collectors.files import own_output
 
 # Files that stand beside evidence as a matter of course; no word is made of them.
 _ORDINARY = frozenset(
@@ -34,12 +36,26 @@ def facts_of_document(
     if not document.size:
         gaps.append(_of_file(document, "it is empty"))
         return
+    if own_output.is_report(document.head):
+        gaps.append(_of_file(document, "it is a report of whyhang, and no evidence"))
+        return
+    document = _without_reports(document)
     budget = limits.Budget(document.size)
     known = _known(document, readers, budget, gaps)
     for reader in known:
         yield from _read(reader, document, budget, gaps)
     if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
         gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
+
+
+def _without_reports(document: Document) -> Document:
+    """Take out what whyhang wrote into a text that is at hand as a whole, as most logs are."""
+    if document.size != len(document.head):
+        return document
+    data = own_output.without_reports(document.head)
+    if data == document.head:
+        return document
+    return replace(document, head=data, size=len(data), open=lambda: io.BytesIO(data), local=None)
 
 
 def _known(

@@ -247,7 +247,7 @@ class Connections:
 
     def _trouble(self, host: RemoteHost, answer: Answer) -> None:
         """Note what went wrong there; what the host sent before counts."""
-        gap = troubles.said(host.name, answer.text("why"), answer.text("remedy"))
+        gap = troubles.reported(host.name, answer.text("why"), answer.text("remedy"))
         if host.sent:
             host.busy = False
             self.gaps.append(gap)

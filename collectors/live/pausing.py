@@ -15,9 +15,9 @@ import os
 import signal
 import time
 
-from whyhang.analyzer.facts import Process, ThreadState
+from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Process, ThreadState
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.proc import Proc, Wakes
 from whyhang.collectors.live.syscalls import parse_syscall
 
 WAIT = 0.05
@@ -34,6 +34,18 @@ _WRITING = frozenset(
 
 _DEAF = frozenset({"request_wait_answer"})
 """Functions that wait on for FUSE's server, past any tracer, once a stop has interrupted them."""
+
+LONGEST_PAUSE = 250_000
+"""Nanoseconds on a CPU that a pause costs the main thread at most; a step of a program costs more.
+
+Measured on a busy machine: 10,000 to 90,000.
+"""
+
+PATIENCE = 3.0
+"""Seconds after which whoever traces a process is taken for a debugger; native stacks take one."""
+
+MOST_PAUSES = 20
+"""Pauses between two looks beyond which what woke the threads is taken for the program."""
 
 
 class Obstacle(enum.Enum):
@@ -56,6 +68,33 @@ def obstacle(host: Host, process: Process) -> Obstacle | None:
     if any(thread.wchan in _DEAF for thread in process.threads):
         return Obstacle.ASLEEP
     return None
+
+
+def wait_for_others(proc: Proc, pid: int, until: float) -> None:
+    """Wait while something else traces a process, until a time of the monotonic clock.
+
+    A second whyhang or a py-spy lets it go soon, and is none of what the job waits for.
+    """
+    while (status := proc.status(pid)) and status.tracer and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def by_others(since: Wakes, until: Wakes, main: int) -> int:
+    """Return how often somebody else paused a process whose threads did nothing else in between.
+
+    A tracer wakes each thread of a process equally often, a program hardly ever does. Where the
+    main thread did more than be paused, this is 0: then it ran.
+    """
+    before = since.switches
+    woke = {tid: n - before[tid] for tid, n in until.switches.items() if tid in before}
+    of_main = woke.pop(main, 0)
+    pauses, odd = divmod(of_main, SWITCHES_PER_PAUSE)
+    alike = sum(times == of_main for times in woke.values())
+    if odd or not 0 < pauses <= MOST_PAUSES or alike * 2 < max(1, len(woke)):
+        return 0
+    if since.ran is not None and until.ran is not None:
+        return pauses if until.ran - since.ran <= LONGEST_PAUSE * pauses else 0
+    return pauses
 
 
 def _is_writing(host: Host, process: Process) -> bool:

@@ -20,6 +20,9 @@ MAX_KERNEL_FRAMES = 12
 MAX_THREADS = 512
 """Threads looked at in one process."""
 
+MOST_COUNTED = 16
+"""Threads of one process whose switches are counted, to know a pause of all from a wake of one."""
+
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -46,6 +49,13 @@ class Status(Record):
     tracer: int
     switches: int  # voluntary ones
     pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
+
+
+class Wakes(Record):
+    """How often each thread went to sleep, and the nanoseconds that the main one was on a CPU."""
+
+    switches: dict[int, int]
+    ran: int | None  # kernels without CONFIG_SCHED_INFO do not tell
 
 
 def parse_stat(data: bytes) -> Stat | None:
@@ -212,6 +222,13 @@ class Proc:
         if stat is None or status is None:
             return None
         return Counters(cpu_ticks=stat.cpu_ticks, switches=status.switches)
+
+    def wakes(self, pid: int) -> Wakes:
+        """Read how often the first threads of a process slept, and what the main one ran."""
+        tids = self.thread_ids(pid)[:MOST_COUNTED]
+        switches = {tid: status.switches for tid in tids if (status := self.status(pid, tid))}
+        ran = (self.bytes_of(f"{_task(pid, pid)}/schedstat") or b"").split()
+        return Wakes(switches=switches, ran=int(ran[0]) if ran else None)
 
     def asleep_for(self, pid: int) -> float | None:
         """Return how many seconds ago the main thread last ran, by the scheduler's own clock.

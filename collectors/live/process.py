@@ -54,7 +54,7 @@ def observe(
         wchan=threads[0].wchan if threads else None,
         threads=threads,
         tracer_pid=tracer or None,
-        tracer=redact_command(host.arguments(tracer)) if tracer in host.stats else None,
+        tracer=redact_command(host.arguments(tracer)) or None if tracer else None,
         frozen=frozen(proc, pid),
         asleep_for=proc.asleep_for(pid) if stat.state == "S" else None,
     )

@@ -4,7 +4,7 @@ py-spy pauses a process for the milliseconds of a dump, where it may be paused (
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -28,6 +28,7 @@ from whyhang.collectors.live.open_files import (
     silences,
 )
 from whyhang.collectors.live.pausing import Obstacle
+from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Command, Outcome, run_all
 from whyhang.collectors.live.sockets import Sockets
@@ -60,6 +61,7 @@ class Snapshot:
     """Members of a job at one moment. After ``take`` the results stand in the fields.
 
     ``known`` holds what stays the same of each process from snapshot to snapshot; it is added to.
+    ``at_rest`` is what the snapshot before this one counted last, to tell pauses by others.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Snapshot:
         *,
         limit: float,
         native: bool = False,
+        at_rest: Mapping[int, Wakes] | None = None,
     ) -> None:
         self.number = number
         self.native = native
@@ -80,6 +83,8 @@ class Snapshot:
         self.touched: list[str] = []
         self.pauses: list[tuple[int, float]] = []
         self.sockets = Sockets(host.proc)
+        self.at_rest: dict[int, Wakes] = {}
+        self._at_rest_before = at_rest or {}
         self._host = host
         self._proc = host.proc
         self._hostname = hostname
@@ -87,13 +92,16 @@ class Snapshot:
         self._limit = limit
         self._members: dict[int, Member] = {}
         self._unpaused: set[int] = set()
+        self._others_until = 0.0
 
     def take(self, members: Iterable[Member], pids: set[int]) -> None:
         """Look at ``members``; those in ``pids`` have Python stacks worth reading."""
         self._members = {member.pid: member for member in members}
+        self._others_until = time.monotonic() + pausing.PATIENCE
         turn = in_turn(list(self._members), self.number)
         outcomes = {o.command.pid: o for o in self._run(self._commands(turn, pids))}
-        again = [pid for pid, outcome in outcomes.items() if self._may_work_again(outcome)]
+        allowed = any(o.code == 0 for o in outcomes.values())
+        again = [pid for pid, o in outcomes.items() if self._may_work_again(o, allowed=allowed)]
         outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids, plain=True))}
         self._add_files()
         for outcome in outcomes.values():
@@ -114,6 +122,7 @@ class Snapshot:
         for pid, process in self.processes.items():
             if process.after is not None:
                 self._count(pid)
+                self.at_rest[pid] = self._proc.wakes(pid)
 
     def _run(self, commands: Iterable[Command]) -> list[Outcome]:
         return run_all(commands, ended=self._ended)
@@ -143,6 +152,7 @@ class Snapshot:
     def _observe(self, pid: int) -> bool:
         """Read what /proc tells of a process now; return whether it still runs."""
         member = self._members[pid]
+        pausing.wait_for_others(self._proc, pid, self._others_until)
         if pid not in self._known:
             self._known[pid] = describe(self._host, member, self._hostname, self.sockets)
         process = observe(
@@ -151,7 +161,11 @@ class Snapshot:
         if process is None:
             self._gap(member, "it ended before this look", "its log says how it ended")
             return False
-        self.processes[pid] = replace(process, before=self._proc.counters(pid))
+        pauses = 0
+        if pid in self._at_rest_before:
+            pauses = pausing.by_others(self._at_rest_before[pid], self._proc.wakes(pid), pid)
+        process = replace(process, before=self._proc.counters(pid), pauses=pauses)
+        self.processes[pid] = process
         if process.state in ENDED:
             self._gap(
                 member,
@@ -196,10 +210,13 @@ class Snapshot:
         if pid in self.processes:
             self.processes[pid] = replace(self.processes[pid], after=self._proc.counters(pid))
 
-    def _may_work_again(self, outcome: Outcome) -> bool:
-        """Return whether a dump failed for a reason that may have passed, or that is seen now."""
+    def _may_work_again(self, outcome: Outcome, *, allowed: bool) -> bool:
+        """Return whether a dump failed for a reason that may have passed, or that is seen now.
+
+        ``allowed``: others could be taken; who may not attach to one has met another tracer there.
+        """
         failed = outcome.code != 0 and not outcome.timed_out
-        no_right = any(mark in outcome.errors for mark in _NO_RIGHT)
+        no_right = not allowed and any(mark in outcome.errors for mark in _NO_RIGHT)
         return failed and not no_right and self._is_alive(outcome.command.pid)
 
     def _is_alive(self, pid: int) -> bool:

@@ -133,8 +133,8 @@ def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
     """Yield each value that ranks should share, named by the line around it."""
     for place, match in enumerate(_VALUE.finditer(text)):
         before, behind = text[: match.start()], text[match.end() :]
-        is_fraction = match[0].count(".") == 1 and topic != "version"
-        if place >= MOST_VALUES or is_fraction:
+        dotted = "." in match[0] and topic != "version"  # a fraction, an address
+        if place >= MOST_VALUES or dotted:
             continue
         if _OWN_BEFORE.search(before[-AROUND:]) or _OWN_BEHIND.match(behind):
             continue

@@ -30,6 +30,7 @@ from whyhang.collectors.logs.engine.blocks import (
 from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
 from whyhang.collectors.logs.engine.search import Part, Searcher, at_hand, searched
 from whyhang.collectors.logs.engine.storm import Storms
+from whyhang.collectors.logs.introductions import introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
@@ -109,6 +110,7 @@ class FileScan:
         yield from self._last_words()
         for fact in compared(self.file.document.head, self.file):
             yield replace(fact, who=self.file.resolve(fact.who))
+        yield from introductions(self.file.document.head, self.file)
         if self.fold.dropped:
             self._note(
                 "dropped",

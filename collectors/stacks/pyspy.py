@@ -14,75 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-_PTRACE_REMEDY = (
-    "Run whyhang as the user of the process with CAP_SYS_PTRACE, or as root; on a host set "
-    "kernel.yama.ptrace_scope=0, in a container add the capability SYS_PTRACE"
-)
+from whyhang.collectors.failures import failure_of
 
-# What py-spy prints on failure, first match wins, and what it means for a person. Every
-# text up to "python interpreter" was seen with py-spy 0.4.3; the rest is in its source.
-_NO_INTERPRETER = ("python interpreter",)
-_ENDED = "the process has ended or is a zombie"
+_NO_INTERPRETER = "python interpreter"
 _NO_FILES = (
     "py-spy does not find the files that the process runs from: another container, or another root",
     "Run whyhang inside its container, or as root through nsenter -t PID --mount",
-)
-_FAILURES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("unexpected waitpid result", "waitpid"),
-        "the process is stopped or traced, so py-spy could not suspend it",
-        "Ask again with --nonblocking, or let the process go on (kill -CONT, detach the debugger)",
-    ),
-    (
-        ("Can't get native stack traces with the --nonblocking option",),
-        "py-spy cannot take native frames without suspending the process",
-        "Leave out either --native or --nonblocking",
-    ),
-    (
-        ("No such process", "os error 3)", "ESRCH"),
-        "the process ended while py-spy looked at it",
-        "Take the stacks of the processes that are left",
-    ),
-    (
-        ("Permission Denied", "Permission denied", "Operation not permitted", "EPERM", "EACCES"),
-        "this user may not attach to the process",
-        _PTRACE_REMEDY,
-    ),
-    (
-        ("Failed to get process executable name", "No such file or directory (os error 2)"),
-        _ENDED,
-        "Look at its exit code in the log of the launcher",
-    ),
-    (
-        ("Failed to find python version", "No python processes found"),
-        "it is not a Python process, or its Python is newer than this py-spy knows",
-        "Give the pid of the Python process itself, or upgrade py-spy",
-    ),
-    (
-        (*_NO_INTERPRETER, "Couldn't find python binary", "nsupported version"),
-        "py-spy found no Python interpreter that it knows in the process",
-        "Upgrade py-spy, or take the stack with gdb",
-    ),
-    (
-        ("libunwind", "unwind", "native stack"),
-        "the native stack could not be unwound",
-        "Take the Python stack without --native",
-    ),
-    (
-        ("Bad address", "os error 14)", "Input/output error", "os error 5)", "copy"),
-        "the memory of the process changed while py-spy read it",
-        "Ask again, without --nonblocking if the process is not stopped",
-    ),
-    (
-        ("py-spy: not found", "py-spy: command not found", "No such file or directory: 'py-spy'"),
-        "py-spy is not installed",
-        "pip install py-spy",
-    ),
-    (
-        ("not supported on this platform", "Function not implemented", "os error 38)"),
-        "this system does not let py-spy read another process (no process_vm_readv or ptrace)",
-        "Run whyhang on the host rather than inside the sandbox",
-    ),
 )
 
 
@@ -125,15 +62,15 @@ def explain_failure(stderr: str, *, lives: bool = False) -> tuple[str, str]:
     """
     if not stderr.strip():
         return "py-spy ended without a word", "Run it by hand: py-spy dump --pid PID"
-    for marks, why, remedy in _FAILURES:
-        if any(mark in stderr for mark in marks):
-            return _NO_FILES if lives and why == _ENDED else (why, remedy)
+    if failure := failure_of("py-spy", stderr):
+        lies = lives and "ended or is a zombie" in failure.why
+        return _NO_FILES if lies else (failure.why, failure.remedy)
     return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
 
 
 def lacks_interpreter(stderr: str) -> bool:
     """Tell whether py-spy found no interpreter: the process has ended it, or not begun it."""
-    return any(mark in stderr for mark in _NO_INTERPRETER)
+    return _NO_INTERPRETER in stderr
 
 
 def _first_words(stderr: str) -> str:

@@ -59,7 +59,7 @@ _FILES = (
 )
 
 
-class _Said(Record):
+class _Standing(Record):
     """Where some ranks stand, in one sentence or row. ``frames`` is empty: "is not"."""
 
     ranks: tuple[int, ...]
@@ -81,53 +81,55 @@ class _Sentences:
         low = document.head.lower()
         try:
             return (
-                b"rank" in low and not handwritten.READER.sniff(document) and bool(_told(document))
+                b"rank" in low
+                and not handwritten.READER.sniff(document)
+                and bool(_standings(document))
             )
         except limits.TooSlowError:  # no text of a person
             return False
 
     def read(self, document: Document) -> Iterator[Fact]:
-        for said in _told(document):
-            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in said.ranks]
-            for who in whom or [Who(label=said.label)]:
+        for standing in _standings(document):
+            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in standing.ranks]
+            for who in whom or [Who(label=standing.label)]:
                 yield StackDump(
                     who=who,
                     tool="summary",
-                    threads=(Thread(frames=said.frames, name=MAIN, line=said.line),),
-                    source=document.source(said.line),
+                    threads=(Thread(frames=standing.frames, name=MAIN, line=standing.line),),
+                    source=document.source(standing.line),
                     look=document.look or 0,
                     taken_at=document.taken_at,
                     main_only=True,
-                    copies=said.copies,
+                    copies=standing.copies,
                 )
 
 
 READER = _Sentences()
 
 
-def _told(document: Document) -> list[_Said]:
+def _standings(document: Document) -> list[_Standing]:
     """Return what is said, if it places several ranks at two places or more."""
     lines = document.head.decode("utf-8", "replace").split("\n")
     if any(len(line) > limits.MAX_LINE for line in lines):
         return []
-    said = _completed([*_rows(lines), *_sentences(lines)])
-    places = {each.frames for each in said}
-    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in said):
+    standings = _completed([*_rows(lines), *_sentences(lines)])
+    places = {each.frames for each in standings}
+    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in standings):
         return []
     operations: dict[int, set[str]] = {}
-    for each in said:
+    for each in standings:
         for rank in each.ranks if _is_operation(each.frames) else ():
             operations.setdefault(rank, set()).add(each.frames[0].function)
     if any(len(own) > 1 for own in operations.values()):
         return []  # a course of events
-    firsts: dict[int, _Said] = {}
-    for each in said:
+    firsts: dict[int, _Standing] = {}
+    for each in standings:
         for rank in each.ranks:
             firsts.setdefault(rank, each)
-    return [one for one in said if not one.ranks or any(firsts[n] is one for n in one.ranks)]
+    return [one for one in standings if not one.ranks or any(firsts[n] is one for n in one.ranks)]
 
 
-def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
+def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE or SUPPOSED.search(line):
             continue
@@ -142,7 +144,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
                 label, copies = f"{match['most']} ranks", int(match["most"])
             elif match["except"]:
                 label, copies = f"all ranks but {match['except']}", 2
-            yield _Said(
+            yield _Standing(
                 ranks=named,
                 frames=frames if not match["not"] else (),
                 line=number,
@@ -152,7 +154,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
             )
 
 
-def _rows(lines: Sequence[str]) -> Iterator[_Said]:
+def _rows(lines: Sequence[str]) -> Iterator[_Standing]:
     """Read the rows of a table whose head names ranks and what they do."""
     column: int | None = None
     for number, line in enumerate(lines, 1):
@@ -164,7 +166,7 @@ def _rows(lines: Sequence[str]) -> Iterator[_Said]:
             rest = [cell for n, cell in enumerate(cells) if n != column]
             frames = next((found for cell in reversed(rest) if (found := _frames(cell))), ())
             if frames and len(cells[column]) <= len(str(LARGEST_WORLD)):
-                yield _Said(ranks=(int(cells[column]),), frames=frames, line=number)
+                yield _Standing(ranks=(int(cells[column]),), frames=frames, line=number)
         elif column is not None and line.strip(" |-:+"):
             column = None
 
@@ -199,15 +201,15 @@ def _is_operation(frames: Sequence[Frame]) -> bool:
     return any(each.function in handwritten.OPERATIONS for each in frames)
 
 
-def _completed(said: Sequence[_Said]) -> list[_Said]:
+def _completed(standings: Sequence[_Standing]) -> list[_Standing]:
     """Give numbers to ranks that are only counted, where the named ones leave just so many."""
-    named = set(itertools.chain.from_iterable(each.ranks for each in said))
+    named = set(itertools.chain.from_iterable(each.ranks for each in standings))
     done = []
-    for each in said:
+    for each in standings:
         rest: tuple[int, ...] = ()
         if each.world is not None and each.world <= LARGEST_WORLD:
             rest = tuple(sorted(set(range(each.world)) - named))
         if rest and len(rest) == each.copies:
-            each = _Said(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
+            each = _Standing(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
         done.append(each)
     return done

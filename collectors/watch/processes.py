@@ -111,7 +111,7 @@ class Processes:
         """Look now; where processes are gone, find those that took their place, or the end."""
         at = time.monotonic()
         complete = self._watched and all(self._lives(member.pid) for member in self._watched)
-        if not complete and not self._found_anew():
+        if not complete and not self._finds_again():
             self._gpus.end()
             return Look(at=at, over=self._how_it_ended())
         signs: dict[tuple[str, str], int] = {}
@@ -135,8 +135,10 @@ class Processes:
             for m in self.job.members
             if m.pid in self.host.stats
         }
-        if self.job.ranks or not self._start:  # between two starts a launcher is alone
-            self._start = " ".join(f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched)
+        own = {f"{m.pid}.{self._starts.get(m.pid)}" for m in self._watched}
+        # Between two starts a launcher is alone, after those of its ranks that end last.
+        if (self.job.ranks or not self._start) and not own <= set(self._start.split()):
+            self._start = " ".join(sorted(own))
         paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
         self._beats = {path: _name(member) for member, path in paths if path is not None}
         self._logs = list(self._open_logs())
@@ -163,7 +165,7 @@ class Processes:
             return False
         return True
 
-    def _found_anew(self) -> bool:
+    def _finds_again(self) -> bool:
         """Find the job again by a launcher or rank that is left; a launcher gets a moment."""
         until = time.monotonic() + EXITING
         while alive := [pid for pid in self._anchors() if self._lives(pid)]:

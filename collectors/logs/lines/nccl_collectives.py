@@ -3,7 +3,9 @@
 They are written when a call is enqueued (``enqueue.cc``, the same from NCCL 2.7 to 2.30), half
 of all lines of a log where they are switched on, so they are read in bulk: what matters of a
 line is cut out at fixed words and looked up; one number per call is kept. Ranks are aligned by
-the ordinal of a line within its communicator, since ``opCount`` stands still on one host.
+``opCount`` where it rises by one from line to line. On one host it may stand still, and calls of
+one group share it: then by the ordinal of a line within its communicator, if the log begins with
+that. Excerpts of which neither holds cannot be aligned: they tell of the communicator alone.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ AROUND = 2  # calls kept on both sides of the first difference
 MAX_CALLS = 4 << 20  # remembered of one stream; of a longer one the last are
 MAX_DETAIL = 20_000  # calls of one stream that are given out where they are asked for
 MAX_LOOKUPS = 100_000
+MAX_DIGITS = 17  # of opCount, with the blank behind it
 PART = 128 << 10  # bytes taken apart at once
 
 _OP = re.compile(rb":\d+:\d+ (?:\[(?P<device>-?\d+)\] )?NCCL INFO (?:\[\d+\] )?(?P<op>\w+)$")
@@ -50,6 +53,8 @@ _TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "flo
 _MORE_TYPES = ("bfloat16", "float8_e4m3", "float8_e5m2")
 
 _Key = tuple[Who, str, bool]
+_Entry = tuple[Callable[[int], None], int, int]
+"""Takes the checksum behind it; the number of its stream."""
 
 
 @dataclass
@@ -61,14 +66,29 @@ class _Stream:
     size: int | None
     p2p: bool
     order: int  # n-th communicator of this size in its process
+    number: int  # of all streams, from 1
     codes: array[int] = field(default_factory=lambda: array("I"))
     skipped: int = 0  # calls that are no longer in ``codes``
+    first: int = 0  # opCount of the first line, and of the last
+    last: int = 0
+    before: int | None = 0  # calls before the first line; None if that cannot be told
     tail: bytes = b""  # how its last line begins
     line: int | None = None
 
     @property
+    def start(self) -> int:
+        return (self.before or 0) + self.skipped
+
+    @property
     def total(self) -> int:
-        return self.skipped + len(self.codes)
+        return self.start + len(self.codes)
+
+    def align(self, *, from_its_beginning: bool) -> None:
+        """Find out how many calls were made before the first line."""
+        if self.last - self.first == self.total - 1:
+            self.before = self.first
+        elif not from_its_beginning and not self.first == 0 < self.last:
+            self.before = None
 
     def shorten(self) -> None:
         if len(self.codes) > MAX_CALLS:
@@ -82,7 +102,7 @@ class CollReader(LineReader):
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
         self._streams: dict[_Key, _Stream] = {}
-        self._lookup: dict[tuple[bytes, bytes], tuple[Callable[[int], None], int]] = {}
+        self._lookup: dict[tuple[bytes, bytes], _Entry] = {}
         self._what: dict[int, tuple[bytes, bytes]] = {}
 
     @wants_block(": opCount ")
@@ -99,30 +119,35 @@ class CollReader(LineReader):
     def _part(self, data: bytes) -> None:
         pieces = data.split(MARK)
         lookup = self._lookup
+        recent = [b""] * (len(self._streams) + 1)
         # The loop runs millions of times: locals, no calls that can be helped.
         head = pieces[0][pieces[0].rfind(b"\n") + 1 :]
         for piece in islice(pieces, 1, None):
             start = piece.find(b" count ", 20)
             call = piece[start : piece.find(b" stream", start)]
             try:
-                add, code = lookup[head, call]
+                add, code, number = lookup[head, call]
             except KeyError:
-                add, code = self._learn(head, call)
+                add, code, number = self._learn(head, call, piece)
+                recent += [b""] * (number + 1 - len(recent))
             add(code)
+            recent[number] = piece
             head = piece[piece.rfind(b"\n") + 1 :]
+        for stream, last in zip(self._streams.values(), recent[1:], strict=True):
+            stream.last = _op_count(last) if last else stream.last
 
-    def _learn(self, head: bytes, call: bytes) -> tuple[Callable[[int], None], int]:
+    def _learn(self, head: bytes, call: bytes, piece: bytes) -> _Entry:
         """Take a line apart that has not been seen before."""
-        entry = self._entry(head, call)
+        entry = self._entry(head, call, _op_count(piece))
         if len(self._lookup) >= MAX_LOOKUPS:  # lines with times in front are all different
             self._lookup.clear()
         self._lookup[head, call] = entry
         return entry
 
-    def _entry(self, head: bytes, call: bytes) -> tuple[Callable[[int], None], int]:
+    def _entry(self, head: bytes, call: bytes, op_count: int) -> _Entry:
         name, fields = _OP.search(head), _CALL.match(call)
         if name is None or fields is None:
-            return _ignore, 0
+            return _ignore, 0, 0
         op = name["op"]
         p2p = op in (b"Send", b"Recv")
         comm = fields["comm"].decode("ascii", "replace")
@@ -133,7 +158,9 @@ class CollReader(LineReader):
         if stream is None:
             size = int(fields["size"]) if fields["size"] else None
             alike = [(other.who, other.size, other.p2p) for other in self._streams.values()]
-            stream = _Stream(who, comm, size, p2p, order=alike.count((who, size, p2p)))
+            order = alike.count((who, size, p2p))
+            number = len(self._streams) + 1
+            stream = _Stream(who, comm, size, p2p, order=order, number=number, first=op_count)
             self._streams[who, comm, p2p] = stream
         stream.tail = head
         what = call[: fields.start("comm")]
@@ -141,7 +168,7 @@ class CollReader(LineReader):
         if len(self._what) >= MAX_LOOKUPS:
             self._forget()
         self._what[code] = (op, what)
-        return stream.codes.append, code
+        return stream.codes.append, code, stream.number
 
     def _forget(self) -> None:
         """Drop descriptions of calls that nobody made lately."""
@@ -168,10 +195,13 @@ class CollReader(LineReader):
             source = Source(file=self._file.document.path, line=widest.line)
             yield CommunicatorSize(size=widest.size, who=NOBODY, source=source)
         for stream in self._streams.values():
+            known = (stream.who.host, stream.who.pid, stream.comm) in self._file.comms
+            stream.align(from_its_beginning=known)
             group = self._group(stream)
             groups.setdefault(f"{group.name} {stream.p2p}", []).append((stream, group))
         for streams in groups.values():
-            differs = first_difference([s for s, _ in streams if not s.p2p])
+            aligned = [s for s, _ in streams if not s.p2p and s.before is not None]
+            differs = first_difference(aligned)
             for stream, group in streams:
                 yield self._track(stream, group, differs)
 
@@ -184,9 +214,11 @@ class CollReader(LineReader):
 
     def _track(self, stream: _Stream, group: Group, differs: int | None) -> Track:
         last = stream.total
-        numbers = set(range(max(stream.skipped, last - KEEP), last))
+        numbers = set(range(max(stream.start, last - KEEP), last))
         if differs is not None:
-            numbers |= set(range(max(stream.skipped, differs - AROUND), differs + AROUND + 1))
+            numbers |= set(range(max(stream.start, differs - AROUND), differs + AROUND + 1))
+        if stream.before is None and not stream.p2p:
+            numbers = set()
         calls = [
             call
             for number in sorted(numbers)
@@ -197,20 +229,20 @@ class CollReader(LineReader):
             group=group,
             kind="nccl-coll",
             source=Source(file=self._file.document.path, line=stream.line),
-            enqueued=None if stream.p2p else last,
+            enqueued=None if stream.p2p or stream.before is None else last,
             calls=tuple(calls),
-            lost=last - len(calls),
-            detail=functools.partial(self._all, stream, group, differs),
+            lost=last - (stream.before or 0) - len(calls),
+            detail=functools.partial(self._all, stream, group, differs) if numbers else None,
         )
 
     def _all(self, stream: _Stream, group: Group, differs: int | None) -> tuple[Call, ...]:
         """Return all calls that are remembered, for a rank that is looked at closely."""
-        numbers = range(max(stream.skipped, stream.total - MAX_DETAIL), stream.total)
+        numbers = range(max(stream.start, stream.total - MAX_DETAIL), stream.total)
         calls = (self._call(stream, group, number, differs) for number in numbers)
         return tuple(call for call in calls if call is not None)
 
     def _call(self, stream: _Stream, group: Group, number: int, differs: int | None) -> Call | None:
-        what = self._what.get(stream.codes[number - stream.skipped])
+        what = self._what.get(stream.codes[number - stream.start])
         fields = _CALL.match(what[1] + b"comm 0") if what else None
         if what is None or fields is None:
             return None
@@ -236,6 +268,14 @@ def _ignore(code: int) -> None:
     """Take a call of which nothing could be read."""
 
 
+def _op_count(piece: bytes) -> int:
+    """Read the hexadecimal number behind the mark; 0 where there is none."""
+    try:
+        return int(piece[:MAX_DIGITS].split(b" ", 1)[0], 16)
+    except ValueError:
+        return 0
+
+
 def _type(number: int) -> str:
     names = _TYPES + _MORE_TYPES
     return names[number] if number < len(names) else f"datatype {number}"
@@ -248,10 +288,10 @@ def first_difference(streams: list[_Stream]) -> int | None:
     first: int | None = None
     one = streams[0]
     for other in streams[1:]:
-        low = max(one.skipped, other.skipped)
-        high = min(one.total, other.total)
-        ours = one.codes[low - one.skipped : high - one.skipped]
-        theirs = other.codes[low - other.skipped : high - other.skipped]
+        low = max(one.start, other.start)
+        high = max(low, min(one.total, other.total))
+        ours = one.codes[low - one.start : high - one.start]
+        theirs = other.codes[low - other.start : high - other.start]
         if ours.tobytes() != theirs.tobytes():  # a thousand times faster than call by call
             pairs = enumerate(zip(ours, theirs, strict=False), start=low)
             at = next(number for number, (a, b) in pairs if a != b)

@@ -159,12 +159,12 @@ class TracebackReader(LineReader):
     @wants(r"\b(?:Uncaught|Unhandled)(?: exception)?:? [A-Z]\w*(?:Error|Exception): \S")
     def on_uncaught(self, line: FoundLine, match: Match) -> None:
         """Read what a program's own hook logs of the exception that ends it."""
-        said = line.text[match.start() :].partition(" ")[2]
-        said = said.removeprefix("exception").lstrip(": ")
+        exception = line.text[match.start() :].partition(" ")[2]
+        exception = exception.removeprefix("exception").lstrip(": ")
         traceback = _Traceback()
         if line.who.rank is None or len(self._bare) >= MAX_TRACEBACKS:
             return
-        if _read_frame(traceback, line.number, replace(line.line, text=said)):
+        if _read_frame(traceback, line.number, replace(line.line, text=exception)):
             raised = self._exception(line.who, [traceback])
             self._bare.append(replace(raised, time=line.time, offset=line.offset))
 

@@ -42,7 +42,8 @@ _CLOCK = re.compile(
     r"|\[?\d\d:\d\d:\d\d\]? )"
 )
 _ENVELOPE = re.compile(
-    r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
+    r"(?<![\w.-])(?!(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d )"  # no time of day before a "[3] "
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[-?\d+\] |(?=NCCL ))"
 )
 # What the signal handlers of Open MPI and UCX, and UCX's logger, put in front: [host:pid:0:tid]
@@ -86,6 +87,11 @@ _OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
     r"(?=[\s,:;|-])"
 )
+# A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
+_INDEX = re.compile(
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
+    r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
+)
 _TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
@@ -113,15 +119,16 @@ class Voice(Record):
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
-    itself begin with a rank. ``year`` is for times without one.
-    ``margin`` stands in front of every line. ``speakers`` are those whose labels its first lines
-    have, where the file is not one rank's.
+    itself begin with a rank, ``own_index``: with its number alone in brackets. ``year`` is for
+    times without one. ``margin`` stands in front of every line. ``speakers`` are those whose labels
+    its first lines have, where the file is not one rank's.
     """
 
     who: Who = NOBODY
     numbered: bool = False
     ranks_by_number: bool = True
     own_words: bool = False
+    own_index: bool = False
     year: int | None = None
     margin: Margin = NO_MARGIN
     speakers: tuple[Who, ...] = ()
@@ -144,13 +151,14 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=_speak_of_themselves(lines),
+        own_index=_count_ranks(lines),
         year=year,
         margin=margin,
     )
     if who.rank is not None:
         return voice
-    heard = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
-    return replace(voice, speakers=tuple(label for label in heard if label != NOBODY))
+    labels = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
+    return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
 
 
 def _label(line: str, voice: Voice) -> Who:
@@ -177,6 +185,33 @@ def _speak_of_themselves(lines: Iterable[str]) -> bool:
             template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
             speakers.setdefault(template, set()).add(rank["rank"])
     return any(len(ranks) > 1 for ranks in speakers.values())
+
+
+def _count_ranks(lines: Iterable[str]) -> bool:
+    """Return whether numbers in brackets count ranks: each speaks again and again, in turn.
+
+    Those of steps and epochs only rise. In a log with ranks of another make they are not more.
+    """
+    spoken: list[int] = []
+    speakers: dict[str, set[int]] = {}
+    named: set[int] = set()
+    for line in lines:
+        if index := _INDEX.match(line):
+            spoken.append(int(index["rank"]))
+            template, _ = reduce(line[index.end() :].lstrip(" :"))
+            speakers.setdefault(template, set()).add(spoken[-1])
+        elif (who := split_prefix(line)[0]).rank is not None:
+            named.add(who.rank)
+    everyone = set(spoken)
+    in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
+    return (
+        len(everyone) > 1
+        and everyone == set(range(len(everyone)))
+        and named <= everyone
+        and in_turn > 1
+        and len(spoken) >= 2 * len(everyone)
+        and any(ranks == everyone for ranks in speakers.values())
+    )
 
 
 def _is_journal(lines: list[str]) -> bool:
@@ -241,11 +276,11 @@ def _message(text: str) -> str:
         return text
     if not isinstance(content, dict):
         return text
-    said = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
+    message = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
     stack = next((content[key] for key in _STACKS if isinstance(content.get(key), str)), None)
-    if said is None and stack is None:
+    if message is None and stack is None:
         return text
-    message = "\n".join(part.rstrip("\n") for part in (said, stack) if part)
+    message = "\n".join(part.rstrip("\n") for part in (message, stack) if part)
     rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
     if rank is not None:
         message = f"[rank{rank}]: " + message.replace("\n", f"\n[rank{rank}]: ")
@@ -300,8 +335,8 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
     if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    found = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
-    cuts = [match.start() for match in found if match.start() > 0]
+    glued = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
+    cuts = [match.start() for match in glued if match.start() > 0]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
     parts = [(who, text[: cuts[0]])]
@@ -322,6 +357,8 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, _rank_in_content(text, own_words=voice.own_words))
+        if who.rank is None and voice.own_index and (index := _INDEX.match(text)):
+            who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 

@@ -18,20 +18,20 @@ def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the tasks on the lines behind the header."""
     headers = case.job.lines_with((HEADER,))
     listed = {(line.source.file, line.source.line): line for line in case.job.lines_with((TASK,))}
-    found = {}
+    silent = {}
     for header in headers:
         number = (header.source.line or 0) + 1
         while line := listed.get((header.source.file, number)):
             if rank := re.search(TASK, line.text):
-                found[int(rank["rank"])] = line
+                silent[int(rank["rank"])] = line
             number += 1
-    if found:
-        members, unseen = queries.members_of(case, sorted(found))
+    if silent:
+        members, unseen = queries.members_of(case, sorted(silent))
         yield Hit(
             members=members,
             ranks=unseen,
-            evidence=tuple(map(queries.cite_line, [headers[0], *found.values()][:6])),
-            fields={"who": queries.ranks_in_words(found)},
+            evidence=tuple(map(queries.cite_line, [headers[0], *silent.values()][:6])),
+            fields={"who": queries.ranks_in_words(silent)},
             at=headers[0].time,
         )
 

@@ -29,8 +29,10 @@ def node_lost(case: Case) -> Iterator[Hit]:
     if queries.lagging(case) and not any(_is_down(row.state) for row in lost.values()):
         return  # its daemon does not answer, but what runs there goes on, and who lags is seen
     row = next(iter(lost.values()))
+    pods = [pod for pod in queries.own_pods(case) if any(_among(h, set(lost)) for h in pod.hosts)]
+    ranks = {*queries.ranks_on(case, lost), *queries.ranks_of_pods(case, pods)}
     yield queries.scheduled_hit(
-        case, list(lost.values()), queries.ranks_on(case, lost), node=", ".join(lost), row=row
+        case, list(lost.values()), tuple(sorted(ranks)), node=", ".join(lost), row=row
     )
 
 

@@ -1,0 +1,149 @@
+"""Lines in which a process says which rank it is, and where: its pid, host or address.
+
+Programs print them in words of their own ("rank 5/8 listening on 10.0.0.7:4005", "pid=812 RANK=3",
+"host n03 rank 8 of 16"). One counts only if several ranks print the same statement, or the one rank
+whose the file is: what is said of another rank is no introduction.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    Address,
+    OwnAddress,
+    ProcessRank,
+    Record,
+    Source,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.templates import reduce
+
+READ = 32 << 10  # bytes of the beginning of a file
+MOST_LINES = 600  # that speak of ranks
+LONGEST = 300  # characters of a line
+
+_RANK = re.compile(
+    r"(?<![A-Za-z_])(?<!local )(?<!node )(?<!group )(?<![tdpec]p )(?:global[ _])?"
+    r"rank[ =:#]{0,2}(?P<rank>\d{1,6})\b",
+    re.IGNORECASE,
+)
+_PID = re.compile(r"(?<![A-Za-z_])pid[ =:#]{0,2}(?P<pid>\d{2,8})\b", re.IGNORECASE)
+_HOST = re.compile(
+    r"(?<![A-Za-z_])(?:(?:host(?:name)?|node(?:name)?)[ =:]{1,2}|on (?:host |node )?)"
+    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid)[\W_]?\d+\b)[A-Za-z][\w.-]*\d[\w.-]*)",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(
+    r"(?<![A-Za-z_])(?:listen(?:s|ing)?(?: on| at)?|bound to|bind(?:s|ing)?(?: to)?"
+    r"|serving (?:on|at)|(?:my |own |local |host |node )?(?:ip|addr(?:ess)?))[ =:]{1,2}"
+    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?::(?P<port>\d{1,5}))?(?![\d.])",
+    re.IGNORECASE,
+)
+# What a line is about in which a rank speaks of others, of a connection, or of trouble.
+_OF_OTHERS = re.compile(
+    r"(?i)\b(?:peer|from|towards?|wait\w*|lost|miss\w*|fail\w*|error|connect\w*|reach\w*|master"
+    r"|remote|neighbou?rs?|next|prev\w*|died|dead|exit\w*|kill\w*|src|dst|sen[dt]\w*|rec(?:v|eiv)\w*)\b"
+    r"|NCCL|\.cpp:\d|Error\b"
+)
+_LOOPBACK = ("127.", "0.0.0.0")  # noqa: S104 - an address in a log
+
+
+class _Introduction(Record):
+    rank: int
+    who: Who
+    address: Address | None
+    source: Source
+    own: bool  # in the file of this rank
+
+
+def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddress]:
+    """Yield the processes, hosts and addresses of ranks that the beginning of a file tells."""
+    spoken: dict[str, list[_Introduction]] = defaultdict(list)
+    for number, line in _lines(data, file):
+        made = _introduction(line, file.document.source(number))
+        if made is not None:
+            host = made.who.host
+            text = line.text.replace(host, "@") if host else line.text
+            template, _ = reduce(_MASTER.sub("", text))
+            spoken[template].append(made)
+    for made in _believed(spoken.values()):
+        if made.who.pid is not None or made.who.host is not None:
+            yield ProcessRank(rank=made.rank, who=made.who, source=made.source)
+        if made.address is not None:
+            who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
+            yield OwnAddress(who=who, address=made.address, source=made.source)
+
+
+_MASTER = re.compile(r"\bMASTER_(?:ADDR|PORT)=\S+")
+"""Where ranks meet, which an introduction may name as well."""
+
+
+def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
+    head = data[:READ]
+    low, at, found = head.lower(), -1, 0
+    end = -1
+    while found < MOST_LINES and (at := low.find(b"rank", max(at + 1, end))) >= 0:
+        start, end = low.rfind(b"\n", 0, at) + 1, low.find(b"\n", at)
+        end = end if end >= 0 else len(head)
+        if end - start > LONGEST:
+            continue
+        found += 1
+        line = take_apart(clean(head[start:end]), file.voice)[0]
+        yield head.count(b"\n", 0, start) + 1, line
+
+
+def _introduction(line: Line, source: Source) -> _Introduction | None:
+    text = _MASTER.sub("", line.text)
+    ranks = {int(match["rank"]) for match in _RANK.finditer(text)}
+    if not ranks and line.who.rank is not None and line.who.trust <= Trust.PREFIX:
+        ranks = {line.who.rank}
+    if len(ranks) != 1 or _OF_OTHERS.search(text):
+        return None
+    (rank,) = ranks
+    if rank >= MAX_RANKS or line.who.rank not in {None, rank}:
+        return None
+    pids = {int(match["pid"]) for match in _PID.finditer(text)}
+    hosts = {match["host"].rstrip(".-") for match in _HOST.finditer(text)}
+    hosts = hosts or ({line.who.host} if line.who.host else set())
+    places = {(m["host"], m["port"]) for m in _ADDRESS.finditer(text)}
+    places = {place for place in places if not place[0].startswith(_LOOPBACK)}
+    if max(len(pids), len(hosts), len(places)) != 1:
+        return None
+    pid = next(iter(pids), line.who.pid)
+    host = next(iter(hosts), None)
+    address = next((Address(host=ip, port=int(p) if p else None) for ip, p in places), None)
+    own = line.who.rank == rank and line.who.trust is Trust.FILE_NAME
+    who = Who(pid=pid, host=host)
+    return _Introduction(rank=rank, who=who, address=address, source=source, own=own)
+
+
+def _believed(statements: Iterable[list[_Introduction]]) -> Iterator[_Introduction]:
+    """Yield the introductions that several ranks make alike, and that nothing contradicts."""
+    by_rank: dict[int, list[_Introduction]] = defaultdict(list)
+    for alike in statements:
+        several = len({made.rank for made in alike}) > 1
+        for made in alike:
+            if several or made.own:
+                by_rank[made.rank].append(made)
+    joined = [one for made in by_rank.values() if (one := _joined(made)) is not None]
+    places = Counter((one.who.host, one.who.pid) for one in joined)
+    for one in joined:
+        if one.who.pid is None or places[one.who.host, one.who.pid] < 2:
+            yield one
+
+
+def _joined(made: Sequence[_Introduction]) -> _Introduction | None:
+    """Join what one rank says; nothing where it says two things, as of a start and another."""
+    pids = {one.who.pid for one in made} - {None}
+    hosts = {one.who.host for one in made} - {None}
+    addresses = {one.address for one in made} - {None}
+    if max(len(pids), len(hosts), len(addresses)) > 1:
+        return None
+    who = Who(pid=next(iter(pids), None), host=next(iter(hosts), None))
+    return replace(made[0], who=who, address=next(iter(addresses), None))

@@ -1,0 +1,72 @@
+"""A host on which ranks of the job ran does not answer any more.
+
+Somebody has looked: ssh finds no route to it or gets no answer, ping loses all, a tool for many
+hosts leaves it out. The ranks there wrote nothing about it, and the others lose their connections
+or wait for them. A host that refuses a login, or on which nothing of the job ran, is no such host.
+"""
+
+from collections.abc import Iterator
+
+from whyhang.analyzer import queries
+from whyhang.analyzer.queries import Case, Hit, Signature
+
+SILENT = (
+    (
+        r"ssh: connect to host (?P<node>[\w.-]+) port \d+: "
+        r"(?:No route to host|Connection timed out|Host is down|Network is unreachable)"
+    ),
+    r"^PING (?P<node>[\w.-]+) .{0,80}(?:100% packet loss|Host Unreachable)",
+    r"^(?P<node>[\w.-]+): (?:mcmd|pdsh|clush).{0,40}(?:timed? ?out|No route to host)",
+    (
+        r"(?:host|node) (?P<node>[\w.-]+) "
+        r"(?:is (?:down|unreachable|not reachable)|does not (?:answer|respond))"
+    ),
+)
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that ran on hosts which do not answer, if others remain."""
+    lines = case.job.lines_with(SILENT)
+    nodes = list(dict.fromkeys(line.fields["node"] for line in lines if "node" in line.fields))
+    ranks = queries.ranks_on(case, nodes)
+    members, unseen = queries.members_of(case, ranks)
+    others = tuple(m.id for m in case.job.members if m.id not in members and m.rank is not None)
+    if not ranks or not others or case.graph.progress:
+        return
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        affected=others,
+        evidence=tuple(queries.cite_line(line) for line in lines[:4]),
+        fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks)},
+    )
+
+
+SIGNATURE = Signature(
+    id="host-does-not-answer",
+    category="rank-died",
+    level="machine",
+    title="{node} does not answer, on which {who} ran",
+    when=when,
+    means=(
+        "Nobody reaches {node} any more. What ran there ({who}) is gone or cut off; the others can "
+        "only wait for it, or lose their connections."
+    ),
+    confidence="strong",
+    patterns=SILENT,
+    remedies=(
+        "Look at {node} from outside: its console or BMC, power, the port of its switch.",
+        "Exclude {node} and resume from the last checkpoint.",
+    ),
+    next_steps=("ipmitool -H {node}-bmc chassis status; ipmitool -H {node}-bmc sel list",),
+    matches=(
+        "ssh: connect to host gpu-a7 port 22: No route to host",
+        "PING gpu-a7 (10.0.0.7): 4 packets transmitted, 0 received, 100% packet loss",
+        "gpu-a7: mcmd: connect failed: No route to host",
+        "the node gpu-a7 does not respond since 02:10",
+    ),
+    misses=(
+        "ssh: connect to host gpu-a7 port 22: Connection refused",
+        "64 bytes from gpu-a7 (10.0.0.7): icmp_seq=1 ttl=64 time=0.1 ms",
+    ),
+)

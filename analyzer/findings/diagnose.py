@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, Paused, ranks_in_words, replace
+from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -29,6 +29,7 @@ from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
+from whyhang.analyzer.wording.branches import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
@@ -37,6 +38,7 @@ FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
 MOST_PAUSES = 4
+MOST_CLOCKS = 3
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -108,6 +110,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         notes=(
             *notes,
             *_taken_far_apart(case),
+            *_clocks(case),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -149,6 +152,23 @@ def _taken_far_apart(case: Case) -> Iterator[str]:
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
             f"and {late} last: what ranks did in between is not known, or the clocks differ."
         )
+
+
+def _clocks(case: Case) -> Iterator[str]:
+    """Say which clocks differ, as lines show that ranks print at one moment."""
+    told = case.job.of(ClockOffset)
+    if not told:
+        return
+    ways = ("behind", "ahead of")
+    first = ", ".join(
+        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
+        for fact in told[:MOST_CLOCKS]
+    )
+    more = f", {len(told) - MOST_CLOCKS} more differ" if len(told) > MOST_CLOCKS else ""
+    yield (
+        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
+        "by the clock of rank 0."
+    )
 
 
 def _time_of(item: tuple[str, float]) -> float:
@@ -228,7 +248,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
-        explanation += f" The paths part in {where}."
+        under = branch_in_words(case, hit.members) if hit.names_culprit else ""
+        explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."

@@ -16,7 +16,7 @@ PATTERNS = (
     r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
     (
         r"^(?:\[\d+\] )?\d+(?:!: \[|: \[.{0,200}(?:Horovod|Distributed\w*Optimizer"
-        r"|allreduce\.|allgather\.|broadcast\.))"
+        r"|allreduce\.|allgather\.|broadcast\.|/\S* \.\.\.\]))"
     ),
 )
 LINES = (
@@ -27,6 +27,7 @@ LINES = (
     "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
     "0: [broadcast.noname.3765, broadcast.noname.3873]",
     "3!: [gradients_0, gradients_1]",
+    "2: [DistributedAdam.grad/conv1/kernel, DistributedAdam.grad/conv2/kernel ...]",
 )
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
 _LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")

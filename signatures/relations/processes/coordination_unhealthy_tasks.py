@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, Signature
 
-HEADER = r"tasks are unhealthy \(stopped sending heartbeats\)"
+HEADER = r"tasks are unhealthy \(stopped sending heartbeats\):\s*$"
 TASK = r"^/job:\w+/replica:\d+/task:(?P<rank>\d+)$"
 
 

@@ -93,12 +93,12 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     from whyhang.analyzer.configuration import defaults, files  # noqa: PLC0415 - not for --help
 
     files.chosen.set(_named_configuration(words))
-    found = [] if name == "config" else files.files()
-    if not any("defaults" in file.table for file in found):
+    configured = [] if name == "config" else files.files()
+    if not any("defaults" in file.table for file in configured):
         return arguments
     from whyhang.analyzer.commands.all_options import AllOptions  # noqa: PLC0415 - nor without them
 
-    more, wrong = defaults.words_of(found, name, AllOptions())
+    more, wrong = defaults.words_of(configured, name, AllOptions())
     for mistake in wrong:
         print(f"whyhang: not used: {plain(str(mistake))}", file=sys.stderr)
     return [name, *more, *words]

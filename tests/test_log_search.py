@@ -16,7 +16,7 @@ from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import searcher
 from whyhang.collectors.logs.engine.storm import last_of_each
-from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
+from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 from whyhang.collectors.logs.scan import LogReader
 
 PATTERNS = (
@@ -286,7 +286,7 @@ EVERYWHERE = (
 def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
     """Each hit is told one by one: on lines by the million they would cost more than the search."""
     patterns = sorted(
-        {pattern for s in signatures.load() for pattern in s.searched} | OWN_PATTERNS - TOLD_ONCE
+        {pattern for s in signatures.load() for pattern in s.searched} | OWN_PATTERNS - ONCE_A_BLOCK
     )
     found, _ = searcher(patterns)
 

@@ -5,8 +5,22 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
 
-from whyhang.analyzer.commands.questions import with_a_long_step, with_uncounted_steps
-from whyhang.analyzer.facts import Fact, LoopCounter, Source, Trust, Variables, Who, replace
+from whyhang.analyzer.commands.questions import (
+    in_an_endless_step,
+    with_a_long_step,
+    with_uncounted_steps,
+)
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    LoopCounter,
+    Source,
+    StackDump,
+    Trust,
+    Variables,
+    Who,
+    replace,
+)
 
 CALLER = "train (train.py:40)\n<module> (train.py:60)\n"
 STARTED = 0.0
@@ -118,3 +132,63 @@ def test_a_wait_that_spins_had_an_answer_where_its_variables_changed() -> None:
         facts.append(Variables(checksum=checksum, who=about.who, source=about.source))
 
     assert report_of(facts).verdict == "slow"
+
+
+def _with_source(facts: list[Fact], head: str, *, changing: bool = False) -> list[Fact]:
+    """Add the source of the loop that rank 2 is in, and whether its variables change."""
+    lines = ("def settle(items):", f"    {head}", "        a = merge(a)", "        b = split(a)")
+    facts = [*facts, Excerpt(file="train.py", first_line=18, lines=lines)]
+    about = _counter(2, "step", 1)
+    for checksum in (17, 18 if changing else 17):
+        facts.append(Variables(checksum=checksum, who=about.who, source=about.source))
+    return facts
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["for i in range(len(items)):", "for a, b in zip(items, items[1:]):", "for _ in d.items():"],
+)
+def test_a_loop_over_a_range_or_a_container_comes_to_its_end(head: str) -> None:
+    """A long evaluation prints nothing for minutes: it is slow, until collectives give up."""
+    report = report_of(_with_source(_job(*TWO, slept=300, steps=500), head))
+    too_long = report_of(_with_source(_job(*TWO, slept=2000, steps=500), head))
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == ("slow", (2,))
+    assert too_long.findings[0].signature == "rank-spinning"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "while rough(items):",
+        "for item in itertools.count():",
+        "for item in stream:",
+        "for item in documents(seed):",
+        "if items:",
+    ],
+)
+def test_a_loop_that_may_have_no_end_is_not_waited_for(head: str) -> None:
+    """A condition that never comes true, a stream without end, or no loop that is seen."""
+    report = report_of(_with_source(_job(*TWO, slept=300, steps=500), head))
+
+    assert report.findings[0].signature == "rank-spinning"
+
+
+@pytest.mark.parametrize(("changing", "verdict"), [(True, "slow"), (False, "hung")])
+def test_at_one_line_the_variables_tell_whether_a_loop_goes_round(
+    changing: bool,
+    verdict: str,
+) -> None:
+    """A body of one line is seen at one place; a call in it that never comes back is as well."""
+    facts = _with_source(_at_one_line(), "for item in items:", changing=changing)
+
+    assert report_of(facts).verdict == verdict
+    assert in_an_endless_step(case_of(facts)) == ([] if changing else [2])
+
+
+def _at_one_line() -> list[Fact]:
+    facts = _job(*TWO, slept=300, steps=500)
+    stack = f"settle (train.py:20)\n{CALLER}"
+    dumps = [dump(2, stack, look=look) for look in (0, 1)]
+    others = [f for f in facts if not (isinstance(f, StackDump) and f.who.rank == 2)]
+    return [*others, *dumps]

@@ -154,7 +154,7 @@ def test_a_member_is_read_again_from_the_worker_that_has_it(folder: Path, knowle
     """The lines around evidence come of files that another machine has unpacked."""
     with Store() as store, Team([InProcess(0, knowledge)]) as team:
         list(read([folder], readers=readers_for(knowledge, Meter()), store=store, team=team))
-        extent = store.found["old3.tar.gz/old3/train.log"]
+        extent = store.files["old3.tar.gz/old3/train.log"]
         with extent.open() as stream:
             assert stream.read(20) == b"[rank3]: ValueError:"
             stream.seek(-5, os.SEEK_END)

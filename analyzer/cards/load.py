@@ -65,11 +65,11 @@ def known(folders: Sequence[str] = ()) -> Known:
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
     advised = advice(configured)
     every = (*(s for s in shipped if s.id not in own), *own.values())
-    found = Known(
+    loaded = Known(
         signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)), cards=cards
     )
-    wrong = (*configured.mistakes, *configured.misnamed(found.names))
-    return replace(found, gaps=(*gaps_of(wrong), *gaps))
+    wrong = (*configured.mistakes, *configured.misnamed(loaded.names))
+    return replace(loaded, gaps=(*gaps_of(wrong), *gaps))
 
 
 def _read(

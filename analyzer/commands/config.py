@@ -46,21 +46,21 @@ def _check(names: list[str]) -> int:
     for name in names:
         if not Path(name).is_file():
             raise TargetError(f"{name} is no file", "Give the path of a whyhang.toml.")
-    found = [read(Path(name)) for name in names] if names else files()
-    if not found:
+    configured = [read(Path(name)) for name in names] if names else files()
+    if not configured:
         sys.stdout.write(_nowhere())
         return 0
-    mistakes_by_file = _mistakes(found)
-    for file, mistakes in zip(found, mistakes_by_file, strict=True):
+    mistakes_by_file = _mistakes(configured)
+    for file, mistakes in zip(configured, mistakes_by_file, strict=True):
         lines = [plain(str(mistake)) for mistake in mistakes] or [f"{plain(file.path)}: good"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 1 if any(mistakes_by_file) else 0
 
 
-def _mistakes(found: Sequence[File]) -> list[tuple[Mistake, ...]]:
+def _mistakes(configured: Sequence[File]) -> list[tuple[Mistake, ...]]:
     """Return what is wrong with each file."""
     names, options = known().names, dict(AllOptions())
-    return [check.mistakes(file, names, options) for file in found]
+    return [check.mistakes(file, names, options) for file in configured]
 
 
 def _nowhere() -> str:
@@ -71,12 +71,12 @@ def _nowhere() -> str:
 
 def _shown() -> str:
     """Write what is in use as TOML, with the place of each value behind it."""
-    found = files()
-    if not found:
+    configured = files()
+    if not configured:
         return _nowhere()
-    wrong = _mistakes(found)
-    in_use = settings([file.without(own) for file, own in zip(found, wrong, strict=True)])
-    lines = [f"# read: {', '.join(with_tilde(file.path) for file in found)}\n"]
+    wrong = _mistakes(configured)
+    in_use = settings([file.without(own) for file, own in zip(configured, wrong, strict=True)])
+    lines = [f"# read: {', '.join(with_tilde(file.path) for file in configured)}\n"]
     for table in TABLES:
         of_table = (entry for entry in in_use.entries if entry.table == table)
         entries = [entry for entry in of_table if entry.value not in ({}, ())]

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
 
-        sys.stdout.write(hosts.dry_run(hosts.to_reach(pids, options)))
+        sys.stdout.write(hosts.dry_run(pids, options))
         return 0
     if options.on and not paths:
         raise TargetError(
@@ -139,7 +139,7 @@ def report_on(
 
         def opened(path: str) -> BinaryIO | None:
             """Open a file again that was read; the records of whyhang itself have no context."""
-            file = documents.get(path) or store.found.get(path)
+            file = documents.get(path) or store.files.get(path)
             return None if file is None or path.endswith(".json") else file.open()
 
         return with_lines_around(report, opened), unsaved

@@ -121,10 +121,10 @@ class Desk:
 
     def findings(self, report: str, index: int = -1) -> dict[str, Any]:
         """Give one finding of a report with its evidence and remedies, or all of them."""
-        found = self._report(report).findings
-        if index >= len(found):
-            raise TargetError(f"there is no finding {index}", f"It has {len(found)}, from 0 on.")
-        chosen = found if index < 0 else found[index : index + 1]
+        findings = self._report(report).findings
+        if index >= len(findings):
+            raise TargetError(f"there is no finding {index}", f"It has {len(findings)}, from 0 on.")
+        chosen = findings if index < 0 else findings[index : index + 1]
         return fitting({"findings": list(msgspec.to_builtins(chosen))})
 
     def evidence_around(self, path: str, line: int, around: int = 10) -> dict[str, Any]:

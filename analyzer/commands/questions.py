@@ -37,7 +37,7 @@ class Observed(Protocol):
     def bundle(self) -> Bundle:
         """Return everything taken so far."""
 
-    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots."""
 
     def native_stacks(self, processes: Iterable[Named]) -> None:
@@ -69,10 +69,11 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     wait = Question(open_for=with_open_stacks, take=lambda job, pids: job.native_stacks(pids))
     pace = Question(open_for=with_uncounted_steps, take=lambda job, pids: job.counters(pids))
     long = Question(open_for=with_a_long_step, take=_watch)
+    turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
         *((late, naps, pace) if several_snapshots else ()),
-        *([long] * WATCHES if several_snapshots else ()),
+        *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
         *((slow,) if several_snapshots else ()),
@@ -118,7 +119,7 @@ def _watch(job: Observed, pids: list[Named]) -> None:
 
     Those that spin while they wait do not show otherwise that they had an answer.
     """
-    job.look_more(2, apart=4.0)
+    job.look_more(2, spacing=4.0)
     job.counters(pids)
 
 
@@ -127,6 +128,11 @@ def with_uncounted_steps(case: Case) -> Sequence[int]:
     if case.job.of(LoopCounter) or all(state.step is None for state in case.states):
         return []
     return (*case.graph.waiting, *case.graph.maybe)
+
+
+def in_an_endless_step(case: Case) -> list[int]:
+    """List the ranks whose step seems to have no end, to see whether their variables change."""
+    return [s.member for s in case.states if s.step is not None and s.step.endless]
 
 
 def with_a_long_step(case: Case) -> Sequence[int]:

@@ -21,13 +21,13 @@ def team_on(on: str, known: Known) -> Iterator[Team]:
     kind, which = start.split(on)
     channels, troubles = {"ray": ray, "slurm": slurm}[kind].workers(which, search_of(known))
     with Team(channels, troubles) as team:
-        said = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
+        reasons = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
         if len(troubles) == len(channels):
             raise TargetError(
-                f"--on {on}: no worker started; {said[0] if said else 'it has no nodes'}",
+                f"--on {on}: no worker started; {reasons[0] if reasons else 'it has no nodes'}",
                 "The nodes need this very whyhang (shared file system or same image).",
             )
-        for line in said:
+        for line in reasons:
             _tell(f"no worker on {line}; the others read")
         yield team
         for line in team.lost:

@@ -47,7 +47,7 @@ HOOK_LIMIT = 60.0
 """Seconds that a command of --on-hang is waited for; then it is left running."""
 
 DEFAULT_REPORT = "whyhang-report.md"
-FOUND = 3
+HANG_SEEN = 3
 """Exit code of --once after a hang, as of --exit-code."""
 
 
@@ -124,12 +124,12 @@ def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequen
             asking.forget()
         if event.kind == "hang" and event.report is not None:
             hangs += 1
-            told(event.report, options, hook, number=hangs)
+            report_hang(event.report, options, hook, number=hangs)
             if options.once:
-                return FOUND
+                return HANG_SEEN
         if event.kind == "over" and event.report is not None and options.exit_code:
             return output.EXIT_CODES[event.report.verdict]
-    return FOUND if hangs and options.exit_code else 0
+    return HANG_SEEN if hangs and options.exit_code else 0
 
 
 def _looks(options: argparse.Namespace) -> Looks:
@@ -206,7 +206,9 @@ def free_name(name: str) -> str:
     return next(each for each in names if not Path(each).exists())
 
 
-def told(report: Report, options: argparse.Namespace, hook: Sequence[str], *, number: int) -> None:
+def report_hang(
+    report: Report, options: argparse.Namespace, hook: Sequence[str], *, number: int
+) -> None:
     """Write the report of a hang, and run the command; what fails is said, and ends nothing."""
     names = [numbered(name, number) for name in options.output]  # of an earlier watch: overwritten
     chosen = argparse.Namespace(**{**vars(options), "output": names, "exit_code": False})

@@ -16,13 +16,13 @@ def mistakes(
 
     ``names`` are all signatures and categories, ``options`` those of each command.
     """
-    said = settings([file])
-    found = [
-        *said.mistakes,
-        *said.misnamed(names),
+    in_use = settings([file])
+    mistakes = [
+        *in_use.mistakes,
+        *in_use.misnamed(names),
         *_defaults(file, options),
     ]
-    return tuple(sorted(found, key=lambda mistake: mistake.line or 0))
+    return tuple(sorted(mistakes, key=lambda mistake: mistake.line or 0))
 
 
 def _defaults(file: File, options: Mapping[str, Options]) -> Iterator[Mistake]:

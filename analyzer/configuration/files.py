@@ -96,11 +96,11 @@ def files() -> list[File]:
     """
     places = [(folder / name, True) for folder in [home()] if folder for name in (FORMER, NAME)]
     places.append((Path(NAME), False))
-    found = [read(path, own=own) for path, own in places if os.path.isfile(path)]  # noqa: PTH113
+    read_files = [read(path, own=own) for path, own in places if os.path.isfile(path)]  # noqa: PTH113
     named = chosen.get() or os.environ.get(VARIABLE)
     if named:
-        found.append(_named(named))
-    return found
+        read_files.append(_named(named))
+    return read_files
 
 
 def _named(path: str) -> File:

@@ -153,11 +153,11 @@ def settings(read: Iterable[File] | None = None) -> Settings:
     for file in files() if read is None else read:
         if file.wrong is not None:
             mistakes.append(file.wrong)
-        for found in _entries(file):
-            if isinstance(found, Mistake):
-                mistakes.append(found)
-            elif _counts(found, file, entries):
-                entries[found.table, found.key] = found
+        for entry in _entries(file):
+            if isinstance(entry, Mistake):
+                mistakes.append(entry)
+            elif _counts(entry, file, entries):
+                entries[entry.table, entry.key] = entry
     return Settings(entries=tuple(entries.values()), mistakes=tuple(mistakes))
 
 

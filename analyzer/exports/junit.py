@@ -82,4 +82,4 @@ def _mark(case: ET.Element, tag: str, message: str, kind: str = "") -> ET.Elemen
 
 def _text(text: str) -> str:
     """Spell what XML 1.0 has no way to hold."""
-    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _NO_XML.sub(lambda match: ascii(match[0])[1:-1], text)

@@ -39,18 +39,18 @@ class Message(Record):
 
 def lines(report: Report) -> list[str]:
     """Return what a chat shows: the answer, whom to look at, what to do."""
-    said = [f"{report.verdict.upper()}: {report.headline}"]
+    lines = [f"{report.verdict.upper()}: {report.headline}"]
     if report.findings:
         first = report.findings[0]
         sure = f"{first.category}, {first.confidence:.0%} sure"
         named = first.culprit_ranks
-        said.append(f"{sure}, {ranks_in_words(named)}" if named else sure)
-        said += first.remedies[:2]
-        said += [f"Runbook: {first.runbook_url}"] if first.runbook_url else []
+        lines.append(f"{sure}, {ranks_in_words(named)}" if named else sure)
+        lines += first.remedies[:2]
+        lines += [f"Runbook: {first.runbook_url}"] if first.runbook_url else []
     size, hosts = report.job.world_size, report.job.hosts or ()
     where = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
     job = [counted(size, "rank") if size else "", f"on {where}" if where else ""]
-    return [*said, " ".join(filter(None, job))] if any(job) else said
+    return [*lines, " ".join(filter(None, job))] if any(job) else lines
 
 
 def _slack(report: Report) -> bytes:

@@ -152,16 +152,16 @@ def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[_Slice]:
 
 def _slice(each: _Slice, track: Track, where: Json) -> Json:
     call = each.call
-    said = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
+    arguments = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
     if call.latest is not None and call.start is not None and track.lane.count > 1:
-        said["last rank entered"] = f"{call.latest - call.start:.6f} s after the first"
+        arguments["last rank entered"] = f"{call.latest - call.start:.6f} s after the first"
     return {
         "name": call.name,
         "cat": "pending" if call.state == "pending" else "collective",
         "ph": "X",
         "ts": _micro(each.start),
         "dur": _micro(each.end) - _micro(each.start),
-        "args": said | {"ranks": track.lane.ranks},
+        "args": arguments | {"ranks": track.lane.ranks},
         **where,
     }
 

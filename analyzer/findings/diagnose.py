@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, Paused, ranks_in_words, replace
+from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -29,14 +29,16 @@ from whyhang.analyzer.reports.story import story
 from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
+from whyhang.analyzer.wording.branches import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
 
 MAX_EFFECTS = 6
-APART = 10.0
+FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
 MOST_PAUSES = 4
+MOST_CLOCKS = 3
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -104,10 +106,11 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rows,
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=(*gap_lines(case), *_what_would_tell(case, found=bool(findings))),
+        gaps=(*gap_lines(case), *_what_would_tell(case, any_finding=bool(findings))),
         notes=(
             *notes,
-            *_looked_at_apart(case),
+            *_taken_far_apart(case),
+            *_clocks(case),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -134,7 +137,7 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
     return candidate
 
 
-def _looked_at_apart(case: Case) -> Iterator[str]:
+def _taken_far_apart(case: Case) -> Iterator[str]:
     """Say how long lies between the first looks at the hosts, where that is more than a moment."""
     first: dict[str, float] = {}
     for member in case.job.members:
@@ -144,11 +147,28 @@ def _looked_at_apart(case: Case) -> Iterator[str]:
     if len(first) < 2:
         return
     (early, since), (late, until) = (choose(first.items(), key=_time_of) for choose in (min, max))
-    if until - since >= APART:
+    if until - since >= FAR_IN_TIME:
         yield (
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
             f"and {late} last: what ranks did in between is not known, or the clocks differ."
         )
+
+
+def _clocks(case: Case) -> Iterator[str]:
+    """Say which clocks differ, as lines show that ranks print at one moment."""
+    told = case.job.of(ClockOffset)
+    if not told:
+        return
+    ways = ("behind", "ahead of")
+    first = ", ".join(
+        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
+        for fact in told[:MOST_CLOCKS]
+    )
+    more = f", {len(told) - MOST_CLOCKS} more differ" if len(told) > MOST_CLOCKS else ""
+    yield (
+        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
+        "by the clock of rank 0."
+    )
 
 
 def _time_of(item: tuple[str, float]) -> float:
@@ -169,12 +189,12 @@ def _pauses(case: Case) -> Iterator[str]:
         yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
 
 
-def _what_would_tell(case: Case, *, found: bool) -> tuple[str, ...]:
+def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     """Say once what is missing where nothing was found, or nothing that a job wrote."""
     job = case.job
-    if not found and any(member.processes for member in job.members):
+    if not any_finding and any(member.processes for member in job.members):
         return (LOOK_AGAIN,)
-    if not found and (job.members or in_the_middle(job)):
+    if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)
     seen = job.members or job.lines or job.exits or job.tracks or job.gpus.devices
     return () if seen else (NO_EVIDENCE,)
@@ -228,7 +248,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
-        explanation += f" The paths part in {where}."
+        under = branch_in_words(case, hit.members) if hit.names_culprit else ""
+        explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."

@@ -2,77 +2,141 @@
 
 What ended an earlier attempt says nothing of a later one that got to work. Of one that did not get
 there (its ranks never met, or failed as they started) the earlier is the cause, and all is kept.
+
+torchrun ends all ranks when one fails, starts them anew, and writes on in the same log. An attempt
+ends there at the line that says so, or at the row that says how a rank ended: where that rank's
+process lives now, or where the log shows ranks at work after it.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from whyhang.analyzer.facts import Exit, Fact, Gap, LogLine, LogTail, Outlook, Source
+from whyhang.analyzer.facts import (
+    Exit,
+    Fact,
+    Gap,
+    LastLine,
+    LogLine,
+    LogTail,
+    Outlook,
+    Process,
+    Role,
+    RootCause,
+    SignOfLife,
+    Source,
+    StackDump,
+    Track,
+)
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""In the environment of a rank: how often its agent has started the ranks anew."""
+
+AT_WORK = frozenset({Outlook.STEPS, Outlook.ENDED})
 
 _FOLDER = re.compile(r"(?:^|/)attempt_(?P<number>\d{1,6})/")
 """torchrun's folder of one attempt, below that of the run."""
 
-_RESTARTS = re.compile(r"\d+/\d+ attempts left; will restart worker group")
+_STARTS_ANEW = re.compile(r"\d+/\d+ attempts left; will restart worker group")
 """The line at which torchrun starts its workers anew."""
 
-AT_WORK = frozenset({Outlook.STEPS, Outlook.ENDED})
+_OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track
 
 
 def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
-    """Leave out what tells of attempts before the last one, if that got to work."""
-    return _after_restarts(_of_last_folder(facts))
+    """Leave out what tells of attempts before the last one, if that got to work, and say so."""
+    living = [
+        fact
+        for fact in facts
+        if isinstance(fact, Process) and fact.role is Role.RANK and fact.state not in {"Z", "X"}
+    ]
+    folders = _earlier_folders(facts, living)
+    ends = _ends(facts, living)
+    kept: list[Fact] = []
+    left_out: list[Source] = []
+    for fact in facts:
+        source: Source | None = getattr(fact, "source", None)
+        if source is not None and (source.file in folders or _is_before_end(fact, source, ends)):
+            left_out.append(source)
+        else:
+            kept.append(fact)
+    if left_out:
+        kept.append(_gap(left_out))
+    return kept
 
 
-def _of_last_folder(facts: Sequence[Fact]) -> list[Fact]:
-    files = {source.file for fact in facts if (source := _source(fact)) is not None}
+def _earlier_folders(facts: Sequence[Fact], living: list[Process]) -> set[str]:
+    """Return the files of attempts before the last, if that is at work, or lives."""
+    files = {source.file for fact in facts if (source := getattr(fact, "source", None)) is not None}
     attempts = {file: int(m["number"]) for file in files if (m := _FOLDER.search(file))}
     last = max(attempts.values(), default=0)
-    earlier = {file for file, number in attempts.items() if number < last}
-    if not earlier or not _at_work(facts, {f for f, n in attempts.items() if n == last}):
-        return list(facts)
-    kept = [fact for fact in facts if (s := _source(fact)) is None or s.file not in earlier]
-    left_out = Gap(
-        what=f"reading the {len(earlier)} files of attempts before attempt {last}",
-        why="torchrun has started the job anew since, and it got to work again",
-        cost="why an earlier attempt ended is not told",
-        remedy="Give the folder of that attempt alone",
-    )
-    return [*kept, left_out]
+    counts = {process.environ.get(RESTARTS) for process in living}
+    if str(last) in counts or any(
+        number == last and _at_work(facts, file, 0) for file, number in attempts.items()
+    ):
+        return {file for file, number in attempts.items() if number < last}
+    return set()
 
 
-def _after_restarts(facts: Sequence[Fact]) -> list[Fact]:
-    """Leave out lines of trouble, and ends, above the line where a file tells of a restart."""
-    restarts: dict[str, int] = defaultdict(int)
+def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
+    """Return for each log the last line that tells of an attempt before the last."""
+    ends: dict[str, int] = {}
+    rows = [fact for fact in facts if isinstance(fact, Exit)]
+    last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
-        if isinstance(fact, LogLine) and _RESTARTS.search(fact.text):
-            file, line = fact.source.file, fact.source.line or 0
-            restarts[file] = max(restarts[file], line)
-    restarts = {file: line for file, line in restarts.items() if _at_work(facts, {file}, line)}
-    if not restarts:
-        return list(facts)
-    return [fact for fact in facts if not _is_above(fact, restarts)]
+        if isinstance(fact, LogLine) and _STARTS_ANEW.search(fact.text):
+            lives = False
+        elif isinstance(fact, Exit):
+            lives = any(_replaces(process, fact) for process in living)
+            # What ends the job as a whole stands in the launcher's table again.
+            again = last_row[fact.source.file, fact.who.pid] != fact.source.line
+            if not lives and (again or not fact.ends_all):
+                continue
+        else:
+            continue
+        file, line = fact.source.file, fact.source.line or 0
+        if line > ends.get(file, 0) and (lives or _at_work(facts, file, line)):
+            ends[file] = line
+    return ends
 
 
-def _is_above(fact: Fact, restarts: dict[str, int]) -> bool:
-    if not isinstance(fact, LogLine | Exit):
+def _replaces(process: Process, ended: Exit) -> bool:
+    """Return whether this process is the rank that ended, as another process than that."""
+    now, then = process.who, ended.who
+    if then.pid is None or then.pid == now.pid or (then.host or now.host) != now.host:
         return False
-    at = restarts.get(fact.source.file)
-    return at is not None and (fact.source.line or at) < at
+    if then.rank is not None:
+        return then.rank == now.rank
+    return then.local_rank is not None and then.local_rank == now.local_rank
 
 
-def _at_work(facts: Iterable[Fact], files: set[str], line: int = 0) -> bool:
-    """Return whether ranks are seen at work in these files below a line, or in a collective."""
+def _at_work(facts: Sequence[Fact], file: str, line: int) -> bool:
+    """Return whether ranks are seen at work in a file below a line, or in a collective."""
     for fact in facts:
-        at = 0
-        if isinstance(fact, LogTail) and fact.source.file in files and fact.outlook in AT_WORK:
-            at = fact.lines[fact.decisive].number
-        elif isinstance(fact, LogLine) and fact.source.file in files and "WorkNCCL" in fact.text:
-            at = fact.source.line or 0
+        if not isinstance(fact, LogTail | SignOfLife | LogLine) or fact.source.file != file:
+            continue
+        at = fact.source.line or 0
+        if isinstance(fact, LogTail):
+            at = fact.lines[fact.decisive].number if fact.outlook in AT_WORK else 0
+        elif isinstance(fact, LogLine) and "WorkNCCL" not in fact.text:
+            at = 0
         if at > line:
             return True
     return False
 
 
-def _source(fact: Fact) -> Source | None:
-    return getattr(fact, "source", None)
+def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:
+    if not isinstance(fact, _OF_AN_ATTEMPT) or source.line is None:
+        return False
+    return source.line <= ends.get(source.file, 0)
+
+
+def _gap(left_out: list[Source]) -> Gap:
+    files = sorted({source.file for source in left_out})
+    return Gap(
+        what=f"reading what {files[0]}{' and others' if len(files) > 1 else ''} say"
+        f"{'s' if len(files) == 1 else ''} of earlier attempts",
+        why="the job was started anew since, and got to work again",
+        cost="why an earlier attempt ended is not told",
+        remedy="Give what that attempt left alone",
+        source=left_out[-1],
+    )

@@ -44,10 +44,10 @@ def with_group_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
         processes[who.label].add((who.host, who.pid))
         if who.rank is not None:
             known[who.label].add(who.rank)
-    if not processes or any(_several(found) for found in processes.values()):
+    if not processes or any(_several(places) for places in processes.values()):
         return facts
-    ranks = {label: next(iter(found)) for label, found in known.items() if len(found) == 1}
-    hosts = {host for found in processes.values() for host, _ in found} - {None}
+    ranks = {label: next(iter(numbers)) for label, numbers in known.items() if len(numbers) == 1}
+    hosts = {host for places in processes.values() for host, _ in places} - {None}
     along = _along_one_group(processes, facts, highest, len(hosts))
     if all(along.get(label, rank) == rank for label, rank in ranks.items()):
         ranks = along | ranks

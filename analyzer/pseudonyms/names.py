@@ -31,7 +31,7 @@ _HOSTS = tuple(
     )
 )
 # How whyhang itself speaks of hosts: of some only a sentence tells.
-_SAID = tuple(
+_HOSTS_IN_SENTENCES = tuple(
     re.compile(text.replace("<>", f"(?P<host>{_HOST})"))
     for text in (
         r"\b(?:pid|[Pp]rocess|[Rr]anks?|[Tt]asks?) [\d,-]+ (?:on|of) <>",
@@ -74,15 +74,15 @@ def hosts_in(texts: Iterable[str]) -> Iterator[str]:
         for pattern in _HOSTS:
             yield from (m["host"].rstrip(".") for m in pattern.finditer(text) if is_host(m["host"]))
         for match in _LISTS.finditer(text):
-            for name in LIST.sub(lambda found: ",".join(expanded(found)), match["list"]).split(","):
+            for name in LIST.sub(lambda m: ",".join(expanded(m)), match["list"]).split(","):
                 if is_host(name) and _FORM.fullmatch(name):
                     yield name
 
 
-def hosts_said(texts: Iterable[str]) -> Iterator[str]:
+def hosts_in_sentences(texts: Iterable[str]) -> Iterator[str]:
     """Yield what sentences of a report, not quotes of evidence, tell of as a host."""
     for text in texts:
-        for pattern in _SAID:
+        for pattern in _HOSTS_IN_SENTENCES:
             for match in pattern.finditer(text):
                 name = match["host"].rstrip(".")
                 if is_host(name):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.pseudonyms.names import hosts_said
+from whyhang.analyzer.pseudonyms.names import hosts_in_sentences
 from whyhang.analyzer.pseudonyms.text import Pseudonyms
 from whyhang.analyzer.report import Report
 
@@ -27,7 +27,7 @@ def with_pseudonyms(report: Report, names: Pseudonyms) -> Report:
     """Return the report as it may be shown to strangers."""
     plain = msgspec.to_builtins(report)
     names.learn(_texts(plain))
-    names.add(hosts=hosts_said(_texts(plain, without=_QUOTED)))
+    names.add(hosts=hosts_in_sentences(_texts(plain, without=_QUOTED)))
     hosts = {row.host for row in report.ranks if row.host} | set(report.job.hosts or ())
     names.add(hosts=hosts)
     return msgspec.convert(_each(plain, "", names), Report)

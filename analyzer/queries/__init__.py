@@ -35,6 +35,7 @@ Queries about ranks:
 - ``kinds_of``: what a member waits for and the larger work it is in
 - ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``is_starting``, ``has_initialized``: in init_process_group now, or through it
+- ``side_in_branch``: of ranks that part, those who are in a branch on the number of their rank
 - ``all_seen``: every member's place is known; ``all_recorded``: by records alone
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
@@ -43,6 +44,7 @@ Queries about ranks:
 - ``speakers``: the ranks of which log lines speak
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
+- ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
 - ``odd_processes``: the few ranks whose processes stand out in a table of ps
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
@@ -74,6 +76,7 @@ from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.alone import others_elsewhere
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
@@ -87,7 +90,7 @@ from whyhang.analyzer.queries.cluster import (
     scheduled,
     scheduled_hit,
 )
-from whyhang.analyzer.queries.different_operations import different_operations
+from whyhang.analyzer.queries.different_operations import different_operations, side_in_branch
 from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
 from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (

@@ -1,12 +1,15 @@
 """Every rank waits for others, but in different operations: they cannot meet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen, count
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.blocks import may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.branches import path_of
 from whyhang.analyzer.wording.calls import collective_of
 from whyhang.analyzer.wording.describe import location_of
 from whyhang.analyzer.wording.evidence import evidence_of
@@ -34,10 +37,28 @@ def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     yield _hit(case, meetings)
 
 
+def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the one side all of whose members stand in a branch on the number of their rank.
+
+    A call that only some ranks come to is the one too many; where another side may be in such a
+    branch as well, none is returned.
+    """
+    text = source_lines(case.job.excerpts)
+    paths = {n: path_of(case, case.states[n]) for side in sides for n in side}
+    inside = [side for side in sides if all(rank_branch(paths[n], text) for n in side)]
+    others = [n for side in sides if side not in inside for n in side]
+    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], text) for n in others)
+    return inside[0] if alone else None
+
+
 def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    if tie and len(meetings) == 2:
+        alone = side_in_branch(case, [meeting.members for meeting in meetings])
+        fewest = next((m for m in meetings if m.members == alone), fewest)
+        tie = alone is None
     if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.

@@ -56,8 +56,10 @@ class Log(Record):
     ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so, ``most``
     (0: any) how many may: what several ranks say is an effect of something else.
     ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
-    whose line it is, and who failed alike. ``adds`` explains values: of the field "xid" with
-    value "79" the fields to add. A field ``pci`` names a GPU by its address, and so its ranks.
+    whose line it is, and who failed alike. A field ``among`` is the number of ranks among which a
+    line counts: its ranks are named where these are all of the job; one in a field ``waiter`` is
+    not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
+    A field ``pci`` names a GPU by its address, and so its ranks.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
     """
 
@@ -84,7 +86,13 @@ class Log(Record):
         return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
-        blamed = [who for line in lines for who in self._blamed(case, line)]
+        waiters = {line.fields.get("waiter") for line in lines}
+        blamed = [
+            who
+            for line in lines
+            for who in self._blamed(case, line)
+            if self.blames is not Blames.NAMED or str(who.rank) not in waiters
+        ]
         if self.blames is Blames.HOST:
             nodes = (line.fields.get("node") for line in lines)
             blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
@@ -123,11 +131,17 @@ class Log(Record):
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
             yield line.who
-        elif self.blames is Blames.NAMED:
+        elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
             if (pid := line.fields.get("pid", "")) and is_number(pid):
                 yield Who(pid=int(pid), host=line.who.host)
+
+
+def _counts_all(case: Case, line: LogLine) -> bool:
+    """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
+    among = line.fields.get("among", "")
+    return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)

@@ -11,7 +11,6 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, SignOfLife
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.rank_state.log_ends import have_ended
@@ -35,9 +34,14 @@ _SAYS_SO = re.compile(
 )
 # NCCL is built in layers, and a line names its source file, or the layer in its own words.
 _LAYERS: dict[Layer, re.Pattern[str]] = {
-    "ib": re.compile(r"net_ib\w*\.|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b"),
+    "ib": re.compile(
+        r"net_ib\w*\b|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b|\bGDAKI\b|\bGIN\b|_mtu\b|\bDMA-BUF\b"
+    ),
     "nvlink": re.compile(r"nvls|NVLS|[Nn][Vv][Ll]ink"),
-    "paths": re.compile(r"\b(?:p2p|shm|rings|paths|topo|search)\.cc|\bring \d|P2P|\bpeer access"),
+    "paths": re.compile(
+        r"\b(?:p2p|shm|rings|paths|topo|search|xml)\.cc|\bgraph/|\bring \d|P2P|\bpeer access"
+        r"|[Nn]o path computed|find any local path|\bXML\b"
+    ),
     "network": re.compile(
         r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
     ),
@@ -70,11 +74,7 @@ def _reasons(case: Case) -> list[LogLine]:
         for line in reversed(case.job.lines_with(LOST_PEERS))
     }
     lines = last or [line for line in _unknown(case) if _SAYS_SO.search(line.fields["what"])]
-    known = {
-        line.source
-        for line in case.job.lines
-        if set(line.matched) - {WARNING, LAST_ERROR, EXCEPTION}
-    }
+    known = {line.source for line in case.job.lines if set(line.matched) - {WARNING, LAST_ERROR}}
     return [
         line
         for line in lines

@@ -27,8 +27,8 @@ def settings_differ(
         return
     same = leading(numbers) if numbers else str
     if printed:
-        said = {fact.name for fact in case.job.of(Variable)}
-        keys = tuple(key for key in keys if key in said)
+        names = {fact.name for fact in case.job.of(Variable)}
+        keys = tuple(key for key in keys if key in names)
     for key in known_keys(case, keys):
         values = difference(case, key, same)
         if values is not None and not _talked(case, values):

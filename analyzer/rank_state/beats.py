@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from whyhang.analyzer.facts import Progressed, Record
 from whyhang.analyzer.job.records import Job
 
-APART = 3600.0
+OF_ANOTHER_RUN = 3600.0
 """Seconds between two last beats of one job, at most times the longest pause if that is more."""
 
 
@@ -42,22 +42,22 @@ def pulses(job: Job) -> dict[int, Pulse]:
         member = job.member_of(beat.who)
         if member is not None and (member.pid is None or member.pid == beat.who.pid):
             beats.setdefault(member.id, []).append(beat)
-    found: dict[int, Pulse] = {}
+    pulses: dict[int, Pulse] = {}
     for member_id, each in beats.items():
         last = max(each, key=lambda beat: (beat.time, beat.read_at or 0.0))
         same = [b for b in each if (b.who.pid, b.who.host) == (last.who.pid, last.who.host)]
-        found[member_id] = Pulse(first=min(same, key=lambda b: (b.time, b.beats)), last=last)
-    return _with_distance(found)
+        pulses[member_id] = Pulse(first=min(same, key=lambda b: (b.time, b.beats)), last=last)
+    return _with_distance(pulses)
 
 
-def _with_distance(found: Mapping[int, Pulse]) -> dict[int, Pulse]:
+def _with_distance(pulses: Mapping[int, Pulse]) -> dict[int, Pulse]:
     """Say how far behind each is; files of an earlier job are left out."""
-    newest = max((pulse.last.time for pulse in found.values()), default=0.0)
-    longest = max((pulse.last.longest for pulse in found.values()), default=0.0)
+    newest = max((pulse.last.time for pulse in pulses.values()), default=0.0)
+    longest = max((pulse.last.longest for pulse in pulses.values()), default=0.0)
     here = {
         member: pulse
-        for member, pulse in found.items()
-        if newest - pulse.last.time <= max(APART, longest)
+        for member, pulse in pulses.items()
+        if newest - pulse.last.time <= max(OF_ANOTHER_RUN, longest)
     }
     most = max((pulse.last.step for pulse in here.values()), default=0)
     return {
@@ -66,7 +66,7 @@ def _with_distance(found: Mapping[int, Pulse]) -> dict[int, Pulse]:
     }
 
 
-def usual_step(found: Iterable[Pulse]) -> float | None:
+def usual_step(pulses: Iterable[Pulse]) -> float | None:
     """Return the longest time between two beats of any rank so far; None where there was none."""
-    longest = [pulse.last.longest for pulse in found if pulse.last.beats > 2]
+    longest = [pulse.last.longest for pulse in pulses if pulse.last.beats > 2]
     return max(longest, default=None)

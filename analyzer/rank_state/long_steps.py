@@ -7,19 +7,24 @@ before, their number is known from the loop counters of the ranks that wait, and
 at most what passed until then. Ranks that note their steps (``whyhang.heartbeat``) tell themselves
 how long one took at most. Where nothing is known of them, a step counts as endless once it
 has lasted longer than steps do as a rule.
+
+Long evaluations last long as well, and print nothing. A rank that was seen to go round in loops
+over a range or a container, and in no other, comes to their end: it counts as endless no sooner
+than collectives give up.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from whyhang.analyzer.facts import Frame, LoopCounter, Process, replace
+from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.beats import usual_step
 from whyhang.analyzer.rank_state.motion import Moved, python_frames
-from whyhang.analyzer.rank_state.progress import IN_STEP, progress
+from whyhang.analyzer.rank_state.progress import IN_STEP, counted_on, progress
 from whyhang.analyzer.rank_state.state import LongStep, RankState, Status
-from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.usercode import is_library
+from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
+from whyhang.analyzer.stacks.blocks import ends, heads
+from whyhang.analyzer.stacks.usercode import is_library, user_path
 
 FACTOR = 3.0
 """A step is endless if it lasts so many times as long as those before it took on average."""
@@ -29,6 +34,12 @@ LEAST = 5.0
 
 LONG = 25.0
 """Seconds from which a step is taken to be endless where nothing is known of those before."""
+
+GIVES_UP = 1800.0
+"""Seconds after which gloo's collectives give up, unless told otherwise."""
+
+SQUEEZED = 0.05
+"""Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
 
 _PLAIN = frozenset({"i", "j", "k", "it"})
 """Names that the loops of one step have as well."""
@@ -46,13 +57,47 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     step = _long_step(job, states, waiting)
     if step is None:
         return states
-    found = {s.member: _judged(job.members[s.member], s, step) for s in working}
+    text = source_lines(job.excerpts)
+    others = [_path(dump) for s in waiting for dump in job.members[s.member].dumps[-1:]]
+    shared = {head for path in others for frame in path for head in heads(frame, text)}
+    changing = counted_on(job)
+    found = {}
+    for state in working:
+        member = job.members[state.member]
+        loops = _loops(member, text, changing=state.member in changing) - shared
+        ending = [ends(head, text) for head in loops]
+        bounded = True in ending and False not in ending
+        found[state.member] = _judged(member, state, replace(step, bounded=bounded))
     return tuple(found.get(state.member, state) for state in states)
 
 
 def needed(step: LongStep) -> float:
     """Return how many seconds a step lasts before it counts as endless."""
+    if step.bounded:
+        return GIVES_UP
     return LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
+
+
+def _loops(member: Member, text: LineText, *, changing: bool) -> set[Frame]:
+    """Return the lines that open the blocks in which a rank was seen to go round.
+
+    They are those around the outermost frame that has moved: what is deeper was left meanwhile.
+    At one line it goes round if its variables are ``changing``.
+    """
+    paths = [_path(dump) for dump in member.dumps]
+    levels = list(zip(*paths, strict=False))
+    moved = next((n for n, level in enumerate(levels) if len(set(level)) > 1), None)
+    if moved is None and (changing or len({len(path) for path in paths}) > 1):
+        moved = len(levels) - 1
+    if moved is None or moved < 0 or len({(f.file, f.function) for f in levels[moved]}) != 1:
+        return set()
+    around = [set(heads(frame, text)) for frame in levels[moved]]
+    return set.intersection(*around).union(*(heads(level[0], text) for level in levels[:moved]))
+
+
+def _path(dump: StackDump) -> list[Frame]:
+    """Return the user's own frames of the main thread, outermost first."""
+    return user_path(python_frames(dump))
 
 
 def _works(state: RankState) -> bool:
@@ -62,7 +107,10 @@ def _works(state: RankState) -> bool:
     if state.status is Status.MOVING:
         return state.motion.moved is Moved.ON
     sleeps = state.place.kind is WaitKind.SLEEP
-    return state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))
+    squeezed = state.motion.moved is Moved.STIRRED and (state.motion.cpu or 0.0) > SQUEEZED
+    return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
+        squeezed and _ran(state)
+    )
 
 
 def _ran(state: RankState) -> bool:
@@ -135,6 +183,8 @@ def _steps(job: Job, waiting: Iterable[RankState]) -> int:
 def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
     endless = step.lasts > needed(step)
     step = replace(step, endless=endless)
+    if step.bounded and not endless:
+        return replace(state, step=step, status=Status.MOVING)
     if not endless and (step.usual is None or state.status is Status.MOVING):
         return replace(state, step=step)
     if not endless:

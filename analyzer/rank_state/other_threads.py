@@ -1,9 +1,14 @@
-"""Jobs whose main threads only wait: the work, and the waits for other ranks, are elsewhere.
+"""Jobs whose main threads do not tell who is late: another thread of each rank does.
 
 Some frameworks train on a thread of their own, and the main thread sleeps, or waits for an event,
 until that ends. Where the main threads of all ranks do so in one function, and no rank is seen to
 wait for others, each rank gets the place of the thread that was started in the same way as one
 that waits for other ranks.
+
+And the main threads of all may wait for other ranks while threads of theirs do as well: writers of
+asynchronous checkpoints, for one. A rank whose thread is held by something of its own, while the
+same thread of others waits for ranks, gets the place of that thread: its main thread is one of
+those that are held up.
 """
 
 from collections import Counter
@@ -15,16 +20,22 @@ from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import Motion, Moved
 from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.stacks import LineText, Place, Scope, WaitRule, places_of
+from whyhang.analyzer.stacks import LineText, Place, Scope, WaitKind, WaitRule, places_of
 from whyhang.analyzer.stacks.usercode import is_library
 
 _Entry = tuple[str, str]
+_STARTERS = ("threading.py", "concurrent/futures/thread.py")
 
 
 class _Actor(Record):
-    """A thread of a member beside its main thread: how it was started, and its place."""
+    """A thread of a member beside its main thread: how it was started, and its place.
 
-    entry: _Entry
+    ``entry`` is the function of the user's own in which it began, ``role`` the first function
+    beyond what starts threads, whosever it is.
+    """
+
+    entry: _Entry | None
+    role: _Entry | None
     place: Place
     moved: bool
 
@@ -37,22 +48,48 @@ def place_by_working_threads(
     ranked = [s for s in states if job.members[s.member].rank is not None]
     if not any(job.members[s.member].dumps for s in ranked):  # Ray's workers may have no number
         ranked = [s for s in states if job.members[s.member].dumps]
-    if (
-        len(ranked) < 2
-        or len({_spot(s) for s in ranked}) != 1
-        or not all(map(_waits_locally, ranked))
-    ):
+    if len(ranked) < 2:
+        return states
+    if all(s.status is Status.WAITING for s in ranked):
+        actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
+        return [_behind_its_like(s, actors) for s in states]
+    if len({_spot(s) for s in ranked}) != 1 or not all(map(_waits_locally, ranked)):
         return states
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
     waiting = Counter(
         entry
         for threads in actors.values()
-        for entry in {a.entry for a in threads if a.place.scope is Scope.RANKS and a.place.certain}
+        for entry in {a.entry for a in threads if a.entry is not None and _waits_for_ranks(a)}
     )
     if not waiting:
         return states
     entry = waiting.most_common(1)[0][0]
     return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in states]
+
+
+def _behind_its_like(state: RankState, actors: dict[int, list[_Actor]]) -> RankState:
+    """Place a rank by its thread that is held, where the same thread of another waits for ranks."""
+    own = actors.get(state.member, [])
+    awaited = {
+        actor.role
+        for member, threads in actors.items()
+        for actor in threads
+        if member != state.member and actor.role is not None and _waits_for_ranks(actor)
+    }
+    held = [a for a in own if a.role in awaited and _is_held(a)]
+    alone = len(held) == 1 and [a.role for a in own].count(held[0].role) == 1
+    return _moved_to(state, held) if alone else state
+
+
+def _waits_for_ranks(actor: _Actor) -> bool:
+    return actor.place.scope is Scope.RANKS and actor.place.certain
+
+
+def _is_held(actor: _Actor) -> bool:
+    """Return whether a thread waits for something of its own process or host, and not for work."""
+    place = actor.place
+    waits = place.scope is Scope.LOCAL and place.kind is not WaitKind.QUEUE
+    return waits and place.user is not None and not actor.moved
 
 
 def _waits_locally(state: RankState) -> bool:
@@ -74,16 +111,23 @@ def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) ->
     before = {t.tid: t for t in member.dumps[0].threads} if len(member.dumps) > 1 else {}
     actors = []
     for thread, place in zip(last.threads, places_of(last, process, rules, line_text), strict=True):
-        entry = _entry(thread.frames)
-        if thread is not main and entry is not None:
+        if thread is not main:
             moved = _moved(before.get(thread.tid), thread, member.processes)
-            actors.append(_Actor(entry=entry, place=place, moved=moved))
+            entry, role = _entry(thread.frames), _role(thread.frames)
+            actors.append(_Actor(entry=entry, role=role, place=place, moved=moved))
     return actors
 
 
 def _entry(frames: tuple[Frame, ...]) -> _Entry | None:
     """Name the function of the user's own in which a thread began."""
     own = next((f for f in reversed(frames) if not f.native and not is_library(f)), None)
+    return (own.function, own.file) if own is not None else None
+
+
+def _role(frames: tuple[Frame, ...]) -> _Entry | None:
+    """Name the first function of a thread beyond those that start threads and run tasks."""
+    python = (f for f in reversed(frames) if not f.native and not f.file.endswith(_STARTERS))
+    own = next(python, None)
     return (own.function, own.file) if own is not None else None
 
 

@@ -1,8 +1,9 @@
 """Locks on files that are asked for again and again: who holds them is found by elimination.
 
-``filelock`` and its like try, nap, and try anew: the kernel knows of no wait. It knows who holds
-a lock, however. If one rank alone has locked a lock file while others of its host poll for one,
-these are one and the same; what is not seen is the name that they poll for.
+``filelock`` and its like try, nap, and try anew, as SQLite does: the kernel knows of no wait. It
+knows who holds a lock, however. A rank that polls has the file open, as SQLite does, and then it is
+the one that another rank has locked. Else, if one rank alone has locked a lock file while others of
+its host poll for one, these are one and the same; what is not seen is the name that they poll for.
 """
 
 import posixpath
@@ -14,7 +15,7 @@ from whyhang.analyzer.stacks import FILE_LOCK, LineText, WaitKind, WaitRule, pla
 
 def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> Job:
     """Tie ranks that poll for a lock file to the one rank of their host that has locked one."""
-    holders = [m for m in job.members if _lock_files(m)]
+    holders = [m for m in job.members if m.processes and m.processes[-1].holds]
     if not holders:
         return job
     polling = {
@@ -25,17 +26,28 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
     members = []
     for member in job.members:
         on_host = [h for h in holders if h.host == member.host and h.id not in polling]
-        if member.id in polling and len(on_host) == 1:
-            members.append(_tied(member, on_host[0]))
-        else:
-            members.append(member)
+        wanted = [(h, _wanted(member, h)) for h in on_host] if member.id in polling else []
+        tied = [(h, paths) for h, paths in wanted if paths and _has_open(member, paths[0])]
+        tied = tied or [(h, paths) for h, paths in wanted if paths]
+        members.append(_tied(member, *tied[0]) if len(tied) == 1 else member)
     return replace(job, members=tuple(members))
 
 
-def _lock_files(member: Member) -> list[str]:
-    """List the files that a member has locked and that are there for it, by their names."""
-    held = member.processes[-1].holds if member.processes else ()
-    return [path for path in held if "lock" in posixpath.basename(path).lower()]
+def _wanted(member: Member, holder: Member) -> list[str]:
+    """List the files that ``holder`` has locked and ``member`` may poll for.
+
+    Those that it has open itself; else those that are there to be locked, by their names.
+    """
+    held = holder.processes[-1].holds
+    return [path for path in held if _has_open(member, path)] or [
+        path for path in held if "lock" in posixpath.basename(path).lower()
+    ]
+
+
+def _has_open(member: Member, path: str) -> bool:
+    """Return whether a file is among those that a member has open, however many times."""
+    opened = member.processes[-1].descriptors
+    return any(line == path or line.startswith(f"{path} x") for line in opened)
 
 
 def _polls(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> bool:
@@ -45,9 +57,8 @@ def _polls(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> 
     return place.kind is WaitKind.LOCK and place.op == FILE_LOCK
 
 
-def _tied(member: Member, holder: Member) -> Member:
+def _tied(member: Member, holder: Member, paths: list[str]) -> Member:
     last = holder.processes[-1]
-    paths = _lock_files(holder)
     lock = LockWait(
         holder_pid=holder.pid or 0,
         holder=last.command,

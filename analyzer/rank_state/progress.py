@@ -70,12 +70,17 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
 
 def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
     """Return whether the variables of a rank that waits have changed from one time to another."""
-    known: dict[int, set[int]] = {state.member: set() for state in waiting}
+    return not counted_on(job).isdisjoint(state.member for state in waiting)
+
+
+def counted_on(job: Job) -> set[int]:
+    """Return the members whose variables have changed from one time to another."""
+    known: dict[int, set[int]] = {}
     for fact in job.of(Variables):
         member = job.member_of(fact.who)
-        if member is not None and member.id in known:
-            known[member.id].add(fact.checksum)
-    return any(len(checksums) > 1 for checksums in known.values())
+        if member is not None:
+            known.setdefault(member.id, set()).add(fact.checksum)
+    return {member for member, checksums in known.items() if len(checksums) > 1}
 
 
 def _next_step(states: Sequence[RankState]) -> bool:

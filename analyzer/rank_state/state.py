@@ -39,12 +39,14 @@ class LongStep(Record):
     """The step of a rank at work for which others wait, in seconds.
 
     ``lasts`` is how long it has lasted, at least; ``usual`` how long the ``steps`` before took on
-    average, at most, where that is known. ``endless``: it has lasted longer than steps do.
+    average, at most, where that is known. ``bounded``: it is in loops that all come to an end.
+    ``endless``: it has lasted longer than steps do.
     """
 
     lasts: float
     usual: float | None = None
     steps: int = 0
+    bounded: bool = False
     endless: bool = False
 
 

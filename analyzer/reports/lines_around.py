@@ -46,12 +46,12 @@ def with_lines_around(report: Report, opened: Open) -> Report:
             if stream is None:
                 continue
             with stream:
-                found = _Lines(stream, left)
+                text_lines = _Lines(stream, left)
                 pieces += (
                     LinesAround(source=source, line=line, first=first, lines=text)
-                    for line, first, text in found.around(sorted(lines))
+                    for line, first, text in text_lines.around(sorted(lines))
                 )
-            left = max(0, left - found.read)
+            left = max(0, left - text_lines.read)
     return replace(report, lines_around=tuple(pieces))
 
 

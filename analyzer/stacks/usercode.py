@@ -75,6 +75,12 @@ def is_library(frame: Frame) -> bool:
     return origin(frame) is Origin.LIBRARY
 
 
+def user_path(frames: Iterable[Frame]) -> list[Frame]:
+    """Return the frames of a stack that are no library's, outermost first."""
+    own = [frame for frame in frames if not frame.native and not is_library(frame)]
+    return own[::-1]
+
+
 COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 
 

@@ -76,7 +76,7 @@ class Store:
         self.limits = limits or Limits()
         self.meter = Meter()
         # All files, by the path under which they are cited.
-        self.found: dict[str, Extent | RemoteFile] = {}
+        self.files: dict[str, Extent | RemoteFile] = {}
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 

@@ -82,14 +82,14 @@ def read(
     with Store() if store is None else nullcontext(store) as opened:
         opened.meter = meter or Meter()
         items: list[Item] = []
-        for path, shown, files in _found(opened, paths, team):
+        for path, shown, files in _listed(opened, paths, team):
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:
                 what = f"reading {shown or clean(str(path))}"
                 gaps.append(Gap(what=what, why="no file is in it"))
             progress(f"found {len(items):,} files")
-        opened.found.update((item.path, item.extent) for item in items)
+        opened.files.update((item.path, item.extent) for item in items)
         opened.meter.start("reading", sum(item.size for item in items), files=len(items))
         facts = _facts_of_all(opened, items, readers, gaps, progress, team)
         yield from _settled(facts, gaps)
@@ -103,7 +103,7 @@ def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) 
     yield from _settled(facts, gaps)
 
 
-def _found(
+def _listed(
     store: Store, paths: Sequence[str | Path], team: Team | None
 ) -> Iterator[tuple[str | Path, str | None, list[Item | Gap]]]:
     """Yield for each target what it is called and the files in it."""

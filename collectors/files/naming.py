@@ -194,7 +194,7 @@ def together(paths: Sequence[str]) -> list[Who]:
     folders of torchrun each is that of one node, and is called by its own name.
     """
     owners = [from_path(path) for path in paths]
-    _tell_agents_apart(paths, owners)
+    _distinguish_agents(paths, owners)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     leaders: set[str] = set()
     for number, (path, who) in enumerate(zip(paths, owners, strict=True)):
@@ -217,7 +217,7 @@ def together(paths: Sequence[str]) -> list[Who]:
     return owners
 
 
-def _tell_agents_apart(paths: Sequence[str], owners: list[Who]) -> None:
+def _distinguish_agents(paths: Sequence[str], owners: list[Who]) -> None:
     """Put the name of torchrun's log folder for the host, where there are several of them."""
     agents = {
         number: path[: torchrun.start()]

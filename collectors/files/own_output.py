@@ -30,7 +30,7 @@ _FIRST_LINE = re.compile(
     re.MULTILINE,
 )
 _LAST_LINE = re.compile(rb"\bby\s+whyhang\s+\d[^\n]*(?:\s*</details>)?")
-_SAID = re.compile(rb"^whyhang \d\d:\d\d:\d\d [^\n]*", re.MULTILINE)
+_MESSAGE = re.compile(rb"^whyhang \d\d:\d\d:\d\d [^\n]*", re.MULTILINE)
 
 
 def is_report(head: bytes) -> bool:
@@ -56,7 +56,7 @@ def without_reports(data: bytes) -> bytes:
     """Blank the reports in a text, and what a watch said; all lines keep their numbers."""
     if b"whyhang" not in data:
         return data
-    return _SAID.sub(b"", b"".join(_pieces(data)))
+    return _MESSAGE.sub(b"", b"".join(_pieces(data)))
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

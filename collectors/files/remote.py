@@ -104,14 +104,14 @@ class RemoteFolder:
 
     def _listed(self) -> dict[str, dict[str, Any]]:
         if "*" in self._path or "[" in self._path:
-            found = self._files.glob(self._path, detail=True)
+            listed = self._files.glob(self._path, detail=True)
         elif not self._path.endswith("/") and (
             (info := self._files.info(self._path)).get("type") == "file"
         ):
             return {self._path: info}
         else:
-            found = self._files.find(self._path, detail=True)
-        files = {path: info for path, info in found.items() if info.get("type") == "file"}
+            listed = self._files.find(self._path, detail=True)
+        files = {path: info for path, info in listed.items() if info.get("type") == "file"}
         untold = [path for path, info in files.items() if info.get("size") is None]
         for path, size in zip(untold, self._files.sizes(untold) if untold else (), strict=True):
             files[path] = {**files[path], "size": size}

@@ -37,11 +37,11 @@ def main(folders: list[str]) -> int:
 
 def _counters(nvml: Any, index: int) -> dict[str, Any]:
     """Return what one GPU tells: energy in mJ, its limit in mW, memory traffic in per cent."""
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for name, ask in _QUESTIONS.items():
         with contextlib.suppress(Exception):  # what a board does not have is left out
-            found[name] = ask(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
-    return found
+            answers[name] = ask(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+    return answers
 
 
 _QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {

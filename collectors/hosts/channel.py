@@ -138,8 +138,8 @@ class _Loop(EventHandler):  # type: ignore[misc]
 
     def ev_read(self, worker: WorkerPopen, node: str, sname: str, msg: bytes) -> None:
         if sname == "stderr":
-            said = self._errors.get(node, "")
-            self._errors[node] = (said + msg.decode(errors="replace") + "\n")[:MOST_ERRORS]
+            before = self._errors.get(node, "")
+            self._errors[node] = (before + msg.decode(errors="replace") + "\n")[:MOST_ERRORS]
             return
         try:
             message = self._assemblers[node].line(msg)

@@ -133,7 +133,7 @@ class FarSide:
             own = [pid for pid in pids if any(pid == member.pid for member in taken.job.members)]
             match order["what"]:
                 case "look_more":
-                    taken.look_more(int(order["count"]), apart=float(order["apart"]))
+                    taken.look_more(int(order["count"]), spacing=float(order["spacing"]))
                 case "native_stacks" if own:
                     taken.native_stacks(own)
                 case "peers" if own:

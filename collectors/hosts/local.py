@@ -75,8 +75,8 @@ def _named(names: Iterable[str]) -> list[str]:
     """Put the name of a host in place of its address, where it has one that leads back to it."""
     listed = list(names)
     addresses = [name for name in listed if _is_address(name)]
-    found = _resolved(addresses, _name_of)
-    return list(dict.fromkeys(found.get(name) or name for name in listed))
+    by_address = _resolved(addresses, _name_of)
+    return list(dict.fromkeys(by_address.get(name) or name for name in listed))
 
 
 def _name_of(address: str) -> str:

@@ -213,14 +213,14 @@ def _rows(steps: str) -> list[_Row]:
 def _chosen(step: SlurmStep, running: list[_Row]) -> _Row | None:
     if step.step is None:
         return max(running, key=lambda one: (one.tasks, -int(one.step)), default=None)
-    found = next((one for one in running if one.step == step.step), None)
-    if found is None:
+    same = next((one for one in running if one.step == step.step), None)
+    if same is None:
         there = ", ".join(f"{step.job}.{one.step} ({one.program})" for one in running)
         raise TargetError(
             f"Slurm job {step.job} has no step {step.step} that runs",
             f"Steps that run: {there}." if there else f"Give the job alone: --slurm {step.job}.",
         )
-    return found
+    return same
 
 
 def _other_step(step: SlurmStep, other: _Row) -> Gap:

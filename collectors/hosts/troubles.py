@@ -87,11 +87,11 @@ def no_process(name: str) -> Gap:
     )
 
 
-def not_all_known(found: int, count: int) -> Gap:
+def not_all_known(known: int, count: int) -> Gap:
     """Return that the job runs on more hosts than could be learnt."""
     return Gap(
-        what=f"looking at {count - found} more hosts of the job",
-        why=f"it runs on {count}, and which they are could be learnt of {found} only",
+        what=f"looking at {count - known} more hosts of the job",
+        why=f"it runs on {count}, and which they are could be learnt of {known} only",
         cost="what their ranks do is not known",
         remedy="name them: whyhang PID --hosts n[1-8], or collect on each by hand",
     )
@@ -102,7 +102,7 @@ def unreadable(name: str, why: str) -> Gap:
     return _gap(name, f"what it sent cannot be read: {why}", "Collect there by hand")
 
 
-def said(name: str, why: str, remedy: str) -> Gap:
+def reported(name: str, why: str, remedy: str) -> Gap:
     """Return what a far side says that went wrong there."""
     return _gap(name, _plain(why), _plain(remedy).rstrip("."))
 

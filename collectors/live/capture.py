@@ -113,14 +113,14 @@ class Capture:
             self._tell(f"waiting for {each.probe.name}")
             self._collected.append(each.finish(last))
 
-    def look_more(self, count: int, *, apart: float = 1.0) -> None:
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots, where the first ones left open whether the job moves.
 
-        They are ``apart`` times the interval apart.
+        They are ``spacing`` times the interval from each other.
         """
         begun = len(self._snapshots)
         for _ in range(count):
-            self._wait(apart)
+            self._wait(spacing)
             self._take_snapshot()
         # the probe that reads them saw the first snapshots only
         self._facts += excerpts(self.host, stands(self._snapshots[begun:]))
@@ -230,11 +230,11 @@ class Capture:
             at_rest=self._snapshots[-1].at_rest if self._snapshots and not native else None,
         )
 
-    def _wait(self, apart: float = 1.0) -> None:
+    def _wait(self, spacing: float = 1.0) -> None:
         """Wait until the next snapshot is to begin."""
         self._snapshots[-1].settle()
         further = len(self._snapshots) - self.options.looks
-        time.sleep(self.options.interval * apart * spread(further))
+        time.sleep(self.options.interval * spacing * spread(further))
 
     def _settle(self) -> None:
         """Tell from the first stacks which processes are ranks, and number them."""

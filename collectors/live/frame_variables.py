@@ -2,7 +2,7 @@
 
 Where ranks are told to meet: a program may name the place itself (``init_method="tcp://…"``,
 ``file://…``), take it from a file, or set MASTER_ADDR while it runs; then no environment tells it.
-While a rank is inside ``init_process_group``, the arguments of that call do.
+While a rank is inside ``init_process_group`` or ``init_rpc``, the arguments of that call do.
 
 In which step of its loops a rank is: ranks that stand at one line look alike, though one may be a
 step ahead. Of the user's own frames whole numbers are kept that have the name of a step, and a
@@ -56,22 +56,28 @@ def _whole(text: str | None) -> int | None:
 
 # Where ranks are told to meet.
 
-_INIT = b"init_process_group"
+_INIT = ("init_process_group", "init_rpc")
 _INIT_NAMES = {"init_method", "url", "hostname", "port", "rank", "world_size"}
-_INIT_FILES = (_C10D, "torch/distributed/rendezvous.py")
+_INIT_FILES = (
+    _C10D,
+    "torch/distributed/rendezvous.py",
+    "torch/distributed/rpc/__init__.py",
+    "torch/distributed/rpc/backend_registry.py",
+)
 _ADDRESS = re.compile(r"tcp://(?P<host>\[[^\]]+\]|[^:/\[\]]+):(?P<port>\d+)")
 
 
 def starting(dumps: Mapping[int, bytes]) -> list[int]:
-    """List the processes whose stack shows them inside ``init_process_group``."""
-    return [pid for pid, data in dumps.items() if _INIT in data][:MOST]
+    """List the processes whose stack shows them inside ``init_process_group`` or ``init_rpc``."""
+    calls = [name.encode() for name in _INIT]
+    return [pid for pid, data in dumps.items() if any(name in data for name in calls)][:MOST]
 
 
 def read_spot(pid: int, data: bytes) -> InitArguments | None:
-    """Take the arguments of ``init_process_group``; its ``who`` has the process only."""
+    """Take the arguments of such a call; its ``who`` has the process only."""
     for thread in read_traces(data):
         frames = [frame for frame in thread.frames if frame.filename.endswith(_INIT_FILES)]
-        if any(frame.name == "init_process_group" for frame in frames):
+        if any(frame.name in _INIT for frame in frames):
             return _spot(pid, dict(_arguments(frames)))
     return None
 

@@ -26,7 +26,7 @@ from whyhang.collectors.logs.engine.matching import Patterns
 from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.file import FileScan
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.lines.readers import OWN_PATTERNS, TOLD_ONCE
+from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
@@ -80,7 +80,7 @@ class LogReader:
         """Load the patterns, if they are not yet."""
         if self._searcher is None:
             self._searcher, self._gaps = searcher(
-                self._patterns.texts, once=TOLD_ONCE, engine=self._engine
+                self._patterns.texts, once=ONCE_A_BLOCK, engine=self._engine
             )
         return self._searcher
 

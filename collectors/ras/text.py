@@ -174,15 +174,15 @@ class _Parser:
             if launched := _LAUNCHED.search(match["what"]):
                 block.count(launched[1], int(match["size"]), number)
             else:  # the ranks may be listed below it
-                self._listed_as = _said(match["what"]) or self._listed_as
+                self._listed_as = _state_fields(match["what"]) or self._listed_as
 
     def _rank(self, block: _Block, member: Member, what: str) -> None:
         """Take a line that says something of one rank."""
         if launched := _LAUNCHED.search(what):
             block.count(launched[1], 1, member.line or 0, member)
             block.add(member)
-        elif said := _said(what):
-            block.add(replace(member, **said))
+        elif fields := _state_fields(what):
+            block.add(replace(member, **fields))
 
     def _listed(self, block: _Block, member: Member) -> None:
         """Take a rank that the line above is about."""
@@ -192,7 +192,7 @@ class _Parser:
         block.add(replace(member, **self._listed_as))
 
 
-def _said(what: str) -> dict[str, str]:
+def _state_fields(what: str) -> dict[str, str]:
     """Return the state or the error of ranks that "has status ABORT" or "reported …" tells."""
     if status := _STATUS.search(what):
         return {"state": STATUS.get(status[1], "")}

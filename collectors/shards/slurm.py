@@ -93,8 +93,8 @@ class StepChannel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._step.wait(2)
         lines = [line.decode("utf-8", "replace").strip() for line in self._errors]
-        told = [line for line in lines if line and not line.startswith("srun: Terminating")]
-        return told[-1][:200] if told else "srun ended without a word"
+        words = [line for line in lines if line and not line.startswith("srun: Terminating")]
+        return words[-1][:200] if words else "srun ended without a word"
 
 
 def workers(job: str, search: Search) -> tuple[Sequence[Channel], dict[int, str]]:

@@ -68,9 +68,9 @@ class _Facts(pickle.Unpickler):
         if (module, name) in _PLAIN or (module, name) in _OWN or (module, name) == _REMOTE:
             return super().find_class(module, name)
         if module.startswith("whyhang."):
-            found = getattr(importlib.import_module(module), name, None)
-            if isinstance(found, type) and issubclass(found, Record | enum.Enum):
-                return found
+            named = getattr(importlib.import_module(module), name, None)
+            if isinstance(named, type) and issubclass(named, Record | enum.Enum):
+                return named
         raise pickle.UnpicklingError(f"{module}.{name} is no fact")
 
 

@@ -50,11 +50,11 @@ class Worker:
                 pass
         except (OSError, ValueError):
             return None  # it may be readable where it was listed
-        found = list(self._store.expand(file))
-        match found:
+        inside = list(self._store.expand(file))
+        match inside:
             case [Item() as only] if only.extent is file.item.extent:
                 return only.start
-        return [self._held(item) if isinstance(item, Item) else item for item in found]
+        return [self._held(item) if isinstance(item, Item) else item for item in inside]
 
     def _held(self, item: Item) -> Item:
         return replace(item, extent=replace(item.extent, holder=self._number))

@@ -97,18 +97,18 @@ class _Accounts:
             return False
         low = document.head.lower()
         try:
-            return b"rank" in low and any(True for _ in _told(document))
+            return b"rank" in low and any(True for _ in _accounts(document))
         except limits.TooSlowError:  # no text of a person
             return False
 
     def read(self, document: Document) -> Iterator[Fact]:
-        yield from _told(document)
+        yield from _accounts(document)
 
 
 READER = _Accounts()
 
 
-def _told(document: Document) -> Iterator[Account]:
+def _accounts(document: Document) -> Iterator[Account]:
     count = 0
     for number, text, end in _lines(document):
         plain = text.translate(_MARKUP)
@@ -124,8 +124,8 @@ def _told(document: Document) -> Iterator[Account]:
                     yield _account(document, number, rank, deed, _sentence(plain, begin))
         if _OTHERS_WAIT.search(plain):
             for stuck in _STUCK_AT.finditer(plain):
-                said = _sentence(plain, plain.rfind(". ", 0, stuck.start()) + 1)
-                yield _account(document, number, int(stuck["ranks"]), Deed.ODD, said)
+                sentence = _sentence(plain, plain.rfind(". ", 0, stuck.start()) + 1)
+                yield _account(document, number, int(stuck["ranks"]), Deed.ODD, sentence)
 
 
 def _account(document: Document, number: int, rank: int, deed: Deed, text: str) -> Account:

@@ -60,8 +60,8 @@ class CoreReader:
         printed = replace(
             document, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data)
         )
-        found = list(gdb.READER.read(printed))
-        yield from found or [
+        facts = list(gdb.READER.read(printed))
+        yield from facts or [
             _gap(document, f"gdb found no stacks in it; was its program {program}?")
         ]
 

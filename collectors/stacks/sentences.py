@@ -32,7 +32,7 @@ _WHO = (
 _IS = (
     r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are|was calling|were calling) (?P<not>not\b)?"
     r"(?:(?:all|still|stuck|waiting|blocked|hanging|sitting|standing|calling|currently|now|sleeping"
-    r"|spinning) ?){0,3}(?:in|inside|at)?"
+    r"|spinning) ?){0,3}(?:inside|in|at)?"
     r"|(?:→|->|=>|:|=)(?: in| stuck in| waiting in)?)) *"
 )
 _SAYS = limits.compile(
@@ -45,6 +45,7 @@ _SAYS = limits.compile(
 SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
+_CALL = re.compile(r"[A-Za-z_][\w.]*\(\)")
 _CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
 _C10D = "torch/distributed/distributed_c10d.py"
 # What a name of which no file is told stands in.
@@ -59,7 +60,7 @@ _FILES = (
 )
 
 
-class _Said(Record):
+class _Standing(Record):
     """Where some ranks stand, in one sentence or row. ``frames`` is empty: "is not"."""
 
     ranks: tuple[int, ...]
@@ -81,53 +82,55 @@ class _Sentences:
         low = document.head.lower()
         try:
             return (
-                b"rank" in low and not handwritten.READER.sniff(document) and bool(_told(document))
+                b"rank" in low
+                and not handwritten.READER.sniff(document)
+                and bool(_standings(document))
             )
         except limits.TooSlowError:  # no text of a person
             return False
 
     def read(self, document: Document) -> Iterator[Fact]:
-        for said in _told(document):
-            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in said.ranks]
-            for who in whom or [Who(label=said.label)]:
+        for standing in _standings(document):
+            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in standing.ranks]
+            for who in whom or [Who(label=standing.label)]:
                 yield StackDump(
                     who=who,
                     tool="summary",
-                    threads=(Thread(frames=said.frames, name=MAIN, line=said.line),),
-                    source=document.source(said.line),
+                    threads=(Thread(frames=standing.frames, name=MAIN, line=standing.line),),
+                    source=document.source(standing.line),
                     look=document.look or 0,
                     taken_at=document.taken_at,
                     main_only=True,
-                    copies=said.copies,
+                    copies=standing.copies,
                 )
 
 
 READER = _Sentences()
 
 
-def _told(document: Document) -> list[_Said]:
+def _standings(document: Document) -> list[_Standing]:
     """Return what is said, if it places several ranks at two places or more."""
     lines = document.head.decode("utf-8", "replace").split("\n")
     if any(len(line) > limits.MAX_LINE for line in lines):
         return []
-    said = _completed([*_rows(lines), *_sentences(lines)])
-    places = {each.frames for each in said}
-    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in said):
+    standings = _completed([*_rows(lines), *_sentences(lines)])
+    places = {each.frames for each in standings}
+    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in standings):
         return []
     operations: dict[int, set[str]] = {}
-    for each in said:
+    for each in standings:
         for rank in each.ranks if _is_operation(each.frames) else ():
             operations.setdefault(rank, set()).add(each.frames[0].function)
     if any(len(own) > 1 for own in operations.values()):
         return []  # a course of events
-    firsts: dict[int, _Said] = {}
-    for each in said:
+    firsts: dict[int, _Standing] = {}
+    for each in standings:
         for rank in each.ranks:
             firsts.setdefault(rank, each)
-    return [one for one in said if not one.ranks or any(firsts[n] is one for n in one.ranks)]
+    return [one for one in standings if not one.ranks or any(firsts[n] is one for n in one.ranks)]
 
 
-def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
+def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE or SUPPOSED.search(line):
             continue
@@ -142,7 +145,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
                 label, copies = f"{match['most']} ranks", int(match["most"])
             elif match["except"]:
                 label, copies = f"all ranks but {match['except']}", 2
-            yield _Said(
+            yield _Standing(
                 ranks=named,
                 frames=frames if not match["not"] else (),
                 line=number,
@@ -152,7 +155,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[_Said]:
             )
 
 
-def _rows(lines: Sequence[str]) -> Iterator[_Said]:
+def _rows(lines: Sequence[str]) -> Iterator[_Standing]:
     """Read the rows of a table whose head names ranks and what they do."""
     column: int | None = None
     for number, line in enumerate(lines, 1):
@@ -164,7 +167,7 @@ def _rows(lines: Sequence[str]) -> Iterator[_Said]:
             rest = [cell for n, cell in enumerate(cells) if n != column]
             frames = next((found for cell in reversed(rest) if (found := _frames(cell))), ())
             if frames and len(cells[column]) <= len(str(LARGEST_WORLD)):
-                yield _Said(ranks=(int(cells[column]),), frames=frames, line=number)
+                yield _Standing(ranks=(int(cells[column]),), frames=frames, line=number)
         elif column is not None and line.strip(" |-:+"):
             column = None
 
@@ -188,6 +191,9 @@ def _frames(text: str) -> tuple[Frame, ...]:
     if inner:
         rest = [n for n in names if op_of(_last(n)) != operation]
         return inner if len(rest) <= len(names) // 2 + 2 else ()
+    called = _CALL.match(words)  # "evaluate(), in the loop over the loader"
+    if called is not None:
+        return (frame(_last(called[0]), ""),)
     return (frame(_last(names[0]), ""),) if is_name else ()
 
 
@@ -199,15 +205,15 @@ def _is_operation(frames: Sequence[Frame]) -> bool:
     return any(each.function in handwritten.OPERATIONS for each in frames)
 
 
-def _completed(said: Sequence[_Said]) -> list[_Said]:
+def _completed(standings: Sequence[_Standing]) -> list[_Standing]:
     """Give numbers to ranks that are only counted, where the named ones leave just so many."""
-    named = set(itertools.chain.from_iterable(each.ranks for each in said))
+    named = set(itertools.chain.from_iterable(each.ranks for each in standings))
     done = []
-    for each in said:
+    for each in standings:
         rest: tuple[int, ...] = ()
         if each.world is not None and each.world <= LARGEST_WORLD:
             rest = tuple(sorted(set(range(each.world)) - named))
         if rest and len(rest) == each.copies:
-            each = _Said(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
+            each = _Standing(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
         done.append(each)
     return done

@@ -69,8 +69,8 @@ class Course(Record):
     moved_at: float
     longest: float = 0.0
     factor: float = 1.0
-    told: bool = False
-    since_told: int = 0
+    reported: bool = False
+    since_report: int = 0
     asked: frozenset[str] = frozenset()
     of: dict[str, Signs] = {}
     usual: float = 0.0
@@ -110,12 +110,12 @@ def after(course: Course, look: Look, limits: Limits) -> Step:
     before = course
     course = _seen(course, look)
     alarms = [words for words in look.alarms if words not in before.look.alarms]
-    if before.told:
-        signs = course.since_told + (course.moved_at > before.moved_at)
+    if before.reported:
+        signs = course.since_report + (course.moved_at > before.moved_at)
         move: Move = (
             "moved" if signs >= OFTEN else "none"
         )  # a watchdog's last words are a sign, too
-        return Step(course=replace(course, told=signs < OFTEN, since_told=signs), move=move)
+        return Step(course=replace(course, reported=signs < OFTEN, since_report=signs), move=move)
     silent = look.at - course.moved_at
     question, why = _question(course, limits, silent, alarms)
     if not question or question in course.asked:
@@ -223,4 +223,4 @@ def answered(
     waits = answer == "works" or (answer == "open" and course.stirred)
     if waits and not sure and course.factor * 2 <= MOST_PATIENT / 2:
         return replace(course, factor=course.factor * 2, asked_at=at), False
-    return replace(course, told=True, since_told=0), True
+    return replace(course, reported=True, since_report=0), True

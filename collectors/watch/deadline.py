@@ -31,15 +31,15 @@ def killed_after(
     ``recorded`` are time-outs that recorder dumps of the program show.
     """
     command = " ".join(arguments)
-    found = [float(m[1]) * unit for shape, unit in _OPTIONS for m in [shape.search(command)] if m]
-    found += [
+    limits = [float(m[1]) * unit for shape, unit in _OPTIONS for m in [shape.search(command)] if m]
+    limits += [
         float(environ[name]) * unit
         for name, unit in _VARIABLES
         if environ.get(name, "").isdecimal()
     ]
-    found += recorded
-    found = [seconds for seconds in found if seconds > 0]
-    return min(found) if found else NCCL_DEFAULT if nccl else None
+    limits += recorded
+    limits = [seconds for seconds in limits if seconds > 0]
+    return min(limits) if limits else NCCL_DEFAULT if nccl else None
 
 
 def ends_in(environ: Mapping[str, str]) -> float | None:

@@ -111,7 +111,7 @@ class Processes:
         """Look now; where processes are gone, find those that took their place, or the end."""
         at = time.monotonic()
         complete = self._watched and all(self._lives(member.pid) for member in self._watched)
-        if not complete and not self._found_anew():
+        if not complete and not self._finds_again():
             self._gpus.end()
             return Look(at=at, over=self._how_it_ended())
         signs: dict[tuple[str, str], int] = {}
@@ -165,7 +165,7 @@ class Processes:
             return False
         return True
 
-    def _found_anew(self) -> bool:
+    def _finds_again(self) -> bool:
         """Find the job again by a launcher or rank that is left; a launcher gets a moment."""
         until = time.monotonic() + EXITING
         while alive := [pid for pid in self._anchors() if self._lives(pid)]:

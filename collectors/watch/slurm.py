@@ -22,14 +22,14 @@ class SlurmJob:
     def __init__(self, job: str) -> None:
         self.pids: tuple[int, ...] = ()
         self._job = job.partition(".")[0]
-        said = self._ask()
-        if said is None:
+        shown = self._ask()
+        if shown is None:
             raise TargetError(
                 f"scontrol knows no job {self._job}, or is not here",
                 "Run it where squeue shows the job; a job that is over is read from its output.",
             )
-        self._said = said
-        names = dict.fromkeys(said.get(name, "") for name in ("StdOut", "StdErr"))
+        self._shown = shown
+        names = dict.fromkeys(shown.get(name, "") for name in ("StdOut", "StdErr"))
         self.paths = tuple(name for name in names if name.startswith("/") and name != "/dev/null")
         self._sizes: dict[str, int] = {}
         self._first = True
@@ -37,10 +37,10 @@ class SlurmJob:
     def look(self) -> Look:
         """Look now; a controller that does not answer says nothing."""
         at = time.monotonic()
-        self._said = said = self._ask() or self._said
-        state = said.get("JobState", "")
+        self._shown = shown = self._ask() or self._shown
+        state = shown.get("JobState", "")
         if state not in GOES_ON:
-            code = said.get("ExitCode", "")
+            code = shown.get("ExitCode", "")
             return Look(
                 at=at, over=f"Slurm job {self._job} is {state or 'gone'} (exit code {code})"
             )
@@ -50,13 +50,13 @@ class SlurmJob:
         if state in WAITS:
             signs[JOB, state] = int(at)  # it may take days, and is no hang
         return Look(
-            at=at, signs=signs, alarms=tuple(alarms), start=f"start {said.get('Restarts', '0')}"
+            at=at, signs=signs, alarms=tuple(alarms), start=f"start {shown.get('Restarts', '0')}"
         )
 
     def ends_in(self) -> float | None:
         """Return in how many seconds its time limit ends it."""
         try:
-            end = time.mktime(time.strptime(self._said.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S"))
+            end = time.mktime(time.strptime(self._shown.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S"))
         except (ValueError, OverflowError):
             return None
         return end - time.time()

@@ -75,21 +75,21 @@ def what_moved(
     count, whole = sum(each.count for each in moved), sum(each.count for each in ranks)
     on = [group.name for group in groups if group.moved]
     if not whole:
-        said = "Neither report says where any rank stands"
+        sentence = "Neither report says where any rank stands"
     elif not moved:
-        said = f"Nothing moved: {'all ' * (whole > 1)}{counted(whole, 'rank')} where before"
-        said = said.replace(
+        sentence = f"Nothing moved: {'all ' * (whole > 1)}{counted(whole, 'rank')} where before"
+        sentence = sentence.replace(
             "where before", "stand where they stood" if whole > 1 else "stands still"
         )
     elif count == whole:
-        said = f"{'All ' * (whole > 1)}{counted(whole, 'rank')} moved"
+        sentence = f"{'All ' * (whole > 1)}{counted(whole, 'rank')} moved"
     else:
         which = few(rank for each in moved for rank in unfold(each.ranks))
-        said = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
+        sentence = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
     if on:
-        said += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
+        sentence += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
     elif moved and groups:
-        said += "; no call went on in any process group"
+        sentence += "; no call went on in any process group"
     if before.verdict != after.verdict:
-        said += f"; {before.verdict} before, {after.verdict} after"
-    return f"{said}."
+        sentence += f"; {before.verdict} before, {after.verdict} after"
+    return f"{sentence}."

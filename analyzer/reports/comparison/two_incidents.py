@@ -52,17 +52,19 @@ def _of_findings(reports: Sequence[Report], causes: Sequence[list[Finding]]) -> 
 
 
 def _of_signatures(before: list[Finding], after: list[Finding]) -> Iterator[Alike]:
-    found = [list(dict.fromkeys(f.signature for f in own)) for own in (before, after)]
-    common = [signature for signature in found[1] if signature in found[0]]
+    signatures = [list(dict.fromkeys(f.signature for f in own)) for own in (before, after)]
+    common = [signature for signature in signatures[1] if signature in signatures[0]]
     for signature in common:
         yield Alike(kind="signature", says=signature, same=True)
-    if common or not all(found):
+    if common or not all(signatures):
         return
     categories = [list(dict.fromkeys(f.category for f in own)) for own in (before, after)]
     shared = [category for category in categories[1] if category in categories[0]]
     for category in shared:
         yield Alike(kind="category", says=category, same=True)
-    yield Alike(kind="signature", says=_two(", ".join(found[0]), ", ".join(found[1])), same=False)
+    yield Alike(
+        kind="signature", says=_two(", ".join(signatures[0]), ", ".join(signatures[1])), same=False
+    )
 
 
 def _places(causes: list[Finding]) -> str:

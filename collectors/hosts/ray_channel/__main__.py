@@ -86,11 +86,11 @@ def connect(address: str | None) -> Any:
 def state(address: str | None) -> dict[str, object]:
     """Return nodes, actors and placement groups of the cluster."""
     ray = connect(address)
-    said: dict[str, object] = {
+    state: dict[str, object] = {
         "version": ray.__version__,
         "address": ray.get_runtime_context().gcs_address,
     }
-    said["nodes"] = [
+    state["nodes"] = [
         {**{name: node.get(key) for name, key in NODE_FIELDS.items()}, "alive": node.get("Alive")}
         for node in ray.nodes()
     ]
@@ -98,17 +98,17 @@ def state(address: str | None) -> dict[str, object]:
         from ray.util.state import list_actors  # noqa: PLC0415
 
         actors = list_actors(limit=MOST, detail=True, timeout=10, raise_on_missing_output=False)
-        said["actors"] = [
+        state["actors"] = [
             {**{name: getattr(one, name, None) for name in ACTOR_FIELDS}, "died": _died(one)}
             for one in actors
         ]
     except Exception as error:  # noqa: BLE001 - as above; the dashboard may not run
-        said["no_actors"] = str(error).strip().splitlines()[0]
+        state["no_actors"] = str(error).strip().splitlines()[0]
     table = ray.util.placement_group_table()
-    said["groups"] = {
+    state["groups"] = {
         id_: {"name": one.get("name"), "state": one.get("state")} for id_, one in table.items()
     }
-    return said
+    return state
 
 
 def _died(actor: Any) -> str:

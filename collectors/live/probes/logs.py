@@ -128,7 +128,7 @@ def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     host = site.host
     nobody = Who(host=site.hostname)
     writers: dict[str, set[int]] = {}
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for member in site.job.members:
         for number, link in host.proc.open_files(member.pid).items():
             if _NO_FILE.match(link) or not link.startswith("/"):
@@ -136,12 +136,12 @@ def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
             if number in _STANDARD or (
                 _LOG_NAME.search(PurePosixPath(link).name) and _writes(site, member.pid, number)
             ):
-                found.setdefault(link, f"{host.proc.root}/{member.pid}/fd/{number}")
+                paths.setdefault(link, f"{host.proc.root}/{member.pid}/fd/{number}")
                 writers.setdefault(link, set()).add(member.pid)
     members = {member.pid: member for member in site.job.members}
-    for link, path in found.items():
+    for link, path in paths.items():
         yield path, link, _whose(site, link, [members[pid] for pid in writers[link]]) or nobody
-    for link, path in _beside(site, found):
+    for link, path in _beside(site, paths):
         yield path, link, replace(from_path(link), host=site.hostname)
     if not site.job.ranks:
         for pid, name in named(site):
@@ -149,11 +149,11 @@ def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
                 yield path, path, nobody
 
 
-def _beside(site: Site, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _beside(site: Site, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield files that differ from an open log by a number: those of ranks that have ended."""
     folders: dict[str, int] = {}
     patterns: dict[str, set[str]] = {}
-    for link, path in found.items():
+    for link, path in paths.items():
         folder, name = posixpath.split(link)
         if _NUMBER.search(name) and _LOG_NAME.search(name):
             folders.setdefault(folder, int(path.split("/")[-3]))
@@ -162,7 +162,7 @@ def _beside(site: Site, found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         place = site.host.proc.path_for(pid, folder)
         for name in sorted(site.host.files.names(place).names):
             link = f"{folder}/{name}"
-            if _NUMBER.sub("0", name) in patterns[folder] and link not in found:
+            if _NUMBER.sub("0", name) in patterns[folder] and link not in paths:
                 yield link, f"{place}/{name}"
 
 

@@ -26,14 +26,14 @@ def readable(value: str) -> str | None:
 
     None where the value is no such state.
     """
-    told: dict[str, _Atom] = {}
+    fields: dict[str, _Atom] = {}
     nodes: dict[str, list[str]] = {name: [] for name in _NODES.values()}
     section, address = "", ""
     try:
         atoms = list(_atoms(base64.b64decode(value[: 2 * MAX_BYTES], validate=True)))
         for name, after in itertools.pairwise(atoms):
             if name in {"round", "complete", "closed"}:
-                told.setdefault(str(name), after)
+                fields.setdefault(str(name), after)
             elif name in {*_NODES, "last_heartbeats"}:
                 section = _NODES.get(str(name), "")
             elif name == "addr":
@@ -41,9 +41,9 @@ def readable(value: str) -> str | None:
             elif name == "pid" and section:
                 nodes[section].append(f"{address} {int(after or 0)}")
         state = {
-            "round": int(told["round"] or 0),
-            "complete": bool(told["complete"]),
-            "closed": bool(told["closed"]),
+            "round": int(fields["round"] or 0),
+            "complete": bool(fields["complete"]),
+            "closed": bool(fields["closed"]),
             **nodes,
         }
     except (ValueError, KeyError, IndexError, TypeError):

@@ -108,7 +108,7 @@ class ExitReader(LineReader):
     def on_report(self, line: FoundLine, match: Match) -> None:
         """Note a process of which one line says all."""
         if code := _exit_code(match):
-            self._add(line, _named_by(match), code)
+            self._add(line, _named_by(match), code, ends_all="failed (exitcode" in line.text)
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:

@@ -58,8 +58,8 @@ class ProcessRankReader(LineReader):
     @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
     def on_sizes(self, line: FoundLine, match: Match) -> None:
         """Note the size of the one group that all ranks are in, where there is but one."""
-        found = {axis: name.search(line.text) for axis, name in _SIZES.items()}
-        sizes = {axis: int(size[1]) for axis, size in found.items() if size is not None}
+        matches = {axis: name.search(line.text) for axis, name in _SIZES.items()}
+        sizes = {axis: int(size[1]) for axis, size in matches.items() if size is not None}
         wide = [axis for axis, size in sizes.items() if size > 1]
         if sizes.keys() == _SIZES.keys() and len(wide) == 1:
             size = prod(sizes.values())

@@ -30,8 +30,8 @@ READERS: tuple[type[LineReader], ...] = (
     FingerprintReader,
 )
 
-TOLD_ONCE = frozenset[str]().union(*(reader.wants_blocks for reader in READERS))
+ONCE_A_BLOCK = frozenset[str]().union(*(reader.wants_blocks for reader in READERS))
 """Patterns of which one hit in a block is enough."""
 
-OWN_PATTERNS = TOLD_ONCE.union(*(reader.wants for reader in READERS))
+OWN_PATTERNS = ONCE_A_BLOCK.union(*(reader.wants for reader in READERS))
 """All patterns that readers look for."""

@@ -155,8 +155,8 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     )
     if who.rank is not None:
         return voice
-    heard = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
-    return replace(voice, speakers=tuple(label for label in heard if label != NOBODY))
+    labels = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
+    return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
 
 
 def _label(line: str, voice: Voice) -> Who:
@@ -274,11 +274,11 @@ def _message(text: str) -> str:
         return text
     if not isinstance(content, dict):
         return text
-    said = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
+    message = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
     stack = next((content[key] for key in _STACKS if isinstance(content.get(key), str)), None)
-    if said is None and stack is None:
+    if message is None and stack is None:
         return text
-    message = "\n".join(part.rstrip("\n") for part in (said, stack) if part)
+    message = "\n".join(part.rstrip("\n") for part in (message, stack) if part)
     rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
     if rank is not None:
         message = f"[rank{rank}]: " + message.replace("\n", f"\n[rank{rank}]: ")
@@ -333,8 +333,8 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
     if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    found = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
-    cuts = [match.start() for match in found if match.start() > 0]
+    glued = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
+    cuts = [match.start() for match in glued if match.start() > 0]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
     parts = [(who, text[: cuts[0]])]

@@ -15,9 +15,7 @@ from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Moved, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
-_Variable = tuple[
-    str, str, str
-]  # name, function and file of what counts  # name, function and file of what counts
+_Variable = tuple[str, str, str]  # name, function and file of what counts
 _Counts = dict[_Variable, int]
 NOTED: _Variable = ("step", "whyhang.heartbeat", "")
 
@@ -46,6 +44,9 @@ def when(case: Case) -> Iterator[Hit]:
         return
     few, many = sorted(sides, key=lambda side: len(sides[side]))
     tie = len(sides[few]) == len(sides[many])
+    if tie and (alone := queries.side_in_branch(case, [tuple(sides[few]), tuple(sides[many])])):
+        tie = False
+        few, many = (few, many) if tuple(sides[few]) == alone else (many, few)
     members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
     states = [case.states[number] for number in members]
     fields = queries.subject_fields(case, states, affected)

@@ -25,18 +25,18 @@ def did_not_come(case: Case) -> Iterator[Hit]:
     waits = _ranks(accounts, Deed.WAITS)
     for deed in ORDER:
         ranks = _ranks(accounts, deed)
-        told = [account for account in accounts if account.deed is deed]
+        of_deed = [account for account in accounts if account.deed is deed]
         if not ranks or (deed is Deed.WORKS and (ranks & waits or len(ranks) > len(waits))):
             continue
-        yield _hit(case, ranks, told, waits - ranks)
+        yield _hit(case, ranks, of_deed, waits - ranks)
         return
 
 
 def ended(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that crashed or were killed."""
-    told = [account for account in case.job.of(Account) if account.deed is Deed.ENDED]
-    if told:
-        yield _hit(case, _ranks(told, Deed.ENDED), told, set())
+    accounts = [account for account in case.job.of(Account) if account.deed is Deed.ENDED]
+    if accounts:
+        yield _hit(case, _ranks(accounts, Deed.ENDED), accounts, set())
 
 
 def _ranks(accounts: Iterable[Account], deed: Deed) -> set[int]:
@@ -44,10 +44,10 @@ def _ranks(accounts: Iterable[Account], deed: Deed) -> set[int]:
     return {rank for rank in ranks if rank is not None}
 
 
-def _hit(case: Case, ranks: set[int], told: list[Account], waits: set[int]) -> Hit:
+def _hit(case: Case, ranks: set[int], accounts: list[Account], waits: set[int]) -> Hit:
     members, unseen = queries.members_of(case, sorted(ranks))
     affected, _ = queries.members_of(case, sorted(waits))
-    texts = {account.text: account for account in told}
+    texts = {account.text: account for account in accounts}
     return Hit(
         members=members,
         ranks=unseen,
@@ -56,7 +56,7 @@ def _hit(case: Case, ranks: set[int], told: list[Account], waits: set[int]) -> H
             queries.cite(account.source, text, account.who.rank)
             for text, account in list(texts.items())[:MAX_QUOTES]
         ),
-        fields={"who": queries.ranks_in_words(ranks), "text": told[0].text[:LONGEST]},
+        fields={"who": queries.ranks_in_words(ranks), "text": accounts[0].text[:LONGEST]},
     )
 
 

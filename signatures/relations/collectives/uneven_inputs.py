@@ -14,8 +14,9 @@ from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, Verdict, WaitKind
 from whyhang.analyzer.stacks import LineText
+from whyhang.analyzer.stacks.blocks import indent
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import is_library
+from whyhang.analyzer.stacks.usercode import user_path
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
@@ -114,7 +115,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
-        left = _leaves_loop(text, its, _indent(there), _indent(here))
+        left = _leaves_loop(text, its, indent(there), indent(here))
         waits = state.status in {Status.WAITING, Status.MAYBE}
         below = waits and _in_loop_below(text, its, _user_path(case, other))
         return 1.0 if left or below else 0.0
@@ -126,8 +127,7 @@ def _user_path(case: Case, state: RankState) -> list[Frame]:
     """Return the user's own frames, outermost first."""
     dumps = case.member(state.member).dumps
     thread = main_thread(dumps[-1]) if dumps else None
-    frames = thread.frames if thread is not None else ()
-    return [frame for frame in reversed(frames) if not frame.native and not is_library(frame)]
+    return user_path(thread.frames) if thread is not None else []
 
 
 def _fork(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
@@ -148,9 +148,9 @@ def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
     """
     for number in range((inside.line or 1) - 1, 0, -1):
         line = text(replace(inside, line=number)) or ""
-        if not line.strip() or line.lstrip().startswith("#") or _indent(line) >= depth:
+        if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
             continue
-        depth = _indent(line)
+        depth = indent(line)
         if depth < to:
             return False
         if _LOOP.match(line):
@@ -167,20 +167,16 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     if not below:
         return False
     line = text(below[0])
-    depth = _indent(line) if line is not None else 0
+    depth = indent(line) if line is not None else 0
     for number in range((below[0].line or 1) - 1, 0, -1):
         above = text(replace(below[0], line=number))
         if above is None:
             return False
-        if not above.strip() or above.lstrip().startswith("#") or _indent(above) >= depth:
+        if not above.strip() or above.lstrip().startswith("#") or indent(above) >= depth:
             continue
-        depth = _indent(above)
+        depth = indent(above)
         if _LOOP.match(above):
             return _OF_A_MODEL.search(above) is None
         if above.lstrip().startswith(("def ", "async def ")):
             return False
     return False
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())

@@ -91,7 +91,7 @@ def _named(edge: Edge, hosts: dict[int, str | None]) -> str:
     return f"rank {edge[0]}{places[0]} to rank {edge[1]}{places[1]}"
 
 
-def rails_apart(case: Case) -> Iterator[Hit]:
+def separate_rails(case: Case) -> Iterator[Hit]:
     """Yield one hit for connections between GPUs of different rails that no route joins."""
     rails = [port for port in case.job.of(NetworkPort) if port.netdev and queries.networks_of(port)]
     crossing = [c for c in case.job.of(NetChannel) if c.devices[0] != c.devices[1]]
@@ -176,7 +176,7 @@ nowhere: a firewall, a network that only some hosts are in, an interface of cont
     next_steps=("nc -zv ADDRESS PORT  # from one host to the other", *_LATER),
 )
 
-RAILS_APART = Signature(
+SEPARATE_RAILS = Signature(
     id="nccl-rails-apart",
     story="""\
 NCCL connects GPUs of different rails, and the rails are networks of their own.
@@ -188,7 +188,7 @@ hangs. NCCL_CROSS_NIC=0 keeps rings to one rail only where NCCL sees the hosts a
     category="nccl-ib-error",
     level="setup",
     title="NCCL connects {edge} across rails, which are separate networks ({rails})",
-    when=rails_apart,
+    when=separate_rails,
     means="The connection via {via} leads from one rail to another; do routes join them?",
     confidence="possible",
     remedies=(
@@ -198,4 +198,4 @@ hangs. NCCL_CROSS_NIC=0 keeps rings to one rail only where NCCL sees the hosts a
     next_steps=("ip route get ADDRESS_OF_THE_OTHER_RAIL  # does a route join them?",),
 )
 
-SIGNATURES = (OVER_FABRIC, OVER_SOCKETS, RAILS_APART)
+SIGNATURES = (OVER_FABRIC, OVER_SOCKETS, SEPARATE_RAILS)

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
+from whyhang.analyzer.job.attempts import RESTARTS
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
-
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def when(case: Case) -> Iterator[Hit]:

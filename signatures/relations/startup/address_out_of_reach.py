@@ -49,7 +49,7 @@ def when(case: Case) -> Iterator[Hit]:
                 continue
             kind = next((words for name, words in KINDS if port.name.startswith(name)), "")
             others = [one for one in ports if one is not port and not one.name.startswith(ASIDE)]
-            why = kind if kind and others else _apart(port, ports, tables, host)
+            why = kind if kind and others else _separate_networks(port, ports, tables, host)
             if why:
                 yield _hit(case, address, port, others, why, cite(source, quote))
                 return
@@ -66,9 +66,9 @@ def _used(case: Case) -> Iterator[tuple[str, Source, str]]:
     for given in case.job.of(InitArguments):
         if given.address is not None:
             yield given.address.host, given.source, f"to meet at {given.address.host}"
-    said = [(line.text, line.source) for line in case.job.lines]
-    said += [(end.text, end.source) for end in case.job.of(LastLine)]
-    for text, source in said:
+    texts = [(line.text, line.source) for line in case.job.lines]
+    texts += [(end.text, end.source) for end in case.job.of(LastLine)]
+    for text, source in texts:
         for match in _IP.finditer(text):
             yield match[0], source, text
 
@@ -82,7 +82,7 @@ def _networks(ports: list[NetworkPort]) -> set[str]:
     return {network for port in here for network in queries.networks_of(port)}
 
 
-def _apart(
+def _separate_networks(
     port: NetworkPort,
     ports: list[NetworkPort],
     tables: dict[tuple[str | None, str], list[NetworkPort]],

@@ -1,0 +1,95 @@
+"""The blocks of source around a frame: the loops and branches that it stands in.
+
+Read off the indentation of the lines that a collector kept; what it did not keep ends the search.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.stacks.threads import LineText
+
+_FUNCTION = ("def ", "async def ", "class ", "lambda ")
+_RANK = re.compile(
+    r"""
+      (?:\b|[._])rank(?:\(\))? \s* (?: == | != | <[^<] | >[^>] | % | :\s*$ | \b(?:in|and|or|not)\b )
+    | \bnot \s+ (?:[\w.]*[._])?rank\b
+    | \bget_rank\(
+    | \bis_(?:main|master|global|world|local|root|rank|first|last|chief|saving)\w*
+    | \b(?:main|master|process)_(?:process|index)\b
+    """,
+    re.VERBOSE,
+)
+"""What a condition asks that depends on the number of the rank."""
+
+_BRANCH = re.compile(r"\s*(?:el)?if\b")
+_ELSE = re.compile(r"\s*(?:else\b|elif\b)")
+
+
+def indent(text: str) -> int:
+    """Return how many characters a line is indented by."""
+    return len(text) - len(text.lstrip())
+
+
+def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield the lines that open the blocks around a frame, innermost first, out to its function.
+
+    Lines that were not kept are passed over.
+    """
+    here = text(frame)
+    depth = indent(here) if here is not None else 0
+    for number in range((frame.line or 1) - 1, 0, -1):
+        if depth == 0:
+            return
+        at = replace(frame, line=number)
+        line = text(at) or ""
+        if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
+            continue
+        if line.lstrip().startswith(_FUNCTION):
+            return
+        depth = indent(line)
+        yield at
+
+
+def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the innermost branch around any of these frames that depends on the rank's number.
+
+    ``path`` are the user's own frames of a stack, outermost first.
+    """
+    for frame in reversed(path):
+        for head in heads(frame, text):
+            line = text(head) or ""
+            if _BRANCH.match(line) and _RANK.search(line):
+                return head
+    return None
+
+
+def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
+    """Return whether any of these frames may stand where only some ranks come.
+
+    An ``else`` is not seen to belong to a condition on the rank, nor that it does not.
+    """
+    if rank_branch(path, text) is not None:
+        return True
+    return any(_ELSE.match(text(head) or "") for frame in path for head in heads(frame, text))
+
+
+_LOOP = re.compile(r"\s*(?:async\s+)?(?P<kind>for|while)\b(?:.*?\bin\b(?P<over>.*))?")
+_WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|forever|loop|gen")
+_KNOWN = re.compile(r"\b(?:range|enumerate|zip|reversed|sorted|tqdm|trange|list|tuple|set|len)\(")
+_CALL = re.compile(r"[\w\])]\(|\byield\b")
+_OF_A_DICT = re.compile(r"\.(?:items|keys|values)\(\)")
+
+
+def ends(head: Frame, text: LineText) -> bool | None:
+    """Return whether the loop that a line opens comes to an end; None where it opens no loop.
+
+    One over a range or a container does; one with a condition may not, nor one over what a
+    function yields.
+    """
+    line = (text(head) or "").partition("  #")[0]
+    loop = _LOOP.match(line)
+    if loop is None:
+        return None
+    over = _OF_A_DICT.sub("", _KNOWN.sub("(", loop["over"] or ""))
+    return loop["kind"] == "for" and not _WITHOUT_END.search(over) and not _CALL.search(over)

@@ -1,0 +1,195 @@
+"""Who holds the others up where the main thread does not tell: threads, pools, branches, locks."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, dump, frames, process, report_of, still
+
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    Process,
+    Role,
+    StackDump,
+    Thread,
+    ThreadState,
+    Who,
+    replace,
+)
+from whyhang.analyzer.report import Finding
+
+WRITER = """
+_save_state_dict (torch/distributed/checkpoint/state_dict_saver.py:513)
+save_wrapper (torch/distributed/checkpoint/_async_thread_executor.py:30)
+run (concurrent/futures/thread.py:58)
+_worker (concurrent/futures/thread.py:83)
+run (threading.py:982)
+"""
+GATHERS = "gather_object (torch/distributed/distributed_c10d.py:3631)\n" + WRITER.strip()
+WRITES = "write_data (tiered.py:11)\n" + WRITER.strip()
+
+
+def beside(facts: list[Fact], threads: dict[int, str]) -> list[Fact]:
+    """Give ranks a second thread each; one in the user's own code waits in the kernel."""
+    changed: list[Fact] = []
+    for fact in facts:
+        rank = fact.who.rank if isinstance(fact, (StackDump, Process)) else None
+        if isinstance(fact, StackDump) and rank in threads:
+            thread = Thread(name="Writer_0", tid=77, frames=frames(threads[rank]))
+            fact = replace(fact, threads=(*fact.threads, thread))
+        elif isinstance(fact, Process) and rank in threads:
+            sleeps = "wait_for_partner" if "tiered" in threads[rank] else "futex_wait_queue"
+            state = ThreadState(tid=77, name="python", state="S", wchan=sleeps)
+            fact = replace(fact, threads=(*fact.threads, state))
+        changed.append(fact)
+    return changed
+
+
+def test_a_rank_whose_writer_is_held_is_the_one() -> None:
+    """All main threads are in all_reduce; the writers of two wait for that of the third."""
+    ranks = still(dict.fromkeys(range(3), ALL_REDUCE))
+
+    finding = report_of(beside(ranks, {0: WRITES, 1: GATHERS, 2: GATHERS})).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("checkpoint-stall", (0,))
+    assert finding.location is not None
+    assert finding.location.function == "write_data"
+
+
+@pytest.mark.parametrize(
+    "threads",
+    [{0: WRITES}, {0: WRITES, 1: WRITES, 2: WRITES}, {0: GATHERS, 1: GATHERS, 2: GATHERS}],
+)
+def test_threads_for_which_nobody_waits_blame_nobody(threads: dict[int, str]) -> None:
+    """A thread that is held is somebody's fault only if the same thread of others waits."""
+    ranks = still(dict.fromkeys(range(3), ALL_REDUCE))
+
+    assert report_of(beside(ranks, threads)).findings[0].culprit_ranks is None
+
+
+POOL = """
+wait (threading.py:327)
+get (multiprocessing/pool.py:768)
+map (multiprocessing/pool.py:367)
+tokenise (train.py:11)
+<module> (train.py:60)
+"""
+IDLE = """
+get (multiprocessing/queues.py:364)
+worker (multiprocessing/pool.py:114)
+run (multiprocessing/process.py:108)
+"""
+BUSY = "encode (train.py:7)\n" + IDLE.strip()
+
+
+def pool(*stacks: str, late: float) -> list[Fact]:
+    """Let rank 1 wait for its pool, the last worker of which was started later than the others."""
+    facts = still({0: ALL_REDUCE, 1: POOL, 2: ALL_REDUCE})
+    for number, stack in enumerate(stacks):
+        pid, started = 4000 + number, 50.0 + late * (number == len(stacks) - 1)
+        worker = replace(
+            process(1, pid=pid),
+            role=Role.DATALOADER_WORKER,
+            ppid=1001,
+            who=Who(pid=pid),
+            started_at=started,
+        )
+        facts += [worker, dump(None, stack, pid=pid)]
+    return facts
+
+
+def test_a_task_that_was_lost_with_its_worker() -> None:
+    """All workers wait for tasks, one of them is younger: it replaces one that was killed."""
+    finding = report_of(pool(IDLE, IDLE, late=40)).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("pool-task-lost", (1,))
+    assert "process 4001 was started in place of one that ended" in finding.explanation
+
+
+def test_a_pool_at_work_has_lost_nothing() -> None:
+    """One worker is in a task; without a younger worker the loss is less sure."""
+    assert report_of(pool(BUSY, IDLE, late=40)).findings[0].signature != "pool-task-lost"
+    sure, unsure = (report_of(pool(IDLE, IDLE, late=late)).findings[0] for late in (40, 0.1))
+    assert unsure.signature == "pool-task-lost"
+    assert unsure.confidence < sure.confidence
+    assert "in place of" not in unsure.explanation
+
+
+def parted(head: str, last: str = "        dist.barrier()") -> Finding:
+    """Let rank 0 be in a barrier below ``head``, and rank 1 in a broadcast."""
+    lines = ("def main():", "  while True:", f"    {head}", last)
+    source = Excerpt(file="train.py", first_line=52, lines=lines)
+    return report_of([*still({0: BARRIER, 1: BROADCAST}), source]).findings[0]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "if rank == 0:",
+        "if step % 10 == 0 and self.trainer.is_global_zero:",
+        "if accelerator.is_main_process:",
+        "if dist.get_rank() == dist.get_world_size() - 1:",
+        "elif not args.local_rank:",
+        "if self.rank in writers:  # only these",
+    ],
+)
+def test_of_two_calls_the_one_behind_a_condition_on_the_rank_is_too_many(head: str) -> None:
+    """Two sides of one rank each; one of them is where only some ranks come."""
+    finding = parted(head)
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (0,))
+    assert head.partition("  #")[0].rstrip(":") in finding.explanation
+    assert finding.location is not None
+    assert finding.location.line == 55
+
+
+@pytest.mark.parametrize(
+    "head", ["if step == 10:", "if frank:", "while rank:", "with rank_zero_only():", "else:"]
+)
+def test_other_conditions_blame_nobody(head: str) -> None:
+    """Every rank may come there; whose else it is, is not seen."""
+    assert parted(head).culprit_ranks is None
+
+
+def test_beside_a_branch_that_is_not_seen_whole_nobody_is_blamed() -> None:
+    """The other rank may be in the else of the same condition."""
+    lines = ("def train():", "    if True:", "    else:", "        dist.broadcast(x, 0)")
+    others = Excerpt(file="train.py", first_line=39, lines=lines)
+    mine = Excerpt(file="train.py", first_line=54, lines=("if rank == 0:", "    dist.barrier()"))
+
+    facts = [*still({0: BARRIER, 1: BROADCAST}), others, mine]
+
+    assert report_of(facts).findings[0].culprit_ranks is None
+
+
+SQLITE = """
+record (train.py:9)
+train (train.py:22)
+<module> (train.py:60)
+"""
+BUSY_HANDLER = tuple(
+    replace(frame, native=True)
+    for frame in frames(
+        "clock_nanosleep (libc.so.6:0)\nusleep (libc.so.6:0)\n"
+        "sqlite3InvokeBusyHandler (libsqlite3.so.0:0)\nsqlite3_step (libsqlite3.so.0:0)"
+    )
+)
+
+
+def test_a_database_that_a_rank_has_locked_leads_to_it() -> None:
+    """SQLite naps and tries again; the rank that polls has the file open that the other locked."""
+    facts: list[Fact] = []
+    for fact in still({0: ALL_REDUCE, 1: SQLITE}):
+        if isinstance(fact, StackDump) and fact.who.rank == 1:
+            main = fact.threads[0]
+            fact = replace(fact, threads=(replace(main, frames=(*BUSY_HANDLER, *main.frames)),))
+        elif isinstance(fact, Process) and fact.who.rank == 1:
+            fact = replace(fact, descriptors=("/runs/results.db x2",))
+        elif isinstance(fact, Process):
+            fact = replace(fact, holds=("/runs/other.lock", "/runs/results.db"))
+        facts.append(fact)
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("file-lock-held-by-rank", (0,))
+    assert "/runs/results.db" in finding.title

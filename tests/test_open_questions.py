@@ -9,8 +9,9 @@ from whyhang.analyzer.report import Report
 
 GATHERED = (
     "[rank{0}]:[E1121 14:05:00.1 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) "
-    "Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType={1}, NumelIn={2}, "
-    "NumelOut={3}, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+    "Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType={1}, "
+    "NumelIn={2}, NumelOut={3}, Timeout(ms)=600000) ran for 600012 milliseconds before timing "
+    "out.\n"
 )
 
 
@@ -84,9 +85,9 @@ def test_a_rank_alone_in_its_call() -> None:
     """Others that wait in a barrier without it make it the odd one; without them it waits."""
     ahead = (
         "[rank7]:[E1121 14:00:00.1 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) "
-        "Rank 7] Received a dump signal due to a collective timeout from this local rank and we will try "
-        "our best to dump the debug info. Last enqueued NCCL work: 390, last completed NCCL work: "
-        "116.\n"
+        "Rank 7] Received a dump signal due to a collective timeout from this local rank and we "
+        "will try our best to dump the debug info. Last enqueued NCCL work: 390, last completed "
+        "NCCL work: 116.\n"
     )
     rest = "".join(
         ahead.replace("ank7", f"ank{n}").replace("ank 7", f"ank {n}").replace("390", "116")

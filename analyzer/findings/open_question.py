@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, ranks_in_words
-from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 from whyhang.analyzer.rank_state.gave_up import gave_up, last_lines
 from whyhang.analyzer.report import Finding
 
@@ -38,7 +37,7 @@ def _excluded(case: Case) -> Iterator[str]:
             f"in {finding.call})"
         )
     read = last_lines(case.job)
-    raised = [x for x in case.job.lines if EXCEPTION in x.matched and is_own_exception(x.fields)]
+    raised = [line for line in case.job.lines if line.raised and line.raised.is_own]
     if LEAST <= size == len(read) and not raised and not any(e.own for e in case.ends.values()):
         yield f"an error of a rank's own (the logs of all {size} ranks hold none to their end)"
     setups = case.job.of(NcclSetup)

@@ -252,7 +252,9 @@ class Snapshot:
             self.dumps.append(dump)
             if self.native and not dump.native and member.pid not in self._unpaused:
                 why = "py-spy could not read them, so those of Python were taken"
-                self._gap(member, why, "look with gdb -p", "what C and C++ code does is not known")
+                inside = self._proc.foreign(member.pid, "pid")
+                remedy = "run whyhang inside the container" if inside else "look with gdb -p"
+                self._gap(member, why, remedy, "what C and C++ code does is not known")
         elif outcome.timed_out:
             why = f"py-spy did not come back within {outcome.command.limit:g} s"
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")

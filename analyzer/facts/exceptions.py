@@ -16,8 +16,15 @@ OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"}
 NCCL_FAILED = ("NCCL error", "NCCL Error")
 """How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
 
-BY_OTHERS = (*NCCL_FAILED, "DEADLINE_EXCEEDED: Barrier timed out")
-"""The same for what XLA's coordination service says of tasks that did not come."""
+BY_OTHERS = (
+    *NCCL_FAILED,
+    "DEADLINE_EXCEEDED: Barrier timed out",
+    "Worker failed with error",
+    "WorkerProc initialization failed",
+    "Engine core initialization failed",
+    "EngineCore encountered an issue",
+)
+"""The same for what XLA says of tasks that did not come, and vLLM's engine of its workers."""
 
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}

@@ -48,6 +48,12 @@ _WRAPPERS = frozenset(
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+# What a launcher prints above the traceback of a rank: Ray Train, Composer, PyTorch/XLA, Lightning.
+_HEADING = re.compile(
+    r"\[Rank (?P<rank>\d{1,6}) Error Snippet\]|^-+ ?Begin global rank (?P<rank2>\d{1,6}) STD"
+    r"|^Exception in device=(?:TPU|XLA\w*):(?P<rank3>\d{1,6}):"
+    r"|DeadLock detected from rank: (?P<rank4>\d{1,6})"
+)
 _INNER = "Original Traceback (most recent call last):"
 # Ray's words above a traceback of a task: whose it is stands in it.
 _TASK = r"\bray::[\w.<>:]{1,200}\(\) \(pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\w.:]{1,60}))?"
@@ -237,6 +243,9 @@ def _speaker(line: FoundLine) -> Who:
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who
     for distance, text in enumerate(line.preceding(4)):
+        if distance < 2 and (heading := _HEADING.search(text)):
+            rank = next(filter(None, heading.groups()))
+            return replace(who, rank=int(rank), trust=Trust.CONTENT)
         if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
             return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):

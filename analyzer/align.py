@@ -9,6 +9,7 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
+from whyhang.analyzer.rank_state.clocks import on_one_clock
 from whyhang.analyzer.rank_state.ends import ends_of
 from whyhang.analyzer.rank_state.from_stacks import (
     child_place,
@@ -29,7 +30,7 @@ from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """Return the state of every rank from all evidence, and the wait graph."""
-    job = without_overcome(since_the_last_death(job))
+    job = without_overcome(on_one_clock(since_the_last_death(job)))
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)

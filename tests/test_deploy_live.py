@@ -131,3 +131,28 @@ def test_the_sidecar_sees_the_ranks() -> None:
     assert job["volumeMounts"] == sidecar["volumeMounts"]
     assert spec["volumes"][0]["name"] == job["volumeMounts"][0]["name"]
     subprocess.run(["sh", "-n", "-c", sidecar["command"][2]], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for processes of its own")
+def test_the_sidecar_finds_the_launcher_and_not_itself(
+    tmp_path: Path, environ: Mapping[str, str]
+) -> None:
+    """It begins before the launcher does, and its own command line names the launcher, too."""
+    [pod] = yaml.safe_load_all((DEPLOY / "kubernetes-sidecar.yaml").read_text())
+    script = pod["spec"]["containers"][1]["command"][2].replace("sleep 5", "sleep 0.2")
+    stub = tmp_path / "bin" / "whyhang"
+    stub.write_text('#!/bin/sh\necho "$@"; tr "\\0" " " <"/proc/$2/cmdline"\n')
+    stub.chmod(0o755)
+    apart = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
+    start = '(sleep 1; exec -a "$NAME" sleep 60) & exec "$@"'
+    said = subprocess.run(
+        [*apart, start, "bash", "sh", "-c", script],
+        env={**environ, "SLACK_WEBHOOK": "x", "NAME": "torchrun"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    ).stdout.splitlines()
+
+    assert said[0].split()[0] == "watch"
+    assert said[1].split() == ["torchrun", "60"]

@@ -63,6 +63,7 @@ from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
 from whyhang.analyzer.facts.statements import (
     Account,
     Address,
+    ClockOffset,
     CommunicatorSize,
     Deed,
     DriverSilence,

@@ -75,7 +75,8 @@ class Track(Record):
     ``in_motion``: the source was written sooner after the last call than this rank takes
     between two calls, so nothing shows that it stands still. ``idle``: no call of this rank on
     this group is open, though nothing tells how far it came. ``cut``: the source ends in the
-    middle, and later calls may be missing.
+    middle, and later calls may be missing. ``one_clock``: its times were measured against those of
+    all other ranks.
     """
 
     who: Who
@@ -95,3 +96,4 @@ class Track(Record):
     in_motion: bool = False
     idle: bool = False
     cut: bool = False
+    one_clock: bool = False

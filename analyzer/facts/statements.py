@@ -144,6 +144,15 @@ class Address(Record):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class ClockOffset(Statement):
+    """By how many seconds the clock of a host was ahead of that of rank 0, in its log.
+
+    The times of its facts have been put right by that.
+    """
+
+    seconds: float
+
+
 class OwnAddress(Statement):
     """The address at which the rank ``who`` can be reached, as it says itself."""
 

@@ -27,7 +27,9 @@ _FOR_HELPERS = frozenset(
 
 def weight_of(case: Case, category: str, hit: Hit) -> float:
     """Return what a hit is worth (0 to 1) that may be about a process of another program."""
-    if _brought_down(case, hit) or (category in _OF_PROCESSES and _had_given_up(case, hit)):
+    if _brought_down(case, hit) or _of_what_was_given_up(case, hit):
+        return 0.0
+    if category in _OF_PROCESSES and _had_given_up(case, hit):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
@@ -70,6 +72,28 @@ def _had_given_up(case: Case, hit: Hit) -> bool:
         for piece in hit.evidence
         for rank in ranks
     )
+
+
+def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
+    """Return whether a hit is the error that a collective raised which others had given up before.
+
+    What comes out of it then is garbage: sizes of objects that were never received ask for more
+    memory than there is.
+    """
+    ranks = {*case.ranks(hit.members), *hit.ranks}
+    since: dict[str, int] = {}
+    for line in case.job.lines:
+        if line.source.line is not None and WAITED.search(line.text):
+            since.setdefault(line.source.file, line.source.line)
+    raised = {
+        line.who.rank
+        for line in case.job.lines
+        if line.raised is not None
+        and (line.raised.op or "").endswith(("_object", "_object_list"))
+        and (line.source.line or 0) > since.get(line.source.file, line.source.line or 0)
+        and line.text in {piece.quote for piece in hit.evidence}
+    }
+    return bool(ranks) and ranks <= raised
 
 
 def _complete(case: Case) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, Paused, ranks_in_words, replace
+from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -20,6 +20,7 @@ from whyhang.analyzer.findings.levels import (
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
+from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.report import Evidence, Finding, Report, cite
@@ -31,13 +32,21 @@ from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
 from whyhang.analyzer.wording.branches import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
-from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
+from whyhang.analyzer.wording.subjects import (
+    hosts_of,
+    on_host,
+    to_look_at,
+    whereabouts,
+    with_job,
+    with_names,
+)
 
 MAX_EFFECTS = 6
 FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
 MOST_PAUSES = 4
+MOST_CLOCKS = 3
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -109,6 +118,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         notes=(
             *notes,
             *_taken_far_apart(case),
+            *_clocks(case),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -150,6 +160,23 @@ def _taken_far_apart(case: Case) -> Iterator[str]:
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
             f"and {late} last: what ranks did in between is not known, or the clocks differ."
         )
+
+
+def _clocks(case: Case) -> Iterator[str]:
+    """Say which clocks differ, as lines show that ranks print at one moment."""
+    told = case.job.of(ClockOffset)
+    if not told:
+        return
+    ways = ("behind", "ahead of")
+    first = ", ".join(
+        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
+        for fact in told[:MOST_CLOCKS]
+    )
+    more = f", {len(told) - MOST_CLOCKS} more differ" if len(told) > MOST_CLOCKS else ""
+    yield (
+        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
+        "by the clock of rank 0."
+    )
 
 
 def _time_of(item: tuple[str, float]) -> float:
@@ -235,6 +262,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
     hosts = hosts_of(case, hit)
+    steps = _next_steps(case, signature, ranks)
+    uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
+    job = slurm_job(case) if uses_job else None
     culprits = ranks if known else None
     title = with_names(
         sentence(fill(signature.title, words)),
@@ -254,10 +284,10 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *pressing),
-        remedies=tuple(on_host(fill(text, words), hosts) for text in signature.remedies),
-        next_steps=tuple(
-            on_host(fill(text, words), hosts) for text in _next_steps(case, signature, ranks)
+        remedies=tuple(
+            on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
         ),
+        next_steps=tuple(on_host(with_job(fill(text, words), job), hosts) for text in steps),
         runbook_url=signature.runbook,
         owner=signature.owner,
         kind=signature.kind.value,

@@ -44,6 +44,7 @@ Queries about ranks:
 - ``speakers``: the ranks of which log lines speak
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
+- ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
 - ``odd_processes``: the few ranks whose processes stand out in a table of ps
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
@@ -75,6 +76,7 @@ from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
+from whyhang.analyzer.queries.alone import others_elsewhere
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,

@@ -6,6 +6,7 @@ from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
+from whyhang.analyzer.queries.alone import others_elsewhere
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.report import Collective, Evidence, cite
@@ -67,7 +68,9 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         affected=tuple(sorted(affected)),
         evidence=(*_counted(case, finding), *_evidence(finding)),
         strength=_strength(case, finding),
-        names_culprit=bool(finding.culprits) and not finding.tie,
+        names_culprit=bool(finding.culprits)
+        and not finding.tie
+        and not others_elsewhere(case, finding),
         collective=_collective(finding),
         location=site_location(finding.site),
         fields=fields,
@@ -134,7 +137,7 @@ def _strength(case: Case, finding: CallFinding) -> float:
     lagging = finding.verdict in {Verdict.NEVER_JOINED, Verdict.STALLED}
     if lagging and kinds and kinds <= COUNTERS and snapshot(case.job):
         return INDIRECT
-    if finding.unrecorded:
+    if finding.unrecorded or others_elsewhere(case, finding):
         return CONTRADICTED
     guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.DIVERGED
     return INDIRECT if guessed else CLEAR

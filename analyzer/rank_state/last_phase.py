@@ -68,6 +68,18 @@ def last_phases(tails: Mapping[int, LogTail]) -> dict[int, LastPhase]:
     return phases if len(phases) <= max(1, len(logs) // FEW) else {}
 
 
+def shared_steps(tails: Mapping[int, LogTail]) -> dict[int, dict[Key, float]]:
+    """Return when each rank was at the numbered events that several ranks have in common."""
+    return {
+        rank: {
+            key: time
+            for key, at in log.place.items()
+            if key[1] and (time := log.events[at].line.time) is not None
+        }
+        for rank, log in _logs(tails).items()
+    }
+
+
 def _logs(tails: Mapping[int, LogTail]) -> dict[int, _Log]:
     """Make the lines of each rank events: those of one key happened on several ranks."""
     shared = _shared_values(tails)

@@ -267,7 +267,9 @@ class Snapshot:
             self.dumps.append(dump)
             if self.native and not (dump.native or dump.gdb) and member.pid not in self._unpaused:
                 why = "py-spy could not read them, so those of Python were taken"
-                self._gap(member, why, "look with gdb -p", "what C and C++ code does is not known")
+                inside = self._proc.foreign(member.pid, "pid")
+                remedy = "run whyhang inside the container" if inside else "look with gdb -p"
+                self._gap(member, why, remedy, "what C and C++ code does is not known")
         elif outcome.timed_out:
             tool = "gdb" if _is_gdb(outcome) else "py-spy"
             why = f"{tool} did not come back within {outcome.command.limit:g} s"

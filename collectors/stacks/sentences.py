@@ -32,7 +32,7 @@ _WHO = (
 _IS = (
     r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are|was calling|were calling) (?P<not>not\b)?"
     r"(?:(?:all|still|stuck|waiting|blocked|hanging|sitting|standing|calling|currently|now|sleeping"
-    r"|spinning) ?){0,3}(?:in|inside|at)?"
+    r"|spinning) ?){0,3}(?:inside|in|at)?"
     r"|(?:→|->|=>|:|=)(?: in| stuck in| waiting in)?)) *"
 )
 _SAYS = limits.compile(
@@ -45,6 +45,7 @@ _SAYS = limits.compile(
 SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
+_CALL = re.compile(r"[A-Za-z_][\w.]*\(\)")
 _CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
 _C10D = "torch/distributed/distributed_c10d.py"
 # What a name of which no file is told stands in.
@@ -190,6 +191,9 @@ def _frames(text: str) -> tuple[Frame, ...]:
     if inner:
         rest = [n for n in names if op_of(_last(n)) != operation]
         return inner if len(rest) <= len(names) // 2 + 2 else ()
+    called = _CALL.match(words)  # "evaluate(), in the loop over the loader"
+    if called is not None:
+        return (frame(_last(called[0]), ""),)
     return (frame(_last(names[0]), ""),) if is_name else ()
 
 

@@ -1,0 +1,69 @@
+"""A process sets a second communicator up with the id of one that it has had already.
+
+An id (commId) leads to the place where rank 0 of one communicator listened while that was set up;
+afterwards nobody does. A process that reads an old id from the store (a key of the same name, left
+from the group before) connects there in vain, while the others wait for it under the new id.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whyhang.analyzer import queries
+from whyhang.analyzer.facts import CallState, Track
+from whyhang.analyzer.queries import Case, Hit, Signature
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that use an id again and do not come through."""
+    if case.graph.progress:
+        return
+    by_id: dict[tuple[int | None, str | None, int | None, str], list[Track]] = defaultdict(list)
+    for track in case.job.tracks:
+        if track.kind == "nccl-init" and track.group.name.startswith("nccl 0x"):
+            who = track.who
+            by_id[who.rank, who.host, who.pid, track.group.name].append(track)
+    again = [tracks for tracks in by_id.values() if len(tracks) > 1 and _is_stale(tracks)]
+    members = {m.id: tracks for tracks in again if (m := case.job.member_of(tracks[0].who))}
+    if not members or len(members) == len(case.job.members):
+        return
+    tracks = next(iter(members.values()))
+    states = [case.states[number] for number in members]
+    others = tuple(m.id for m in case.job.members if m.id not in members)
+    yield Hit(
+        members=tuple(members),
+        affected=others,
+        evidence=tuple(
+            queries.cite(track.source, f"{track.group.name} is set up", track.who.rank)
+            for tracks in members.values()
+            for track in (tracks[0], tracks[-1])
+        )[:6],
+        fields={
+            **queries.subject_fields(case, states, others),
+            "id": tracks[0].group.name.removeprefix("nccl "),
+        },
+    )
+
+
+SIGNATURE = Signature(
+    id="stale-communicator-id",
+    category="init-master-unreachable",
+    level="setup",
+    title="{who} {has} used the id of an old NCCL communicator again ({id})",
+    when=when,
+    means=(
+        "{who} {has} set up a communicator under {id} before, and nobody listens there any more. "
+        "The others set up the new one under another id, and wait."
+    ),
+    confidence="strong",
+    remedies=(
+        "Let all ranks leave the old group before any makes the new one: a barrier between them.",
+        "Make the new group with a store or prefix of its own, so that no old key is read.",
+    ),
+    next_steps=("grep 'commId' LOG  # with NCCL_DEBUG=INFO: whose id is an old one",),
+)
+
+
+def _is_stale(tracks: list[Track]) -> bool:
+    """Return whether the first of these was set up to its end, and the last was not."""
+    first, last = (track.calls[0].state for track in (tracks[0], tracks[-1]))
+    return first is CallState.COMPLETED and last is not CallState.COMPLETED

@@ -16,9 +16,10 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
-from whyhang.collectors.hosts import boot, payload, ssh, troubles, wire
+from whyhang.collectors.hosts import boot, payload, troubles, wire
 from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
 from whyhang.collectors.hosts.wire import Answer

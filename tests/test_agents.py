@@ -116,6 +116,26 @@ def test_an_agent_alone_says_how_many_nodes_it_needs() -> None:
     assert "2 nodes are needed" in found.headline
 
 
+OPENS_STORE = C10D.replace("_DistributedRendezvousOpExecutor.run", "X._create_tcp_store_server")
+
+
+def test_an_agent_that_does_not_reach_its_own_store_waits_for_no_node() -> None:
+    """The nodes have met before that store is opened; one node asks for no other."""
+    found = report(agent(7, "torchrun --standalone --nproc-per-node 2 t.py", OPENS_STORE))
+    assert found.verdict == "hung"
+    assert [f.signature for f in found.findings] == ["agent-not-at-its-own-store"]
+    assert "_create_tcp_store_server" in found.findings[0].evidence[-1].quote
+    found = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d t.py", OPENS_STORE))
+    assert [f.signature for f in found.findings] == ["agent-not-at-its-own-store"]
+
+
+def test_one_node_waits_for_no_other() -> None:
+    """Where one node is all, and torchrun's default is one, no other is missing."""
+    for command in ("torchrun --standalone t.py", "torchrun --nnodes 1 --rdzv-backend c10d t.py"):
+        found = report(agent(7, command))
+        assert "agent-waits-for-nodes" not in [f.signature for f in found.findings]
+
+
 def test_a_missing_node_of_a_static_rendezvous_is_named_with_its_ranks() -> None:
     """Node 0 holds the store and sees who is connected; node 1 of two is missing."""
     held = ("tcp [::]:9 listen", "tcp 10.0.0.1:9 -> 10.0.0.1:400 established")

@@ -98,6 +98,27 @@ def test_compressed_files(tmp_path: Path, pack: object) -> None:
     assert found(tmp_path) == ({"rank3.log.x": b"first second"}, [])
 
 
+@pytest.mark.parametrize("order", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_in_utf_16(tmp_path: Path, order: str, pack: object) -> None:
+    """What a shell of Windows wrote is read as the text that it is, with a mark or without."""
+    assert callable(pack)
+    text = "[rank1]: Watchdog caught collective operation timeout\r\n" * 9
+    (tmp_path / "job.log").write_bytes(pack(text.encode(order)))
+
+    assert found(tmp_path) == ({"job.log": text.encode()}, [])
+
+
+def test_text_in_utf_16_that_is_damaged(tmp_path: Path) -> None:
+    """Half a letter and a lone surrogate cost themselves; small numbers of 16 bits are no text."""
+    numbers = b"".join(number.to_bytes(2, "little") for number in range(200))
+    (tmp_path / "cut.log").write_bytes("\ufeffrank é 3 ".encode("utf-16-le") + b"\x00\xd8a\x00b")
+    (tmp_path / "numbers.bin").write_bytes(numbers)
+
+    text = "rank é 3 \ufffda\ufffd".encode()
+    assert found(tmp_path) == ({"cut.log": text, "numbers.bin": numbers}, [])
+
+
 def test_nested_archives(tmp_path: Path) -> None:
     """Archives in archives in a folder are read, and their paths lead to them."""
     inner = gzip.compress(tar_of(("deep.txt", b"deep")))

@@ -13,13 +13,17 @@ from small_jobs import report_of
 
 from whyhang.analyzer.commands import hosts, hosts_options
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
-from whyhang.collectors.hosts import boot, payload, ssh, troubles, wire
+from whyhang.collectors.hosts import boot, payload, troubles, wire
+from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.merge import Part, Parts
-from whyhang.collectors.hosts.reach import Host
+from whyhang.collectors.hosts.planners import ssh
+from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
+from whyhang.collectors.hosts.wire import Answer
+from whyhang.collectors.live.job.members import Job, Member
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -51,12 +55,28 @@ def test_what_is_no_name_is_never_given_to_ssh(text: str) -> None:
 
 
 def test_a_dry_run_prints_each_host_with_its_command_and_reaches_none() -> None:
-    told = hosts.dry_run(hosts.to_reach([], options("--hosts", "n[1-2]")))
+    told = hosts.dry_run([], options("--hosts", "n[1-2]"))
     lines = told.splitlines()
     assert lines[0] == "2 hosts by ssh"
     assert lines[1].startswith("n1: ssh -o BatchMode=yes ")
     assert lines[2].startswith("n2: ssh -o BatchMode=yes ")
     assert all(sys.executable in line for line in lines[1:])
+
+
+def test_each_process_that_is_named_leads_to_its_own_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job on many hosts, one on this host alone; two processes of one job are one."""
+    many = Reach(kind="ssh", sentence="this host and n1", hosts=(Host(name="n1", argv=()),))
+    jobs = {7: {7, 8, 9}, 8: {7, 8, 9}, 71: {71, 72}}
+    monkeypatch.setattr(hosts, "_of_process", lambda pid: many if pid in jobs[7] else None)
+
+    def find_job(_: object, pid: int) -> Job:
+        return Job(tuple(Member(pid=each, ppid=1, role=Role.RANK) for each in jobs[pid]))
+
+    monkeypatch.setattr(hosts, "find_job", find_job)
+    assert [*hosts.to_reach([71, 7, 8], options())] == [(71, hosts.HERE), (7, many)]
+    assert [*hosts.to_reach([7, 71], options("--local"))] == [(7, hosts.HERE), (71, hosts.HERE)]
+    [(_, named)] = hosts.to_reach([], options("--hosts", "n[1-2]"))
+    assert [host.name for host in named.hosts] == ["n1", "n2"]
 
 
 def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
@@ -73,10 +93,20 @@ def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
 
 def test_progress_names_the_hosts_that_are_waited_for() -> None:
     fars = [RemoteHost(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
-    words = how_far("looking", fars[7:9], len(fars))
-    assert words == "looking: 62 of 64 hosts answered; waiting for n7, n8"
-    assert how_far("looking", fars[:9], 64).endswith("waiting for n0, n1, n2, n3 and 5 more")
-    assert how_far("looking", [], 64) == "looking: 64 of 64 hosts answered"
+    fars[7].alive = fars[8].alive = fars[8].ready = True
+    assert how_far("looking", fars[6:9], fars).splitlines() == [
+        "looking: 61 of 64 hosts answered",
+        "n6: connecting",
+        "n7: starting whyhang",
+        "n8: at work",
+    ]
+    for far in fars[:60]:
+        far.gap = troubles.silent(far.name, "ssh", 4.0)
+    lines = how_far("looking", fars[60:], fars).splitlines()
+    assert lines[0] == "looking: 0 of 64 hosts answered"
+    assert lines[1:5] == [f"n{number}: connecting" for number in range(60, 64)]
+    assert lines[5].startswith("n0: ")
+    assert lines[-1] == "+56 more given up"
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:
@@ -180,6 +210,53 @@ def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
         far.wait(30)
     assert [answer.say for answer in said if answer is not None] == ["hello", "ready", "clock"]
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_python_that_cannot_be_run_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a job in a container has a path which leads nowhere on the host."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python3.90").symlink_to("/gone/python3.90")
+    (tmp_path / "python3.91").symlink_to(sys.executable)
+    found = boot.pythons()
+    assert "3.90" not in found
+    assert found["3.91"] == str(tmp_path / "python3.91")
+    assert found[payload.here().python] == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("pythons", "libc", "runs"),
+    [
+        ({"3.90": "/usr/bin/python3.90", "here": "/opt/python"}, "glibc", "here"),
+        ({"3.90": "/usr/bin/python3.90"}, "glibc", "3.90"),
+        ({"3.80": "/usr/bin/python3.80"}, "glibc", None),
+        ({"3.90": "/usr/bin/python3.90", "here": "/opt/python"}, "", None),
+    ],
+    ids=["the same Python", "one that pip has wheels for", "no wheels", "no glibc"],
+)
+def test_another_python_gets_what_runs_there_or_a_sentence(
+    pythons: dict[str, str], libc: str, runs: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several the one that is as here; else what pip can fetch for it; else it is said why."""
+    own = payload.here().python
+    pythons = {own if name == "here" else name: path for name, path in pythons.items()}
+    runs = own if runs == "here" else runs
+    monkeypatch.setattr(
+        payload, "self_contained", lambda wanted: None if wanted.python == "3.80" else b"zip"
+    )
+    first = next(iter(pythons))
+    hello = {"python": first, "pythons": pythons, "libc": libc, "machine": "x", "system": "Linux"}
+    delivery = Delivery(lambda _: None)
+    delivery.add(RemoteHost(Host(name="n1", argv=()), "c"), Answer("n1", hello, b""))
+    [(host, order, version)] = delivery.send()
+    if runs is None:
+        assert order is None
+        why = troubles.no_whyhang(host.name, version).why
+        assert why.startswith(f"whyhang is not installed there for its Python {first}")
+    else:
+        assert order is not None
+        assert f'"python":"{pythons[runs]}"' in order.decode().replace(": ", ":")
 
 
 def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:

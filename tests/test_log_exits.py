@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import of, read_log
+from log_docs import diagnosed_files, of, read_log
 
 from whyhang.analyzer.facts import Exit, ProcessRank, RootCause, Trust, Who
 
@@ -161,3 +161,24 @@ Namespace:    default
 
     assert (found.who.label, found.signal, found.exitcode) == ("train-worker-3", 9, 137)
     assert "OOMKilled" in found.quote
+
+
+OOM = (
+    "slurmstepd: error: Detected 1 oom_kill event in StepId={}.0. Some of the step tasks have been "
+    "OOM Killed.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "job"),
+    [
+        ({"job.log": OOM.format(194)}, "194"),
+        ({"slurm-195.out": OOM.replace("StepId={}.0", "this step")}, "195"),
+        ({"job.log": OOM.format(194) + OOM.format(195)}, "JOB"),
+    ],
+)
+def test_the_job_stands_in_commands_of_slurm(files: dict[str, str], job: str) -> None:
+    """Its number is filled in where all that tells one tells the same."""
+    steps = diagnosed_files(files).findings[0].next_steps
+
+    assert any(step.startswith(f"sacct -j {job} ") for step in steps), steps

@@ -12,7 +12,6 @@ import pytest
 from log_docs import of, read_log
 
 from whyhang.analyzer.facts import CallState, Exit, Fact, LogLine, RootCause, Track
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 
 pytestmark = [
     pytest.mark.live,
@@ -61,8 +60,8 @@ def run(folder: Path, mode: str, *options: str, detail: bool = False) -> str:
 
 
 def exceptions(facts: list[Fact]) -> dict[int | None, LogLine]:
-    found = [line for line in of(facts, LogLine) if EXCEPTION in line.matched]
-    return {line.who.rank: line for line in found if "launcher" not in line.fields}
+    found = [line for line in of(facts, LogLine) if line.raised is not None]
+    return {line.who.rank: line for line in found if not line.raised.of_launcher}
 
 
 @pytest.mark.parametrize("options", [(), ("--tee", "3")])
@@ -71,9 +70,9 @@ def test_an_exception_on_one_rank(tmp_path: Path, options: tuple[str, ...]) -> N
     facts = read_log(run(tmp_path, "raise", *options))
     raised = exceptions(facts)
 
-    assert raised[1].fields["type"] == "ValueError"
-    assert raised[1].fields["function"] == "step"
-    assert raised[0].fields["op"] == "all_reduce"
+    assert raised[1].raised.type == "ValueError"
+    assert raised[1].raised.frame.function == "step"
+    assert raised[0].raised.op == "all_reduce"
     ends = {fact.who.rank: (fact.exitcode, fact.signal) for fact in of(facts, Exit)}
     # torch sometimes aborts while it tears down after the exception; the launcher says which.
     assert ends[1] in {(1, None), (None, 6)}
@@ -108,7 +107,7 @@ def test_torchruns_log_folder(tmp_path: Path) -> None:
     run(tmp_path, "raise", "--redirects", "3", "--log-dir", str(tmp_path / "logs"))
     (path,) = (tmp_path / "logs").glob("*/attempt_0/1/stderr.log")
     facts = read_log(path.read_bytes(), name=str(path.relative_to(tmp_path)))
-    (raised,) = [line for line in of(facts, LogLine) if EXCEPTION in line.matched]
+    (raised,) = [line for line in of(facts, LogLine) if line.raised is not None]
 
     assert (raised.who.rank, raised.who.local_rank) == (1, 1)
-    assert raised.fields["type"] == "ValueError"
+    assert raised.raised.type == "ValueError"

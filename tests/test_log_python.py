@@ -6,8 +6,7 @@ import json
 
 from log_docs import of, read_log
 
-from whyhang.analyzer.facts import LogLine
-from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.facts import Frame, LogLine
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
 STACK = f"""\
@@ -37,7 +36,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 
 
 def exceptions(text: str, name: str = "job.log") -> list[LogLine]:
-    return [line for line in of(read_log(text, name=name), LogLine) if EXCEPTION in line.matched]
+    return [line for line in of(read_log(text, name=name), LogLine) if line.raised is not None]
 
 
 def prefixed(text: str, rank: int) -> list[str]:
@@ -49,11 +48,10 @@ def test_type_message_and_place() -> None:
     (found,) = exceptions("".join(prefixed(STACK, 2)))
 
     assert found.who.rank == 2
-    assert found.fields["type"] == "RuntimeError"
-    assert found.fields["message"].startswith("[pair.cc:553] Connection closed")
-    place = (found.fields["file"], found.fields["line"], found.fields["function"])
-    assert place == ("/w/train.py", "49", "main")
-    assert found.fields["op"] == "all_reduce"
+    assert found.raised.type == "RuntimeError"
+    assert found.raised.message.startswith("[pair.cc:553] Connection closed")
+    assert found.raised.frame == Frame(function="main", file="/w/train.py", line=49)
+    assert found.raised.op == "all_reduce"
     assert found.source.line == 11
 
 
@@ -63,7 +61,7 @@ def test_tracebacks_of_ranks_written_into_each_other() -> None:
     mixed = [line for pair in zip(one, two, strict=True) for line in pair]
     found = exceptions("".join(mixed))
 
-    assert {(f.who.rank, f.fields["file"]) for f in found} == {
+    assert {(f.who.rank, f.raised.frame.file) for f in found} == {
         (1, "/w/train.py"),
         (2, "/w/other.py"),
     }
@@ -73,8 +71,8 @@ def test_the_launchers_own_exception_is_marked() -> None:
     """Torchrun's ChildFailedError is no rank's."""
     (found,) = exceptions(LAUNCHER)
 
-    assert found.fields["launcher"] == "yes"
-    assert found.fields["type"] == "ChildFailedError"
+    assert found.raised.of_launcher
+    assert found.raised.type == "ChildFailedError"
 
 
 def test_chains_are_one_exception_with_its_cause() -> None:
@@ -87,9 +85,9 @@ def test_chains_are_one_exception_with_its_cause() -> None:
     )
     (found,) = exceptions(chain)
 
-    assert found.fields["type"] == "ValueError"
-    assert found.fields["cause"] == "KeyError: 'x'"
-    assert found.fields["file"] == "/w/b.py"
+    assert found.raised.type == "ValueError"
+    assert found.raised.cause == "KeyError: 'x'"
+    assert found.raised.frame.file == "/w/b.py"
 
 
 def test_an_exception_in_a_dataloader_worker() -> None:
@@ -106,9 +104,9 @@ def test_an_exception_in_a_dataloader_worker() -> None:
     )
     (found,) = exceptions("".join(prefixed(text, 1)))
 
-    assert (found.fields["file"], found.fields["line"]) == ("/w/data.py", "45")
-    assert found.fields["worker"] == "1"
-    assert found.fields["message"] == "'no sample 7'"
+    assert (found.raised.frame.file, found.raised.frame.line) == ("/w/data.py", 45)
+    assert found.raised.worker == 1
+    assert found.raised.message == "'no sample 7'"
 
 
 def test_a_traceback_within_torchruns_table() -> None:
@@ -120,7 +118,7 @@ def test_a_traceback_within_torchruns_table() -> None:
     )
     (found,) = exceptions(text)
 
-    assert (found.who.rank, found.fields["type"], found.fields["file"]) == (
+    assert (found.who.rank, found.raised.type, found.raised.frame.file) == (
         3,
         "ValueError",
         "/w/t.py",
@@ -139,16 +137,16 @@ def test_a_child_of_spawn() -> None:
     )
     parent, child = exceptions(text)
 
-    assert parent.fields["launcher"] == "yes"
-    assert (child.who.local_rank, child.fields["type"]) == (1, "ValueError")
-    assert "launcher" not in child.fields
+    assert parent.raised.of_launcher
+    assert (child.who.local_rank, child.raised.type) == (1, "ValueError")
+    assert not child.raised.of_launcher
 
 
 def test_other_output_in_between() -> None:
     """A few lines of others do not end a traceback; one that is cut off yields nothing."""
     broken = STACK.replace("    main()\n", "    main()\niteration 7: loss 3\nepoch: 5\n")
 
-    assert exceptions(broken)[0].fields["type"] == "RuntimeError"
+    assert exceptions(broken)[0].raised.type == "RuntimeError"
     assert exceptions(STACK.rpartition("RuntimeError")[0]) == []
 
 
@@ -159,7 +157,7 @@ def test_an_error_file() -> None:
     (found,) = exceptions(json.dumps(told), name="run_a1/attempt_0/3/error.json")
 
     assert found.who.local_rank == 3
-    assert (found.fields["type"], found.fields["file"]) == ("RuntimeError", "/w/train.py")
+    assert (found.raised.type, found.raised.frame.file) == ("RuntimeError", "/w/train.py")
     assert found.time == 1717761600.0
 
 

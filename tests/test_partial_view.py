@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
 )
-from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.facts.exceptions import Raised
 
 SEEN = Source(file="claims.json")
 
@@ -65,8 +65,7 @@ def test_an_exception_of_a_rank_that_lives_was_caught(rank: int | None) -> None:
         who=who,
         text="ValueError: bad row",
         source=Source(file="logs/train.log", line=26),
-        matched=(EXCEPTION,),
-        fields={"type": "ValueError", "message": "bad row"},
+        raised=Raised(type="ValueError", message="bad row"),
     )
     facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE})
     report = report_of([*facts, line])
@@ -81,8 +80,7 @@ def test_an_exception_of_a_rank_that_is_gone_ended_it() -> None:
         who=Who(rank=2, trust=Trust.CONTENT),
         text="ValueError: bad row",
         source=Source(file="logs/train.log", line=26),
-        matched=(EXCEPTION,),
-        fields={"type": "ValueError", "message": "bad row"},
+        raised=Raised(type="ValueError", message="bad row"),
     )
     size = WorldSize(size=3, who=Who(), source=SEEN)
     facts = still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=3)

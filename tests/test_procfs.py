@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.facts import Process, Role, Source, ThreadState, Who
+from whyhang.analyzer.facts import (
+    Process,
+    Role,
+    Source,
+    StackDump,
+    Thread,
+    ThreadState,
+    Trust,
+    Who,
+)
+from whyhang.analyzer.job.identify import identify
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
@@ -51,6 +61,7 @@ def test_status_of_a_traced_process_with_a_stop_on_its_way() -> None:
     )
     assert (status.tracer, status.process, status.switches) == (77, 5, 8)
     assert status.pending == 0x40001
+    assert parse_status(b"Name:\tpython\nNSpid:\t21915\t14\n").inner == 14
     assert parse_status(b"\xff\nUid\n") == parse_status(b"")
 
 
@@ -191,6 +202,25 @@ def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:
     assert (process.state, process.wchan, process.look) == ("S", "futex_do_wait", 2)
     assert process.started_at == pytest.approx(1700000000.5, abs=0.01)
     assert process.descriptors == ()
+
+
+def test_threads_of_a_container_have_the_ids_that_python_knows(tmp_path: Path) -> None:
+    """py-spy gives those; the kernel's word on a thread is joined with its stack by them."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1})
+    (tmp_path / "self" / "ns").mkdir(parents=True)
+    (tmp_path / "self" / "ns" / "pid").symlink_to("pid:[1]")
+    (tmp_path / "50" / "ns" / "pid").symlink_to("pid:[2]")
+    with (tmp_path / "50" / "task" / "50" / "status").open("a") as status:
+        status.write("NSpid:\t50\t7\n")
+    thread = fake.host().proc.threads(50)[0]
+    assert (thread.tid, thread.inner) == (50, 7)
+
+    who = Who(rank=1, pid=50, host="h", trust=Trust.ENVIRONMENT)
+    source = Source(file="x")
+    stack = StackDump(who=who, tool="py-spy", threads=(Thread(frames=(), tid=7),), source=source)
+    process = Process(who=who, source=source, role=Role.RANK, threads=(thread,))
+    assert identify([process, stack]).members[0].dumps[0].threads[0].tid == 50
 
 
 def test_process_that_ended_meanwhile_is_none(tmp_path: Path) -> None:
@@ -338,3 +368,26 @@ def test_a_file_is_said_to_be_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -
 
     assert process is not None
     assert (process.threads[0].file, process.threads[0].mount) == ("/data/token", lies_on)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")
+@pytest.mark.parametrize(
+    ("wchan", "file"), [("wait_for_partner", "/data/token"), ("futex_wait_queue", None)]
+)
+def test_the_file_of_another_thread_is_known_too(
+    tmp_path: Path, wchan: str, file: str | None
+) -> None:
+    """A writer beside the main thread is asked for its call, unless it merely waits for a lock."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1}, threads={51: "writer"})
+    place = tmp_path / "50" / "task" / "51"
+    (place / "syscall").write_text("257 0xffffff9c 0x0 0x80000 0x0 0x0 0x0 0x7ffd 0x7f4c\n")
+    (place / "wchan").write_text(wchan)
+    (tmp_path / "50" / "mem").write_bytes(b"/data/token\0")
+    host = fake.host()
+    sockets = Sockets(host.proc)
+    member = describe(host, Member(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    process = observe(host, member, sockets, look=0, now=5.0)
+
+    assert process is not None
+    assert process.threads[1].file == file

@@ -88,8 +88,27 @@ def test_a_long_run_is_shown_on_a_terminal(terminal: Callable[[], str]) -> None:
     assert "unpacking logs.tar.zst, 500 KB of 1.00 MB" in text
     assert "\n" not in text
     assert max(map(len, text.split("\r"))) <= 90
-    assert text.endswith("\r\x1b[K")
+    assert text.endswith("\r\x1b[J")
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_several_lines_are_written_over_together(terminal: Callable[[], str]) -> None:
+    """Each time from the first line on; what a shorter text no longer covers goes."""
+    with Progress() as shown:
+        shown.say("looking: 1 of 3 hosts answered\nn1: connecting\nn2: at work")
+        wait(lambda: shown._turns > 2)
+        shown.say("looking: 3 of 3 hosts answered")
+        turns = shown._turns
+        wait(lambda: shown._turns > turns + 1)
+
+    frames = terminal().replace("\r\n", "\n").split("\r")
+    assert "| looking: 1 of 3 hosts answered\x1b[K" in frames[1]
+    below = [frame for frame in frames if "n2: at work" in frame]
+    assert all(frame.startswith("\x1b[2A") for frame in below[1:])
+    first = next(frame for frame in frames if "3 of 3" in frame)
+    assert first.startswith("\x1b[2A")
+    assert first.endswith("\x1b[K\x1b[J")
+    assert frames[-1] == "\x1b[J"
 
 
 def test_a_short_run_shows_nothing(

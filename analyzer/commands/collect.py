@@ -35,9 +35,7 @@ def run(options: argparse.Namespace) -> int:
             "Give the PID of any process of the job, or say on which hosts it is (--hosts, ...).",
         )
     if options.dry_run:
-        sys.stdout.write(
-            hosts.dry_run(hosts.to_reach([int(text) for text in options.pid], options))
-        )
+        sys.stdout.write(hosts.dry_run([int(text) for text in options.pid], options))
         return 0
     bundle = Path(options.output)
     before = bundle.exists()

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         from whyhang.analyzer.commands import hosts  # noqa: PLC0415 - as late as a command
 
-        sys.stdout.write(hosts.dry_run(hosts.to_reach(pids, options)))
+        sys.stdout.write(hosts.dry_run(pids, options))
         return 0
     if options.on and not paths:
         raise TargetError(

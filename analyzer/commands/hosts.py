@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import hosts_options, redaction
@@ -18,7 +18,8 @@ from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundle_writer import check_name
-from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh, troubles
+from whyhang.collectors.hosts import payload, troubles
+from whyhang.collectors.hosts.planners import kubernetes, local, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
@@ -36,11 +37,28 @@ LIMIT = 30.0
 """Seconds for all hosts together, where --timeout says nothing."""
 
 
-def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
-    """Return on which hosts to look; none where this host alone is meant. Raises ``TargetError``.
+HERE = Reach(kind="local", sentence="this host", hosts=())
 
-    The options say so, or the job that a process here belongs to.
+
+def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Iterator[tuple[int, Reach]]:
+    """Yield on which hosts to look, with a process here, one job after the other.
+
+    The options say where, for all processes as one job; else each job of these processes, which
+    may be on this host alone (``HERE``). Raises ``TargetError``.
     """
+    if hosts_options.given(options) is not None or not pids:
+        yield (pids[0] if pids else 0), _by_options(pids, options)
+        return
+    seen: set[int] = set()
+    for pid in pids:
+        if pid in seen:
+            continue
+        yield pid, (None if options.local else _of_process(pid)) or HERE
+        if len(pids) > 1:
+            seen |= {member.pid for member in find_job(Host(Proc()), pid).members}
+
+
+def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
     match hosts_options.given(options):
         case "hosts":
             return replace(ssh.reach(options.hosts), selector=_selector(pids))
@@ -58,8 +76,7 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Reach:
         case "ray":
             return ray.reach(options.ray)
         case _:
-            reaches = () if options.local else filter(None, map(_of_process, pids))
-            return next(iter(reaches), Reach(kind="local", sentence="this host", hosts=()))
+            return HERE
 
 
 def _of_process(pid: int) -> Reach | None:
@@ -89,8 +106,12 @@ def _selector(pids: Sequence[int]) -> Selector:
     return Selector()
 
 
-def dry_run(reach: Reach) -> str:
+def dry_run(pids: Sequence[int], options: argparse.Namespace) -> str:
     """Return what would be reached, and by which commands."""
+    return "".join(_commands(reach) for _, reach in to_reach(pids, options))
+
+
+def _commands(reach: Reach) -> str:
     words = payload.words()
     lines = [reach.sentence]
     if reach.together:
@@ -206,4 +227,6 @@ def _nothing(talk: Conversation) -> TargetError:
             alike.setdefault((host.gap.why, host.gap.remedy), []).append(host.name)
     reasons = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
     remedy = next((remedy for _, remedy in alike if remedy), "")
-    return TargetError(f"no host could be looked at: {'; '.join(reasons[:6])}", f"{remedy}.")
+    return TargetError(
+        f"no host could be looked at: {'; '.join(reasons[:6])}", remedy and f"{remedy}."
+    )

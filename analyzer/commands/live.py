@@ -33,30 +33,40 @@ def facts(
     """
     if save:
         check_name(save)
-    reach = hosts.to_reach(pids, options)
-    if reach.hosts or reach.printed:
-        return hosts.facts(reach, options, readers, progress, save=save, documents=documents)
-    names = redaction.pseudonyms(options)
     collected: list[Fact] = []
     unsaved: list[BundleError] = []
-    seen: set[int] = set()
-    for pid in pids:
-        if pid in seen:
-            continue
-        taken = Capture(pid, capture_options(options), progress.say, Proc())
-        taken.note(reach.gaps)
-        taken.take()
-        seen |= {member.pid for member in taken.job.members}
-        number = len(seen) if collected else 0
-        open_questions = questions(
-            several_snapshots=options.looks > 1, native=options.native == "auto"
-        )
-        try:
-            collected += settled(OnThisHost(taken), open_questions, readers, documents)
-        finally:  # what was taken is kept, also where reading it fails or is interrupted
-            if save:
-                unsaved += save_bundle(taken.bundle(), _numbered(save, number), names)
+    for number, (pid, reach) in enumerate(hosts.to_reach(pids, options), 1):
+        own = _numbered(save, number) if save else None
+        if reach.hosts or reach.printed:
+            some, errors = hosts.facts(
+                reach, options, readers, progress, save=own, documents=documents
+            )
+        else:
+            taken = Capture(pid, capture_options(options), progress.say, Proc())
+            taken.note(reach.gaps)
+            some, errors = _of_this_host(taken, options, readers, save=own, documents=documents)
+        collected += some
+        unsaved += errors
     return collected, unsaved
+
+
+def _of_this_host(
+    taken: Capture,
+    options: argparse.Namespace,
+    readers: Sequence[Reader],
+    *,
+    save: str | None,
+    documents: dict[str, Document] | None,
+) -> tuple[list[Fact], list[BundleError]]:
+    names = redaction.pseudonyms(options)
+    taken.take()
+    open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
+    unsaved: list[BundleError] = []
+    try:
+        return settled(OnThisHost(taken), open_questions, readers, documents), unsaved
+    finally:  # what was taken is kept, also where reading it fails or is interrupted
+        if save:
+            unsaved += save_bundle(taken.bundle(), save, names)
 
 
 class OnThisHost:
@@ -83,4 +93,4 @@ class OnThisHost:
 def _numbered(path: str, number: int) -> str:
     """Return a name for the bundle of a second job, beside the first."""
     stem, dot, rest = path.partition(".")
-    return f"{stem}-{number}{dot}{rest}" if number else path
+    return f"{stem}-{number}{dot}{rest}" if number > 1 else path

@@ -1,4 +1,4 @@
-"""Progress on standard error: one line that is written over, on a terminal only.
+"""Progress on standard error: a few lines that are written over, on a terminal only.
 
 A timer's signal interrupts the main thread a few times a second, and the handler writes the
 line. No thread does it: processes that are forked to read files would inherit its locks.
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.0  # seconds before anything is shown
 EVERY = 0.25  # seconds between two updates
-_END_OF_LINE = b"\x1b[K"
+_END_OF_LINE = b"\x1b[K"  # what stands behind it goes
+_END_OF_SCREEN = b"\x1b[J"
 _WHEEL = "|/-\\"
 _Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
@@ -36,11 +37,12 @@ class Progress:
         self.meter = Meter()
         self._doing = ""
         self._turns = 0
+        self._below = 0  # lines below the first
         self._before: _Handler = signal.SIG_DFL
         self._shows = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, text: str) -> None:
-        """Set what is going on now."""
+        """Set what is going on now: a line, and perhaps further ones that are set in below it."""
         self._doing = text
 
     def __enter__(self) -> Self:
@@ -63,7 +65,7 @@ class Progress:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._before or signal.SIG_DFL)
             if self._turns:
-                _write(b"\r" + _END_OF_LINE)
+                _write(self._to_the_top() + _END_OF_SCREEN)
 
     def _show(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -71,13 +73,21 @@ class Progress:
         if not text:
             return
         try:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            size = os.get_terminal_size(sys.stderr.fileno())
         except (OSError, ValueError):
-            width = 80
-        line = f"{_WHEEL[self._turns % len(_WHEEL)]} {plain(text)}"
+            size = os.terminal_size((80, 24))
+        first, *more = text.splitlines()[: max(1, (size.lines or 24) - 1)]
+        lines = [f"{_WHEEL[self._turns % len(_WHEEL)]} {first}", *(f"    {line}" for line in more)]
         self._turns += 1
-        data = line[: width - 1].encode(sys.stderr.encoding or "ascii", "replace")
-        _write(b"\r" + data + _END_OF_LINE)
+        shown = (plain(line)[: (size.columns or 80) - 1] for line in lines)
+        encoding = sys.stderr.encoding or "ascii"
+        data = b"\n".join(line.encode(encoding, "replace") + _END_OF_LINE for line in shown)
+        _write(self._to_the_top() + data + _END_OF_SCREEN)
+        self._below = len(lines) - 1
+
+    def _to_the_top(self) -> bytes:
+        """Return what leads back to the first of the lines that were written last."""
+        return b"\r" + (b"\x1b[%dA" % self._below if self._below else b"")
 
 
 def _write(data: bytes) -> None:

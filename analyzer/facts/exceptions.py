@@ -5,10 +5,9 @@ A rank that raised within a collective because a peer was gone or late, or that 
 """
 
 import re
-from collections.abc import Mapping
 
-EXCEPTION = "python-exception"
-"""The name under which the log reader gives tracebacks."""
+from whyhang.analyzer.facts.base import Record
+from whyhang.analyzer.facts.stacks import Frame
 
 EXCEPTION_STACK = "exception"
 """The tool of a stack that is the traceback of an exception: where a rank stood as it ended."""
@@ -17,8 +16,15 @@ OF_OTHERS = frozenset({"DistBackendError", "DistNetworkError", "DistStoreError"}
 NCCL_FAILED = ("NCCL error", "NCCL Error")
 """How torch begins when a call of NCCL failed, in a backward too, where no frame names an op."""
 
-BY_OTHERS = (*NCCL_FAILED, "DEADLINE_EXCEEDED: Barrier timed out")
-"""The same for what XLA's coordination service says of tasks that did not come."""
+BY_OTHERS = (
+    *NCCL_FAILED,
+    "DEADLINE_EXCEEDED: Barrier timed out",
+    "Worker failed with error",
+    "WorkerProc initialization failed",
+    "Engine core initialization failed",
+    "EngineCore encountered an issue",
+)
+"""The same for what XLA says of tasks that did not come, and vLLM's engine of its workers."""
 
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
@@ -31,18 +37,46 @@ _ABOUT_OTHERS = re.compile(
 )
 
 
-def is_own_exception(fields: Mapping[str, str]) -> bool:
-    """Return whether a rank raised an exception of itself, not because of another rank."""
-    return (
-        fields.get("launcher") != "yes"
-        and not (fields.get("op") and is_about_others(fields))
-        and not fields.get("message", "").startswith(BY_OTHERS)
-        and "gloo/transport/" not in fields.get("message", "")
-        and fields.get("type", "").rpartition(".")[2] not in ON_REQUEST
-    )
+class Raised(Record):
+    """An exception of Python that a log holds.
 
+    ``frame`` is the innermost of the user's own code, ``op`` the call of torch.distributed within
+    which it was raised, ``cause`` the exception that led to it. ``thread`` names the thread that
+    it ended, which was not the main one, ``worker`` the DataLoader worker where it began.
+    ``stood``: the frames, innermost first, where others brought it about: there the rank stood.
+    """
 
-def is_about_others(fields: Mapping[str, str]) -> bool:
-    """Return whether an exception of a collective is due to other ranks, and no misuse of it."""
-    kind = fields.get("type", "").rpartition(".")[2]
-    return kind in OF_OTHERS or _ABOUT_OTHERS.search(fields.get("message", "")) is not None
+    type: str
+    message: str = ""
+    frame: Frame | None = None
+    op: str | None = None
+    cause: str = ""
+    of_launcher: bool = False
+    worker: int | None = None
+    thread: str | None = None
+    stood: tuple[Frame, ...] = ()
+
+    def __str__(self) -> str:
+        message = self.message.partition("\n")[0]
+        return f"{self.kind}: {message}" if message else self.kind
+
+    @property
+    def kind(self) -> str:
+        """The type without its module."""
+        return self.type.rpartition(".")[2]
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether a rank raised it of itself, not because of another rank."""
+        return not (
+            self.of_launcher
+            or (self.op and self.is_about_others)
+            or self.message.startswith(BY_OTHERS)
+            or "gloo/transport/" in self.message
+            or self.kind in ON_REQUEST
+        )
+
+    @property
+    def is_about_others(self) -> bool:
+        """Return whether an exception of a collective is due to other ranks, and no misuse."""
+        return self.kind in OF_OTHERS or _ABOUT_OTHERS.search(self.message) is not None

@@ -1,7 +1,7 @@
 """Lines of logs, and the ends of processes that they tell of."""
 
 from whyhang.analyzer.facts.base import Record, Source, Who
-from whyhang.analyzer.facts.stacks import Frame
+from whyhang.analyzer.facts.exceptions import Raised
 
 RAS_LINE = "nccl-ras"
 """Finds the lines that tell what NCCL's health network (RAS) said of ranks.
@@ -20,8 +20,8 @@ class LogLine(Record):
 
     ``matched`` holds the names of the patterns that found it, ``fields`` what their named
     groups captured. ``text`` is the line without launcher prefix, cut to a sane length;
-    ``offset`` is its first byte in the file. ``frames`` are where an exception was raised for
-    others' sake, innermost first: there the rank stood.
+    ``offset`` is its first byte in the file. ``raised`` is the exception of which it is the last
+    line; no pattern found that.
     """
 
     who: Who
@@ -31,7 +31,7 @@ class LogLine(Record):
     fields: dict[str, str] = {}
     time: float | None = None
     offset: int | None = None
-    frames: tuple[Frame, ...] = ()
+    raised: Raised | None = None
     count: int = 1  # lines alike of this rank that the scanner folded into this one
 
 

@@ -131,7 +131,7 @@ class ThreadState(Record):
     what it has used since it began, in clock ticks. ``file`` is the file that the call works on,
     ``mount`` what it lies on ("nfs4 from server:/data") or, of a fifo, that it is one. ``kernel``
     is the kernel functions that it is in, innermost first, where it sleeps past any signal and this
-    user may know.
+    user may know. ``inner`` is the id that it has in a container, by which Python calls it.
     """
 
     tid: int
@@ -143,3 +143,4 @@ class ThreadState(Record):
     file: str | None = None
     mount: str | None = None
     kernel: tuple[str, ...] = ()
+    inner: int | None = None

@@ -11,7 +11,6 @@ rank waits for a helper of its own: which numbers its dead children had, nobody 
 import posixpath
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
 from whyhang.analyzer.rank_state.ends import WAITED
 from whyhang.analyzer.rank_state.state import Status
@@ -89,8 +88,8 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
     raised = {
         line.who.rank
         for line in case.job.lines
-        if EXCEPTION in line.matched
-        and line.fields.get("op", "").endswith(("_object", "_object_list"))
+        if line.raised is not None
+        and (line.raised.op or "").endswith(("_object", "_object_list"))
         and (line.source.line or 0) > since.get(line.source.file, line.source.line or 0)
         and line.text in {piece.quote for piece in hit.evidence}
     }

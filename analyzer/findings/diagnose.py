@@ -20,6 +20,7 @@ from whyhang.analyzer.findings.levels import (
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
+from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.report import Evidence, Finding, Report, cite
@@ -31,7 +32,14 @@ from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
 from whyhang.analyzer.wording.branches import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
-from whyhang.analyzer.wording.subjects import hosts_of, on_host, to_look_at, whereabouts, with_names
+from whyhang.analyzer.wording.subjects import (
+    hosts_of,
+    on_host,
+    to_look_at,
+    whereabouts,
+    with_job,
+    with_names,
+)
 
 MAX_EFFECTS = 6
 FAR_IN_TIME = 10.0
@@ -254,6 +262,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     if pressing:
         explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
     hosts = hosts_of(case, hit)
+    steps = _next_steps(case, signature, ranks)
+    uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
+    job = slurm_job(case) if uses_job else None
     culprits = ranks if known else None
     title = with_names(
         sentence(fill(signature.title, words)),
@@ -273,10 +284,10 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *pressing),
-        remedies=tuple(on_host(fill(text, words), hosts) for text in signature.remedies),
-        next_steps=tuple(
-            on_host(fill(text, words), hosts) for text in _next_steps(case, signature, ranks)
+        remedies=tuple(
+            on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
         ),
+        next_steps=tuple(on_host(with_job(fill(text, words), job), hosts) for text in steps),
         runbook_url=signature.runbook,
         owner=signature.owner,
         kind=signature.kind.value,

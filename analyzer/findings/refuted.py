@@ -4,7 +4,6 @@ import re
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Capacity, OpenPort
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.levels import Candidate
 from whyhang.analyzer.job.device import same_host
 
@@ -46,7 +45,7 @@ def _room_in(row: Capacity) -> str:
 def _from_then(case: Case, candidate: Candidate, row: Capacity) -> bool:
     """Return whether the job was there when a row was printed, which carries no time."""
     job = case.job
-    ended = job.exits or case.ends or any(EXCEPTION in line.matched for line in job.lines)
+    ended = job.exits or case.ends or any(line.raised is not None for line in job.lines)
     return not ended or any(
         piece.source == row.source.file and (piece.line or 0) > (row.source.line or 0)
         for piece in candidate.hit.evidence

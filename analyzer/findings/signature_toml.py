@@ -42,6 +42,7 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("unless_asks",): QUESTIONS,
     ("unless",): TEXTS,
     ("unless_same_rank",): FLAG,
+    ("unless_goes_on",): FLAG,
     ("blames",): TEXT,
     ("least_ranks",): COUNT,
     ("most_ranks",): COUNT,
@@ -121,6 +122,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         adds=table.get("adds", {}),
         vetoes=vetoes,
         veto_same_rank=table.get("unless_same_rank", False),
+        unless_goes_on=table.get("unless_goes_on", False),
     )
     asked = Asked(
         questions=tuple(map(question_of, table.get("asks", ()))),

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts import (
     counted,
     ranks_in_words,
 )
-from whyhang.analyzer.facts.exceptions import EXCEPTION, EXCEPTION_STACK
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
@@ -68,7 +68,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
-    ended = bool(case.job.exits) or any(EXCEPTION in line.matched for line in case.job.lines)
+    ended = bool(case.job.exits) or any(line.raised is not None for line in case.job.lines)
     inside = any(position.inside for position in case.graph.calls.positions.values())
     if inside and not ended and not _errors(case, candidates):
         return "hung"  # calls stand open, and no line says that anything failed

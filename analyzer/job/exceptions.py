@@ -12,18 +12,20 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
     Where it has one of a tool, that tells; of several exceptions, the first. Who prints steps after
     it has gone on.
     """
-    lines = [fact for fact in facts if isinstance(fact, LogLine) and fact.frames]
+    lines = [fact for fact in facts if isinstance(fact, LogLine) and fact.raised]
     if not lines:
         return facts
     seen = {(_named(f.who), f.source.file) for f in facts if isinstance(f, StackDump)}
     went_on = {f.source.file: f.source.line or 0 for f in facts if isinstance(f, SignOfLife)}
     stacks = []
     for line in lines:
+        if line.raised is None or not line.raised.stood:
+            continue
         key = (_named(line.who), line.source.file)
         outlived = (line.source.line or 0) < went_on.get(line.source.file, 0)
         if any(key[0]) and key not in seen and not outlived:
             seen.add(key)
-            thread = Thread(frames=line.frames, name="MainThread", line=line.source.line)
+            thread = Thread(frames=line.raised.stood, name="MainThread", line=line.source.line)
             stacks.append(
                 StackDump(
                     who=line.who,

@@ -8,7 +8,7 @@ nobody tells stays a process with a pid, a host or a label.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -35,6 +35,7 @@ from whyhang.analyzer.facts import (
     StackDump,
     Statement,
     StoreView,
+    Thread,
     Track,
     Trust,
     Who,
@@ -253,7 +254,17 @@ def _dumps(entity: Entity, dumps: Iterable[StackDump]) -> tuple[StackDump, ...]:
     """Return those of the stacks that were taken when the process was captured last."""
     since = _begun(entity)
     last = [d for d in dumps if since is None or d.taken_at is None or d.taken_at >= since]
+    ids = {t.inner: t.tid for p in entity.processes for t in p.threads if t.inner is not None}
+    if ids:  # in a container py-spy gives the ids that Python knows
+        last = [replace(dump, threads=_renumbered(dump.threads, ids)) for dump in last]
     return tuple(sorted(last, key=lambda dump: dump.look))
+
+
+def _renumbered(threads: Iterable[Thread], ids: Mapping[int, int]) -> tuple[Thread, ...]:
+    return tuple(
+        thread if thread.tid is None else replace(thread, tid=ids.get(thread.tid, thread.tid))
+        for thread in threads
+    )
 
 
 def _seen(entity: Entity) -> list[StackDump]:

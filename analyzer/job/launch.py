@@ -90,6 +90,8 @@ def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
     processes, machines = given.get("num_processes", ""), given.get("nnodes", "1")
     if "nproc_per_node" not in given and processes.isdecimal() and machines.isdecimal():
         given["nproc_per_node"] = str(int(processes) // max(1, int(machines)))
+    if not any("accelerate" in word for word in words[:6]):  # its own default is in a file
+        given.setdefault("nnodes", "1:1")
     return Plan(options={name: given[name] for name in sorted(given) if name in _WANTED})
 
 

@@ -16,9 +16,7 @@ from whyhang.analyzer.facts import (
     Process,
     Role,
     WorldSize,
-    replace,
 )
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.job.records import Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
@@ -122,13 +120,9 @@ def without_caught(
     alive = {member.rank for member in members if is_alive(member)}
     everyone = bool(alive) and len(alive) >= (size or 0) and all(map(is_alive, members))
     for line in lines:
-        caught = (everyone if line.who.rank is None else line.who.rank in alive) and (
-            "thread" not in line.fields
-        )
-        if EXCEPTION not in line.matched or not caught:
+        lives = everyone if line.who.rank is None else line.who.rank in alive
+        if line.raised is None or line.raised.thread or not lives:
             yield line
-        elif rest := tuple(name for name in line.matched if name != EXCEPTION):
-            yield replace(line, matched=rest)
 
 
 def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:

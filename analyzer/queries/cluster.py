@@ -18,6 +18,10 @@ MAX_QUOTES = 4
 VIRTUAL = ("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman")
 """How the names of interfaces begin that other hosts cannot reach."""
 
+_SLURM_JOB = re.compile(
+    r"(?:slurmstepd: error: \*\*\* (?:JOB|STEP) |StepId=|JobId=|srun: job |batch job )(\d{1,10})\b"
+)
+_SLURM_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
 _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
 
@@ -70,6 +74,28 @@ def own_jobs(case: Case) -> tuple[Scheduled, ...]:
 def name_of_job(row: Scheduled) -> str:
     """Return the number of a row's job, without that of its step."""
     return re.split(r"\D", row.name, maxsplit=1)[0]
+
+
+def slurm_job(case: Case) -> str | None:
+    """Return the number of this job in Slurm, if all that tells one tells the same.
+
+    Rows of its tools go first, then what the processes' environment says, Slurm's own lines in the
+    logs, and the names that sbatch gives to files.
+    """
+    rows = {name_of_job(row) for row in own_jobs(case)}
+    variables = {
+        process.environ.get("SLURM_JOB_ID") or process.environ.get("SLURM_JOBID") or ""
+        for member in case.job.members
+        for process in member.processes
+    }
+    lines = {number for line in case.job.lines for number in _SLURM_JOB.findall(line.text)}
+    files = {
+        number for end in case.job.of(LastLine) for number in _SLURM_FILE.findall(end.source.file)
+    }
+    for numbers in (rows, variables - {""}, lines, files):
+        if numbers:
+            return next(iter(numbers)) if len(numbers) == 1 else None
+    return None
 
 
 def own_pods(case: Case) -> tuple[Scheduled, ...]:

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, Speaker, ranks_in_words, replace
-from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
+from whyhang.analyzer.facts import LogLine, Source, Speaker, ranks_in_words, replace
+from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
-from whyhang.analyzer.report import Location
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.wording.calls import site_location
 
 MAX_QUOTES = 6
 _WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
@@ -45,32 +44,27 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
     its own says more. Exceptions that say the same but for numbers are one.
     """
     explained = {
-        (line.source.file, line.source.line or 0)
-        for line in case.job.lines
-        if set(line.matched) - {EXCEPTION}
+        (line.source.file, line.source.line or 0) for line in case.job.lines if line.matched
     }
     groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
     for line in case.job.lines:
-        fields = line.fields
+        raised = line.raised
         if (
-            EXCEPTION in line.matched
-            and ("thread" in fields) is in_thread
-            and is_own_exception(fields)
-            and explained.isdisjoint(_lines_of(line))
+            raised is not None
+            and (raised.thread is not None) is in_thread
+            and raised.is_own
+            and explained.isdisjoint(_lines_of(line.source, raised))
         ):
-            message = _NUMBERS.sub("N", fields.get("message", ""))
-            groups[(fields.get("type", ""), message)].append(line)
+            groups[raised.type, _NUMBERS.sub("N", raised.message)].append(line)
     return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks(lines))), default=[])
 
 
-def _lines_of(line: LogLine) -> Iterator[tuple[str, int]]:
+def _lines_of(source: Source, raised: Raised) -> Iterator[tuple[str, int]]:
     """Yield where the lines of an exception's message stand, up to a traceback in it."""
-    first = line.source.line or 0
-    message, within, _ = line.fields.get("message", "").partition(
-        "Traceback (most recent call last)"
-    )
+    first = source.line or 0
+    message, within, _ = raised.message.partition("Traceback (most recent call last)")
     for number in range(first, first + message.count("\n") + (0 if within else 1)):
-        yield line.source.file, number
+        yield source.file, number
 
 
 def _ranks(lines: list[LogLine]) -> tuple[int, ...]:
@@ -98,11 +92,8 @@ def _worker(lines: list[LogLine]) -> str | None:
 def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     members, unseen = members_of(case, ranks)
     who = ranks_in_words(ranks) if ranks else _worker(lines) or "the job"
-    first = lines[0]
-    fields = first.fields
-    kind = fields.get("type", "an exception").rpartition(".")[2]
-    message = fields.get("message", "").partition("\n")[0]
-    place = _location(fields)
+    first = lines[0].raised
+    place = site_location(first.frame) if first is not None else None
     at = f" at {place.function} ({place.file}:{place.line})" if place else ""
     return Hit(
         members=members,
@@ -112,19 +103,8 @@ def _hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
         location=place,
         fields={
             "who": who,
-            "what": f"{kind}: {message}" if message else kind,
+            "what": str(first),
             "at": at,
         },
         at=_when(lines) if _when(lines) != float("inf") else None,
-    )
-
-
-def _location(fields: dict[str, str]) -> Location | None:
-    if not fields.get("file"):
-        return None
-    line = fields.get("line", "")
-    return Location(
-        file=short(fields["file"]),
-        line=int(line) if line.isdigit() else None,
-        function=fields.get("function"),
     )

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Exit, LogLine, RootCause, Speaker, Who
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
@@ -98,7 +97,7 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     """Return the ranks of a launcher's table that failed as these did, and with them."""
     if not spoken <= ended.keys() or _brought_down(case.job.lines):
         return set()
-    raised = {line.who.rank for line in case.job.lines if EXCEPTION in line.matched} - spoken
+    raised = {line.who.rank for line in case.job.lines if line.raised is not None} - spoken
     codes = {ended[rank].exitcode for rank in spoken}
     times = [ended[rank].time for rank in spoken]
     return {

@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     LogLine,
     OwnAddress,
     Record,
+    SignOfLife,
     Trust,
     Who,
 )
@@ -61,6 +62,7 @@ class Log(Record):
     not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
     A field ``pci`` names a GPU by its address, and so its ranks.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
+    ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
     """
 
     patterns: tuple[str, ...]
@@ -71,10 +73,16 @@ class Log(Record):
     adds: dict[str, dict[str, dict[str, str]]] = {}
     vetoes: tuple[str, ...] = ()
     veto_same_rank: bool = False
+    unless_goes_on: bool = False
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
         lines = case.job.lines_with(self.patterns)
+        if self.unless_goes_on and lines:
+            signs = {s.source.file: s.source.line or 0 for s in case.job.of(SignOfLife)}
+            lines = [
+                line for line in lines if (line.source.line or 0) > signs.get(line.source.file, 0)
+            ]
         speakers = {line.who.rank for line in lines if line.who.rank is not None}
         if not lines or (self.least > 1 and len(speakers) < self.least):
             return ()

@@ -11,7 +11,6 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, SignOfLife
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.rank_state.log_ends import have_ended
@@ -76,11 +75,7 @@ def _reasons(case: Case) -> list[LogLine]:
         for line in reversed(case.job.lines_with(LOST_PEERS))
     }
     lines = last or [line for line in _unknown(case) if _SAYS_SO.search(line.fields["what"])]
-    known = {
-        line.source
-        for line in case.job.lines
-        if set(line.matched) - {WARNING, LAST_ERROR, EXCEPTION}
-    }
+    known = {line.source for line in case.job.lines if set(line.matched) - {WARNING, LAST_ERROR}}
     return [
         line
         for line in lines

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import PrintedValue, SignOfLife, Topic, Variable, replace
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import Value, compared
 from whyhang.analyzer.queries.settings import SHOWN, hit_of, stands
@@ -63,5 +62,5 @@ def _shows_no_work(case: Case) -> bool:
 def _failed(case: Case) -> bool:
     """Return whether some rank ended by an error, or complains of another."""
     return any(exit_.exitcode or exit_.signal for exit_ in case.job.exits) or any(
-        EXCEPTION in line.matched or _COMPLAINS.search(line.text) for line in case.job.lines
+        line.raised is not None or _COMPLAINS.search(line.text) for line in case.job.lines
     )

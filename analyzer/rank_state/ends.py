@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from whyhang.analyzer.facts import Exit, LogLine, Record, Source
-from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
 
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by"
@@ -26,7 +25,8 @@ With Python's error numbers it is a connection of the program's own, as to a ser
 WAITED = re.compile(
     r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
     r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
-    r"|Timed out (?:initializing process group in store|after \d+ seconds waiting for clients)"
+    r"|Timed out (?:initializing process group in store"
+    r"|after \d+ seconds waiting for (?:clients|workers))"
     r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"
 )
 """A line of a rank that waited for another one until the limit."""
@@ -83,22 +83,18 @@ def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
     """Read the exceptions that ended ranks; those of other threads end none."""
     ends: dict[int, End] = {}
     for line in lines:
-        fields = line.fields
-        if EXCEPTION not in line.matched or line.who.rank is None or "thread" in fields:
+        raised = line.raised
+        if raised is None or line.who.rank is None or raised.thread or raised.of_launcher:
             continue
-        if fields.get("launcher") == "yes":
-            continue
-        kind = fields.get("type", "an exception").rpartition(".")[2]
-        message = fields.get("message", "").partition("\n")[0]
         ends.setdefault(
             line.who.rank,
             End(
-                how=f"{kind}: {message}" if message else kind,
-                own=is_own_exception(fields),
+                how=str(raised),
+                own=raised.is_own,
                 source=line.source,
                 quote=line.text,
                 time=line.time,
-                stood="op" in fields,
+                stood=raised.op is not None,
             ),
         )
     return ends

@@ -6,8 +6,7 @@ logs as well.
 
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, replace
-from whyhang.analyzer.facts.exceptions import EXCEPTION
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.ends import WAITED
 
@@ -112,11 +111,9 @@ def without_overcome(job: Job) -> Job:
 
 def _without_caught(job: Job) -> Iterator[LogLine]:
     for line in job.lines:
-        raised = EXCEPTION in line.matched and "thread" not in line.fields
-        if not raised or line.who.rank is None or not _went_on(job, line):
+        ended = line.raised is not None and not line.raised.thread
+        if not ended or line.who.rank is None or not _went_on(job, line):
             yield line
-        elif rest := tuple(name for name in line.matched if name != EXCEPTION):
-            yield replace(line, matched=rest)
 
 
 def _went_on(job: Job, line: LogLine) -> bool:

@@ -13,6 +13,8 @@ MOST = 4  # members that are described one by one
 _RANKS = re.compile(
     r"\branks? (?P<ranks>\d+(?:-\d+)?(?:(?:,| and) ?\d+(?:-\d+)?)*)(?P<more>,…)?", re.IGNORECASE
 )
+_OF_SLURM = re.compile(r"\b(?:sacct|scontrol|squeue)\b[^;#]*")
+_JOB = re.compile(r"\bJOB\b")
 _HOST = re.compile(
     r"\b(?P<who>[Tt]he|on that|[Tt]his) host\b(?!s|['\w]| (?:of|behind|that|or|for)\b)"
 )
@@ -81,6 +83,11 @@ def on_host(text: str, hosts: tuple[str, ...]) -> str:
     if len(hosts) != 1:
         return text
     return _HOST.sub(lambda match: "on " * match["who"].startswith("on ") + hosts[0], text)
+
+
+def with_job(text: str, job: str | None) -> str:
+    """Put the number of the job into commands of Slurm, where it is known."""
+    return _OF_SLURM.sub(lambda command: _JOB.sub(job, command[0]), text) if job else text
 
 
 def _place(case: Case, member: Member) -> str:

@@ -1,4 +1,4 @@
-"""Take archives and compressed files apart as streams, in bounded memory.
+"""Take archives, compressed files and text in UTF-16 apart as streams, in bounded memory.
 
 Formats are told by their first bytes, never by their name. A compressed tar is one step. All
 streams give what they can before they complain: the exceptions that damage may raise are
@@ -6,6 +6,7 @@ listed in ``DAMAGE``.
 """
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -29,6 +30,10 @@ ZSTD_WINDOW = 1 << 28
 TAR_HEADER_BYTES = 1 << 20
 # An archive that tells a size beyond its end would be read on and on.
 MAX_READS_AT_END = 64
+
+LEAST_LETTERS = 32
+"""Letters by which a text in UTF-16 without a mark is known."""
+_TEXT = bytes([*b"\t\n\r\x1b", *range(0x20, 0x7F)])
 
 LINK = "it is a link, and links in archives are not followed"
 
@@ -82,7 +87,7 @@ def is_zip(start: bytes) -> bool:
 
 
 def is_packed(start: bytes) -> bool:
-    """Return whether a file that begins so, with ``MAGIC_BYTES``, is an archive or compressed."""
+    """Return whether a file that begins so, with ``MAGIC_BYTES``, must be unpacked to be read."""
     return is_zip(start) or start[TAR_MAGIC] == b"ustar" or _opener(start) is not None
 
 
@@ -105,7 +110,25 @@ def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[Member | Re
 
 def _opener(start: bytes) -> Callable[[BinaryIO], Stream] | None:
     """Return what gives the plain bytes of a compressed stream; frames that follow are joined."""
+    order = _utf16(start)
+    if order is not None:
+        return lambda raw: _Utf16(raw, order)
     return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
+
+
+def _utf16(start: bytes) -> str | None:
+    """Return in which order of bytes a file is text in UTF-16, as a shell of Windows writes it.
+
+    By the mark in front, or since every other byte of a text in English is zero.
+    """
+    for mark, order in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+        if start.startswith(mark) and not start.startswith(codecs.BOM_UTF32_LE):
+            return order
+    for low, high, order in ((0, 1, "utf-16-le"), (1, 0, "utf-16-be")):
+        letters, zeros = start[low::2], start[high::2]
+        if len(zeros) >= LEAST_LETTERS and not any(zeros) and not letters.translate(None, _TEXT):
+            return order
+    return None
 
 
 def read_some(stream: Stream, size: int = CHUNK) -> bytes:
@@ -185,6 +208,24 @@ class _Zstd:
             if self._frame.eof:
                 packed = self._frame.unused_data
                 self._frame = self._decompressor.decompressobj()
+
+
+class _Utf16:
+    """Text in UTF-16 as a stream of UTF-8; what is no text becomes U+FFFD."""
+
+    def __init__(self, raw: BinaryIO, order: str) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder(order)("replace")
+        self._text = io.BytesIO()
+
+    def read(self, size: int, /) -> bytes:
+        while not (chunk := self._text.read(size)):
+            data = self._raw.read(CHUNK)
+            text = self._decoder.decode(data, final=not data)
+            if not data and not text:
+                break
+            self._text = io.BytesIO(text.replace("\ufeff", "").encode("utf-8", "replace"))
+        return chunk
 
 
 # "BZh" may start a text; with the block size and the first block's mark it may not.

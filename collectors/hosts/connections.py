@@ -97,7 +97,7 @@ class Connections:
         self._waiting = list({host.channel: host for host in reversed(new)}.values())[::-1]
         half = time.monotonic() + self.left() / 2
         while late := self._connecting():
-            self._tell(how_far("reaching", late, len(self.hosts)))
+            self._tell(how_far("reaching", late, self.hosts))
             self._start_more()
             self._feed()
             self._listen_for(BEAT)
@@ -125,7 +125,7 @@ class Connections:
     def wait(self, doing: str) -> None:
         """Wait until all have answered or the deadline has come; ``doing`` is for people."""
         while busy := [host for host in self.hosts if host.busy]:
-            self._tell(how_far(doing, busy, len(self.ready)))
+            self._tell(how_far(doing, busy, self.hosts))
             if self.left() <= 0:
                 for host in busy:
                     host.busy = False

@@ -6,7 +6,7 @@ from whyhang.analyzer.facts import Gap, counted
 from whyhang.collectors.hosts.reach import Host
 
 MOST_NAMED = 4
-"""Hosts that the line of progress names."""
+"""Hosts that progress names, of those waited for and of those given up."""
 
 
 class RemoteHost:
@@ -36,6 +36,13 @@ class RemoteHost:
         self.others: list[str] = []  # hosts that it knows of
 
     @property
+    def phase(self) -> str:
+        """What is waited for."""
+        if not self.alive:
+            return "connecting"
+        return "at work" if self.ready else "starting whyhang"
+
+    @property
     def name(self) -> str:
         """The name for people: what the planner calls it."""
         return self.host.name
@@ -58,9 +65,20 @@ def left_to_others(hosts: Sequence[RemoteHost]) -> dict[tuple[str, str], list[st
     }
 
 
-def how_far(doing: str, late: Sequence[RemoteHost], count: int) -> str:
-    """Say for people how many of ``count`` hosts have answered, and which have not."""
-    names = [host.name for host in late]
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    waits = f"; waiting for {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-    return f"{doing}: {count - len(names)} of {counted(count, 'host')} answered{waits}"
+def how_far(doing: str, late: Sequence[RemoteHost], hosts: Sequence[RemoteHost]) -> str:
+    """Say for people how many hosts have answered, and of a few others what they do or why not.
+
+    One line a host below the first; ``late`` are those that are waited for, furthest behind first.
+    """
+    late = sorted(late, key=lambda host: (host.alive, host.ready))
+    lost = [host for host in hosts if host.gap is not None]
+    answered = len(hosts) - len(late) - len(lost)
+    lines = [f"{doing}: {answered} of {counted(len(hosts), 'host')} answered"]
+    lines += _few([f"{host.name}: {host.phase}" for host in late], "waited for")
+    lines += _few([f"{host.name}: {host.gap.why}" for host in lost if host.gap], "given up")
+    return "\n".join(lines)
+
+
+def _few(lines: Sequence[str], what: str) -> list[str]:
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"+{more:,} more {what}"] if more > 0 else [])]

@@ -48,6 +48,7 @@ class Status(Record):
     process: int
     tracer: int
     switches: int  # voluntary ones
+    inner: int  # its id in the innermost namespace of pids that it is in
     pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
 
 
@@ -87,6 +88,7 @@ def parse_status(data: bytes) -> Status:
         process=_number(fields.get(b"Tgid")),
         tracer=_number(fields.get(b"TracerPid")),
         switches=_number(fields.get(b"voluntary_ctxt_switches")),
+        inner=_number(fields.get(b"NSpid", b"").rpartition(b"\t")[2]),
         pending=_number(fields.get(b"SigPnd"), 16) | _number(fields.get(b"ShdPnd"), 16),
     )
 
@@ -263,6 +265,7 @@ class Proc:
     def threads(self, pid: int) -> tuple[ThreadState, ...]:
         """Read name, state and place in the kernel of each thread, main thread first."""
         states: list[ThreadState] = []
+        contained = self.foreign(pid, "pid")
         for tid in self.thread_ids(pid)[:MAX_THREADS]:
             stat = self.stat(pid, tid)
             if stat is not None:
@@ -274,9 +277,14 @@ class Proc:
                         state=stat.state,
                         wchan=wchan,
                         cpu_ticks=stat.cpu_ticks,
+                        inner=self._inner(pid, tid) if contained else None,
                     )
                 )
         return tuple(states)
+
+    def _inner(self, pid: int, tid: int) -> int | None:
+        status = self.status(pid, tid)
+        return status.inner or None if status is not None else None
 
     def started_at(self, stat: Stat) -> float | None:
         """Return the time at which a process started, in seconds since the epoch."""

@@ -100,6 +100,13 @@ class ExitReader(LineReader):
         r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))",
         r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
         r"MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
+        # horovodrun, Composer, SGLang, text-generation-inference
+        r"(?:^|launcher:|Error: )(?:Process|(?:Global )?[Rr]ank) (?P<rank>\d+)(?: scheduler)?"
+        r"(?: \(PID (?P<pid>\d+)\))? (?:crashed|exit(?:ed)?|died)\b.{0,30}? "
+        r"\(?(?:(?:exit|status) )?code:? (?P<code>-?\d+)",
+        r"Subprocess scheduler_(?P<rank>\d+) \(pid=(?P<pid>\d+)\) crashed "
+        r"with exit code (?P<code>-?\d+)",
+        r"signaled to shutdown with signal (?P<signal>\d+) rank=(?P<rank>\d+)",
         r"exit status of rank (?P<rank>\d+): "  # MPICH's daemons
         r"(?:killed by signal (?P<signal>\d+)|return code (?P<code>\d+))",
         r"line \d+: +(?P<pid>\d+) "
@@ -165,13 +172,13 @@ class ExitReader(LineReader):
     @wants(
         r"noticed that process rank (?P<rank>\d+) "
         r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
-        r"exited on(?: signal (?P<signal>\d+)|\s*$)"
+        r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)"
     )
     def on_mpirun(self, line: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
         number = match["signal"]
         for _, after in line.following(1) if number is None else ():
-            end = _SIGNAL.match(after.text)
+            end = _SIGNAL.match(after.text.removeprefix("exited on "))
             number = end[1] if end else None
         if number is not None:
             self._add(line, _named_by(match), -int(number))
@@ -184,6 +191,13 @@ class ExitReader(LineReader):
             if end := _EXIT_CODE.search(after.text):
                 code = int(end[1])
         self._add(line, _named_by(match), code)
+
+    @wants(r"^Process name: (?P<rank>\d+)$")
+    def on_horovod_name(self, line: FoundLine, match: Match) -> None:
+        """Note the process that horovodrun says ended first."""
+        for _, after in line.following(1):
+            if code := _EXIT_CODE.search(after.text):
+                self._add(line, _named_by(match), int(code[1]))
 
     @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
     def on_hydra(self, line: FoundLine, match: Match) -> None:

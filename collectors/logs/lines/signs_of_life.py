@@ -14,8 +14,8 @@ from whyhang.analyzer.facts import Outlook
 _SIGNS = re.compile(
     r"""(?imx)
       \b(?<!--)(?!iters:|step:\ \d+\()(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
-    | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}\d
-    | (?<!\d)\d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
+    | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}(?!0\.0\b)\d
+    | (?<![\d.])(?!0\.0\ )\d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
     | (?<!\d)\d+%\|
     | \b(?:Abort|Destroy)\ COMPLETE
     | ^[ \t]*\d+[ \t]+\d+[ \t]+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s

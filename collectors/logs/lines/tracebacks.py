@@ -1,11 +1,8 @@
 """Python tracebacks: which rank raised what, and where in the user's code.
 
-Each becomes a ``LogLine`` whose text is the exception's line, found by the name ``EXCEPTION``.
-Its fields: ``type`` and ``message``; ``file``, ``line``, ``function`` of the innermost frame that
-is neither torch's nor an installed package's nor the standard library's; ``op`` if it was raised
-within a call of ``torch.distributed``; ``cause``, the exception that led to this one;
-``launcher`` is "yes" for the launcher's own exception, which no rank raised; ``worker`` is the
-number of the DataLoader worker in which it was raised.
+Each becomes a ``LogLine`` whose text is the exception's line, with the exception as ``raised``.
+The user's own code is what is neither torch's nor an installed package's nor the standard
+library's.
 """
 
 import re
@@ -13,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
-from whyhang.analyzer.facts.exceptions import EXCEPTION, is_own_exception
+from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
@@ -51,6 +48,12 @@ _WRAPPERS = frozenset(
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
+# What a launcher prints above the traceback of a rank: Ray Train, Composer, PyTorch/XLA, Lightning.
+_HEADING = re.compile(
+    r"\[Rank (?P<rank>\d{1,6}) Error Snippet\]|^-+ ?Begin global rank (?P<rank2>\d{1,6}) STD"
+    r"|^Exception in device=(?:TPU|XLA\w*):(?P<rank3>\d{1,6}):"
+    r"|DeadLock detected from rank: (?P<rank4>\d{1,6})"
+)
 _INNER = "Original Traceback (most recent call last):"
 # Ray's words above a traceback of a task: whose it is stands in it.
 _TASK = r"\bray::[\w.<>:]{1,200}\(\) \(pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\w.:]{1,60}))?"
@@ -96,16 +99,15 @@ class _Traceback:
         return None
 
     @property
-    def fields(self) -> dict[str, str]:
-        """Return what it says, as fields of a line."""
-        fields = {"type": self.type, "message": self.message[:MAX_MESSAGE]}
-        if frame := self.user_frame:
-            fields |= {"file": frame.file, "line": str(frame.line), "function": frame.function}
-        if self.op:
-            fields["op"] = self.op
-        if self.of_launcher:
-            fields["launcher"] = "yes"
-        return fields
+    def raised(self) -> Raised:
+        """Return what it says."""
+        return Raised(
+            type=self.type,
+            message=self.message[:MAX_MESSAGE],
+            frame=self.user_frame,
+            op=self.op,
+            of_launcher=self.of_launcher,
+        )
 
     @property
     def of_launcher(self) -> bool:
@@ -143,12 +145,10 @@ class TracebackReader(LineReader):
             who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)
-        raised = self._exception(who, chain)
-        if thread := _THREAD.match(next(line.preceding(1), "")):
-            fields = {**raised.fields, "thread": thread["thread"]}
-            raised = replace(raised, fields=fields, frames=())
-        time = line.time if raised.time is None else raised.time
-        self._lines.append(replace(raised, time=time, offset=line.offset))
+        thread = _THREAD.match(next(line.preceding(1), ""))
+        last = self._exception(who, chain, thread["thread"] if thread else None)
+        time = line.time if last.time is None else last.time
+        self._lines.append(replace(last, time=time, offset=line.offset))
 
     @wants(r"\b(?:Uncaught|Unhandled)(?: exception)?:? [A-Z]\w*(?:Error|Exception): \S")
     def on_uncaught(self, line: FoundLine, match: Match) -> None:
@@ -159,8 +159,8 @@ class TracebackReader(LineReader):
         if line.who.rank is None or len(self._bare) >= MAX_TRACEBACKS:
             return
         if _read_frame(traceback, line.number, replace(line.line, text=exception)):
-            raised = self._exception(line.who, [traceback])
-            self._bare.append(replace(raised, time=line.time, offset=line.offset))
+            last = self._exception(line.who, [traceback])
+            self._bare.append(replace(last, time=line.time, offset=line.offset))
 
     @wants(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
     def on_bare(self, line: FoundLine, match: Match) -> None:
@@ -169,35 +169,35 @@ class TracebackReader(LineReader):
             return
         traceback = _Traceback()
         if len(self._bare) < MAX_TRACEBACKS and _read_frame(traceback, line.number, line.line):
-            raised = self._exception(line.who, [traceback])
-            self._bare.append(replace(raised, time=line.time, offset=line.offset))
+            last = self._exception(line.who, [traceback])
+            self._bare.append(replace(last, time=line.time, offset=line.offset))
 
-    def _exception(self, who: Who, chain: list[_Traceback]) -> LogLine:
+    def _exception(self, who: Who, chain: list[_Traceback], thread: str | None = None) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.
 
         What a rank raises while it handles the loss of a peer follows from that.
         """
         first = chain[0]
-        telling = chain[-1] if is_own_exception(first.fields) else first
+        telling = chain[-1] if first.raised.is_own else first
         number, line = telling.end or (0, Line(who=who, text=""))
         self._file.raised[number] = who
-        fields = telling.fields
-        if first is not telling:
-            fields["cause"] = f"{first.type}: {first.message}"[:MAX_MESSAGE]
-        if not is_own_exception(fields) and (
-            call := call_in(telling.frames, telling.sources, number)
-        ):
+        raised = telling.raised
+        if not raised.is_own and (call := call_in(telling.frames, telling.sources, number)):
             self._calls.append((who, call))
-        for part in chain:
-            if worker := _WORKER.search(part.message):
-                fields["worker"] = worker["worker"]
+        workers = [worker for part in chain if (worker := _WORKER.search(part.message))]
+        cause = f"{first.type}: {first.message}"[:MAX_MESSAGE]
+        raised = replace(
+            raised,
+            cause=cause if first is not telling else "",
+            worker=int(workers[-1]["worker"]) if workers else None,
+            thread=thread,
+            stood=() if raised.is_own or thread else tuple(telling.frames),
+        )
         return LogLine(
             who=who,
             text=line.text[:MAX_MESSAGE],
             source=self._file.document.source(number),
-            matched=(EXCEPTION,),
-            fields=fields,
-            frames=() if is_own_exception(fields) else tuple(telling.frames),
+            raised=raised,
             time=line.time,
         )
 
@@ -243,6 +243,9 @@ def _speaker(line: FoundLine) -> Who:
     if who.rank is not None and who.trust > Trust.INFERRED:
         return who
     for distance, text in enumerate(line.preceding(4)):
+        if distance < 2 and (heading := _HEADING.search(text)):
+            rank = next(filter(None, heading.groups()))
+            return replace(who, rank=int(rank), trust=Trust.CONTENT)
         if distance < 2 and who.rank is None and (spawned := _SPAWNED.search(text)):
             return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):

@@ -166,7 +166,7 @@ class WatchdogReader(LineReader):
             elif work.call.seq == usual[0][0]:
                 work.group = DEFAULT_GROUP
             else:
-                work.group = Group(name=f"the one with call {work.call.seq}", inferred=True)
+                work.group = Group(name=f"another group (call {work.call.seq})", inferred=True)
 
     def _track(self, status: _Status | None, works: list[_Work]) -> Track:
         calls = sorted((work.call for work in works), key=lambda call: call.seq or 0)

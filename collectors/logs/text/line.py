@@ -38,7 +38,7 @@ _OUTER = re.compile(
     r")?(?:\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] )?"
 )
 _CLOCK = re.compile(
-    r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]? +"
+    r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:? +"
     r"|\[?\d\d:\d\d:\d\d\]? )"
 )
 _ENVELOPE = re.compile(
@@ -80,6 +80,8 @@ _RANK_IN_BRACKETS = limits.compile(
     r"[ :]{0,4}+){0,4}"
     r"(?:[A-Za-z]\w{0,40}+)?\[(?:[\w.:/-]{1,60}+[, ]{1,2}+)?[Rr]ank[=: ](?P<rank>\d{1,6})\](?::| )"
 )
+# The monitor of a rank, of NVIDIA's resiliency extension.
+_MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
 _OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
@@ -366,6 +368,8 @@ def _rank_in_content(text: str, *, own_words: bool = False) -> Who:
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
     if match := _C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
+    if match := _MONITOR.search(text):
+        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
     if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
     if own_words and (own := _OWN_WORDS.match(text)):

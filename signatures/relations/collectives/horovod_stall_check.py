@@ -14,7 +14,10 @@ SOME = "..."  # stands for all tensors, where lists of them were cut short
 
 PATTERNS = (
     r"\[(?:missing|ready) ranks: ?\d[\d, ]*\]",
-    r"^(?:\[\d+\] )?\d+: \[.{0,200}(?:Horovod|allreduce\.|allgather\.|broadcast\.|/\S* \.\.\.\])",
+    (
+        r"^(?:\[\d+\] )?\d+(?:!: \[|: \[.{0,200}(?:Horovod|Distributed\w*Optimizer"
+        r"|allreduce\.|allgather\.|broadcast\.|/\S* \.\.\.\]))"
+    ),
 )
 LINES = (
     "HorovodBroadcast_global_step_0 [missing ranks: 1]",
@@ -23,10 +26,11 @@ LINES = (
     "2: [DistributedAdam_Allreduce/cond_14/HorovodAllreduce_grads_14_0 ...]",
     "HorovodAllreduce_loss_0 [ready ranks: 3], HorovodAllreduce_grad_0 [ready ranks: 0, 1, 2]",
     "0: [broadcast.noname.3765, broadcast.noname.3873]",
+    "3!: [gradients_0, gradients_1]",
     "2: [DistributedAdam.grad/conv1/kernel, DistributedAdam.grad/conv2/kernel ...]",
 )
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
-_LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+): \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+_LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
 def missing_ranks(case: Case) -> Iterator[Hit]:

@@ -8,7 +8,6 @@ the ranks have fallen out of step. Who says so only notices it.
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 PATTERNS = (
@@ -62,9 +61,9 @@ def _garbled(case: Case) -> Iterator[Hit]:
     lines = [
         line
         for line in case.job.lines
-        if EXCEPTION in line.matched
-        and line.fields.get("type", "").endswith("UnpicklingError")
-        and "object" in line.fields.get("op", "")
+        if (raised := line.raised) is not None
+        and raised.type.endswith("UnpicklingError")
+        and "object" in (raised.op or "")
     ]
     if lines:
         evidence = tuple(queries.cite_line(line) for line in lines[:MAX_QUOTES])

@@ -12,7 +12,6 @@ from whyhang.analyzer.facts import (
     TrainingOutput,
     WorldSize,
 )
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
 
@@ -145,7 +144,7 @@ def _quiet(case: Case) -> Iterator[Hit]:
         end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    raised_any = any(EXCEPTION in line.matched for line in job.lines)
+    raised_any = any(line.raised is not None for line in job.lines)
     looked_at = any(member.dumps or member.processes for member in job.members)
     last = [end.text for end in ends if " WARN " not in end.text]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)

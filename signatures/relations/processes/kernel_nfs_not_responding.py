@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
-from whyhang.analyzer.facts.exceptions import EXCEPTION
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 
@@ -58,7 +57,7 @@ def _is_over(case: Case) -> bool:
     job = case.job
     if job.exits or job.tracks or any(m.dumps or m.processes for m in job.members):
         return False
-    if any(EXCEPTION in line.matched or LOST_PEER.search(line.text) for line in job.lines):
+    if any(line.raised is not None or LOST_PEER.search(line.text) for line in job.lines):
         return False
     trouble, ends = job.lines_with((NOT_RESPONDING,)), job.lines_with((ANSWERS,))
     return bool(trouble) and not any(_lasts(line, trouble, ends) for line in trouble)

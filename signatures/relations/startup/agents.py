@@ -7,12 +7,14 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Agent, counted, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.job.hosts import other_hosts
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.store_keys import Round, round_of
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks.usercode import short
 
 MAX_QUOTES = 4
+OPENS_STORE = "_create_tcp_store_server"  # of torch/distributed/elastic/rendezvous
 
 
 def differ(case: Case) -> Iterator[Hit]:
@@ -46,6 +48,22 @@ def differ(case: Case) -> Iterator[Hit]:
             "usual": ", ".join(f"{name} {its}" for name, _, its in differing),
             "tie": "" if not tie else " Which of them is right cannot be seen.",
         },
+    )
+
+
+def at_own_store(case: Case) -> Iterator[Hit]:
+    """Yield one hit per agent that opens the store of its ranks, where no rank was started."""
+    if not any(member.processes for member in case.job.members):
+        for agent in filter(lambda agent: _opens_store(case, agent), case.agents):
+            yield replace(_hit(case, [agent], reached=False), strength=CLEAR)
+
+
+def _opens_store(case: Case, agent: Agent) -> bool:
+    """Return whether an agent was seen to open that store only, which is done in no time."""
+    dumps = [d for one in case.job.launchers if one.pid == agent.who.pid for d in one.dumps]
+    stacks = [thread.frames for dump in dumps if (thread := main_thread(dump)) is not None]
+    return bool(stacks) and all(
+        any(frame.function.endswith(OPENS_STORE) for frame in frames) for frames in stacks
     )
 
 
@@ -113,6 +131,34 @@ on another port or address, or a firewall stands between them.
     next_steps=("nc -vz $(echo {endpoint} | tr : ' ')  # from this host: does anyone listen?",),
 )
 
+OWN_STORE = Signature(
+    id="agent-not-at-its-own-store",
+    story="""\
+The nodes have met, and torchrun of node 0 does not reach the store that it holds itself.
+
+After a c10d rendezvous (--standalone, too) the first agent opens a store for the ranks and connects
+to it by the name of its own host, or by what --local-addr says. Where that name cannot be resolved,
+or leads to another host or through a firewall, it tries until its time is over. No node is missing.
+""",
+    category="init-hostname-resolution",
+    level="wait",
+    title="{who} {reaches} not reach the store on its own host; no rank was started",
+    when=at_own_store,
+    means=(
+        "All nodes have met; {who} opens the store of the ranks and connects to it by the name "
+        "of this host, which does not lead there.{restarts}"
+    ),
+    confidence="strong",
+    remedies=(
+        "Give torchrun an address that works: --local-addr 127.0.0.1 where one node is all.",
+        "Have the name of the host resolve to an address of it: DNS, or a line in /etc/hosts.",
+    ),
+    next_steps=(
+        "getent hosts $(hostname -f)  # on that host: is it an address of this host?",
+        "ip -br addr",
+    ),
+)
+
 DIFFER = Signature(
     id="agents-differ",
     story="""\
@@ -140,7 +186,7 @@ Another --rdzv-endpoint, another --rdzv-id (a date or a job number made on each 
     next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
 )
 
-SIGNATURES = (WAIT_FOR_NODES, NOT_CONNECTED, DIFFER)
+SIGNATURES = (WAIT_FOR_NODES, NOT_CONNECTED, OWN_STORE, DIFFER)
 
 
 def _waiting(case: Case, *, reached: bool) -> Iterator[Hit]:
@@ -153,6 +199,8 @@ def _waiting(case: Case, *, reached: bool) -> Iterator[Hit]:
         return
     meetings: dict[tuple[object, ...], list[Agent]] = {}
     for agent in case.agents:
+        if _opens_store(case, agent) or (reached and agent.max_nodes == 1):
+            continue  # no other node is waited for
         if agent.meeting and (agent.reached is not False) is reached:
             key = (agent.endpoint, agent.run_id, agent.max_nodes)
             meetings.setdefault(key, []).append(agent)
@@ -306,8 +354,10 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
         if launcher.pid not in pids or not launcher.dumps:
             continue
         dump = launcher.dumps[-1]
-        frames = [f for t in dump.threads for f in t.frames if "rendezvous" in f.file]
+        thread = main_thread(dump)
+        frames = [f for f in thread.frames if "rendezvous" in f.file] if thread else []
         if frames:
-            quote = str(replace(frames[-1], file=short(frames[-1].file)))
+            frame = next((f for f in frames if f.function.endswith(OPENS_STORE)), frames[-1])
+            quote = str(replace(frame, file=short(frame.file)))
             evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
     return evidence[:MAX_QUOTES]

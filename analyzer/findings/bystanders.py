@@ -129,9 +129,9 @@ def _on_another_host(case: Case, hit: Hit) -> bool:
     ours = {fact.rank: fact.who.host for fact in case.job.of(ProcessRank) if fact.who.host}
     ours |= {m.rank: m.host for m in case.job.members if m.host and m.rank is not None}
     everyone = 1 < (case.job.world_size or 0) <= len(ours)
-    return everyone and not any(
-        host is None or same_host(host, own) for host in hosts for own in set(ours.values())
-    )
+    if not everyone or not hosts or None in hosts:
+        return False
+    return not any(same_host(host, own) for host in hosts for own in set(ours.values()))
 
 
 def _complete(case: Case) -> bool:

@@ -75,12 +75,14 @@ def _size(process: Process) -> int | None:
 
 
 def at_least(job: Job) -> int | None:
-    """Return how many ranks the job has at least, where its own output counts them without a hole.
+    """Return how many ranks the job has at least, where its output counts more than records name.
 
-    Those that speak in a log are members of the job, whether or not records name them.
+    Those that speak in a log are members of the job; the numbers are without a hole.
     """
     ranks = {m.rank for m in job.members if m.rank is not None and m.trust >= Trust.PREFIX}
-    return len(ranks) if len(ranks) > 1 and ranks == set(range(len(ranks))) else None
+    recorded = max((t.who.rank for t in job.tracks if t.who.rank is not None), default=-1)
+    whole = len(ranks) > 1 and ranks == set(range(len(ranks)))
+    return len(ranks) if whole and 0 <= recorded < len(ranks) - 1 else None
 
 
 def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from whyhang.analyzer.facts import Fact, Frame, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Frame, LogLine, Trust, Who, replace
 from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
@@ -54,6 +54,7 @@ _HEADING = re.compile(
     r"|^Exception in device=(?:TPU|XLA\w*):(?P<rank3>\d{1,6}):"
     r"|DeadLock detected from rank: (?P<rank4>\d{1,6})"
 )
+_LOGGED = re.compile(r"^\S.{0,60}\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
 _INNER = "Original Traceback (most recent call last):"
 # Ray's words above a traceback of a task: whose it is stands in it.
 _TASK = r"\bray::[\w.<>:]{1,200}\(\) \(pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\w.:]{1,60}))?"
@@ -250,6 +251,9 @@ def _speaker(line: FoundLine) -> Who:
             return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):
             return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
+    if who == NOBODY and (above := line.above()) is not None and _LOGGED.search(above.text):
+        # logging prints the header of a message once, and the traceback below it without
+        return replace(above.who, trust=min(above.who.trust, Trust.INFERRED))
     return who
 
 

@@ -99,6 +99,8 @@ _GLUED = re.compile(
 )
 
 
+# What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
+_OF_ONE = re.compile(r"\bProcess rank: (?P<rank>\d{1,6}), device: ")
 _ENGINE = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _BLANKS = (" ", "\t", ">")
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
@@ -157,6 +159,9 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     )
     if who.rank is not None:
         return voice
+    own = {match["rank"] for match in _OF_ONE.finditer(text)}
+    if len(own) == 1 and own != {"0"}:
+        return replace(voice, who=replace(who, rank=int(own.pop()), trust=Trust.INFERRED))
     labels = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
     return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_waits import STARTED, dump, process, thread
 
-from whyhang.analyzer.stacks import BLOCKED_POOL, Scope, WaitKind, place_of
+from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
 FUTURE = (
@@ -79,3 +79,17 @@ def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:
     assert found.user is not None
     assert found.user.function == "consume"
     assert found.main_op == "exit"
+
+
+def test_a_future_of_a_pool_of_processes_leads_to_its_workers() -> None:
+    """Nothing in the process ends such a future; its workers are looked at."""
+    main = thread(*FUTURE, "load (train.py:12)")
+    manager = thread(
+        "wait_result_broken_or_wakeup (concurrent/futures/process.py:400)",
+        "run (concurrent/futures/process.py:349)",
+        *STARTED,
+        tid=12,
+    )
+    found = place_of(dump(main, manager), process(), TABLE)
+
+    assert (found.kind, found.scope, found.op) == (WaitKind.FUTURE, Scope.LOCAL, PROCESS_POOL)

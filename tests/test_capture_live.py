@@ -275,3 +275,47 @@ def test_mpirun(tmp_path: Path) -> None:
     assert taken.job.launcher == "mpirun"
     assert len([fact for fact in found if isinstance(fact, StackDump)]) == 3
     assert not taken.bundle().files.get("gaps.json")
+
+
+SOLVER = """
+#include <mpi.h>
+static void exchange(double *halo, int rank) {
+    if (rank == 2) MPI_Recv(halo, 8, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static double residual(double x) {
+    double sum;
+    MPI_Allreduce(&x, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+int main(int argc, char **argv) {
+    int rank; double halo[8];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    exchange(halo, rank);
+    residual(1.0);
+    return MPI_Finalize();
+}
+"""
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("mpirun", "mpicc", "gdb"))), reason="needs mpirun, mpicc and gdb"
+)
+def test_mpi_ranks_in_c(tmp_path: Path) -> None:
+    """Ranks without Python are found from mpirun and read by gdb, with their calls and lines."""
+    (tmp_path / "solver.c").write_text(SOLVER)
+    program = str(tmp_path / "solver")
+    subprocess.run(["mpicc", "-g", "-o", program, str(tmp_path / "solver.c")], check=True)
+    command = ["mpirun", "--oversubscribe", "-np", "3", program]
+    if os.geteuid() == 0:
+        command.insert(1, "--allow-run-as-root")
+    with job(command, has(3)) as launcher:
+        time.sleep(2)
+        found = facts(look(launcher))
+    stacks = {
+        fact.who.rank: [f.function for thread in fact.threads for f in thread.frames]
+        for fact in found
+        if isinstance(fact, StackDump) and fact.tool == "gdb"
+    }
+    assert "exchange" in stacks[2]
+    assert all("residual" in stacks[rank] and "exchange" not in stacks[rank] for rank in (0, 1))

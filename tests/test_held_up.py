@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, dump, frames, process, report_of, still
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    BROADCAST,
+    ELSEWHERE,
+    dump,
+    frames,
+    process,
+    report_of,
+    still,
+)
 
 from whyhang.analyzer.facts import (
     Excerpt,
@@ -193,3 +203,50 @@ def test_a_database_that_a_rank_has_locked_leads_to_it() -> None:
 
     assert (finding.signature, finding.culprit_ranks) == ("file-lock-held-by-rank", (0,))
     assert "/runs/results.db" in finding.title
+
+
+RECEIVES = "manager (train.py:10)\nmain (train.py:30)\n<module> (train.py:60)"
+IN_MPI = frames("PMPI_Recv (libmpi.so.40:0)")[0]
+IN_BARRIER = frames("PMPI_Barrier (libmpi.so.40:0)")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "culprits"),
+    [
+        ("result = comm.recv(source=MPI.ANY_SOURCE, tag=2)", None),
+        ("result = comm.recv()", None),
+        ("comm.Recv(halo, source=left)", (0,)),
+    ],
+)
+def test_who_receives_from_anyone_is_not_the_one(
+    line: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Any of the others may owe the message; from one source it is the receiver that parts."""
+    facts: list[Fact] = [Excerpt(file="train.py", first_line=10, lines=(line,))]
+    for fact in still({0: RECEIVES, 1: ELSEWHERE, 2: ELSEWHERE}):
+        if isinstance(fact, StackDump):
+            call = replace(IN_BARRIER if fact.who.rank else IN_MPI, native=True)
+            main = fact.threads[0]
+            fact = replace(fact, threads=(replace(main, frames=(call, *main.frames)),))
+        facts.append(fact)
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
+
+
+EXITING = """
+_shutdown (threading.py:1553)
+"""
+POLLING = """
+wait (threading.py:331)
+wait (threading.py:629)
+run (telemetry.py:8)
+"""
+
+
+def test_a_thread_that_does_not_end_keeps_its_rank() -> None:
+    """The main program is through: there is no deadlock, only a thread that nobody stops."""
+    facts = beside(still({0: ALL_REDUCE, 1: EXITING}), {1: POLLING})
+
+    assert report_of(facts).findings[0].signature == "thread-keeps-rank-alive"

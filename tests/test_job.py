@@ -10,6 +10,7 @@ from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Role, Trust
+from whyhang.collectors.live import gdb
 from whyhang.collectors.live.frame_variables import Numbers, read_numbers
 from whyhang.collectors.live.job.by_stacks import number, settle
 from whyhang.collectors.live.job.exits import ended
@@ -267,6 +268,22 @@ def test_open_mpi_by_its_job_number(fake: FakeProc) -> None:
     assert ranks(job) == {201: 0, 202: 1}
     assert job.launcher == "mpirun"
     assert not next(m for m in job.members if m.pid == 200).python
+
+
+def test_mpi_programs_without_python(fake: FakeProc) -> None:
+    """Programs in C below mpirun are ranks, behind a wrapper or not; other programs are none."""
+    fake.add(90, 1, "bash run.sh", {})
+    fake.add(100, 90, "/usr/bin/mpirun -np 2 solver", {})
+    for rank in range(2):
+        env = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": 2, "PMIX_NAMESPACE": "7"}
+        fake.add(110 + rank, 100, "bash wrap.sh", env)
+        fake.add(120 + rank, 110 + rank, "./solver", env, maps="/usr/lib/libmpi.so.40")
+    for pid in (90, 100, 121):
+        job = find_job(fake.host(), pid)
+        assert ranks(job) == {120: 0, 121: 1}
+        assert not job.ranks[0].python
+    assert gdb.is_for(fake.host(), 120)
+    assert not gdb.is_for(fake.host(), 110)
 
 
 def test_mpich_by_its_proxy(fake: FakeProc) -> None:

@@ -11,8 +11,9 @@ from log_docs import diagnosed_files
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.cluster.pod_list import in_order, pods_in, without_specifications
-from whyhang.collectors.hosts import kubernetes, troubles
-from whyhang.collectors.hosts.kubernetes import Pods
+from whyhang.collectors.hosts import troubles
+from whyhang.collectors.hosts.planners import kubernetes
+from whyhang.collectors.hosts.planners.kubernetes import Pods
 
 JOB = "training.kubeflow.org/job-name"
 ROLE = "training.kubeflow.org/replica-type"

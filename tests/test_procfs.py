@@ -368,3 +368,26 @@ def test_a_file_is_said_to_be_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -
 
     assert process is not None
     assert (process.threads[0].file, process.threads[0].mount) == ("/data/token", lies_on)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")
+@pytest.mark.parametrize(
+    ("wchan", "file"), [("wait_for_partner", "/data/token"), ("futex_wait_queue", None)]
+)
+def test_the_file_of_another_thread_is_known_too(
+    tmp_path: Path, wchan: str, file: str | None
+) -> None:
+    """A writer beside the main thread is asked for its call, unless it merely waits for a lock."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1}, threads={51: "writer"})
+    place = tmp_path / "50" / "task" / "51"
+    (place / "syscall").write_text("257 0xffffff9c 0x0 0x80000 0x0 0x0 0x0 0x7ffd 0x7f4c\n")
+    (place / "wchan").write_text(wchan)
+    (tmp_path / "50" / "mem").write_bytes(b"/data/token\0")
+    host = fake.host()
+    sockets = Sockets(host.proc)
+    member = describe(host, Member(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    process = observe(host, member, sockets, look=0, now=5.0)
+
+    assert process is not None
+    assert process.threads[1].file == file

@@ -203,6 +203,27 @@ def test_thread_lines_that_share_a_stack() -> None:
     ]
 
 
+CUT = """\
+    recv_object (distributed/parallel_state.py:1050)
+    event_loop (serve/scheduler.py:95)
+    <module> (<string>:1)
+    0x7fab9258b1ca (libc.so.6)
+Thread 90256 (idle): "Thread-1"
+    wait (threading.py:359)
+    run (tqdm/_monitor.py:60)
+    _bootstrap (threading.py:1030)
+"""
+
+
+def test_a_stack_without_its_first_lines_is_that_of_the_main_thread() -> None:
+    """The threads below are not taken for it; what is no whole stack is left out."""
+    (dump,) = dumps(pyspy_text.READER, CUT)
+    assert [thread.name for thread in dump.threads] == ["MainThread", "Thread-1"]
+    assert dump.threads[0].line == 1
+    (dump,) = dumps(pyspy_text.READER, CUT.replace("    <module> (<string>:1)\n", ""))
+    assert [thread.name for thread in dump.threads] == ["Thread-1"]
+
+
 def test_headings_between_dumps() -> None:
     """Ranks in headings, counts of processes and lists of ranks are taken over."""
     stack = 'Thread {} (idle): "MainThread"\n    f (a.py:1)\n    <module> (a.py:2)\n'

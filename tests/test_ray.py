@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.hosts import ray
-from whyhang.collectors.hosts.ray import Actor, Node, State
+from whyhang.collectors.hosts.planners import ray
+from whyhang.collectors.hosts.planners.ray import Actor, Node, State
 from whyhang.collectors.live.frame_variables import read_numbers
 
 CHANNEL = ("python", "ray_channel", "run")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.hosts import slurm, troubles
-from whyhang.collectors.hosts.slurm import SlurmStep
+from whyhang.collectors.hosts import troubles
+from whyhang.collectors.hosts.planners import slurm
+from whyhang.collectors.hosts.planners.slurm import SlurmStep
 
 ROW = {"NAME": "12", "JOBID": "12", "STATE": "RUNNING", "NODELIST": "n[1-3]", "REASON": "None"}
 STEPS = "12.batch|1|n1|batch\n12.0|6|n[1-3]|python\n12.1|1|n2|bash\n12.extern|3|n[1-3]|extern\n"

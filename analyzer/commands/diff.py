@@ -18,6 +18,7 @@ from rich.console import Console
 
 from whyhang.analyzer.commands import output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
+from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.pseudonyms.report import with_pseudonyms
 from whyhang.analyzer.report import Report
@@ -96,8 +97,6 @@ def _report(path: str, options: argparse.Namespace) -> Report:
             f"there is nothing at {path}",
             "Give two reports as JSON, or evidence: a bundle, a folder, a file.",
         )
-    from whyhang.analyzer.commands.diagnose import report_on  # noqa: PLC0415 - reads evidence
-
     return report_on([], [path], options, cards=options.cards)[0]
 
 

@@ -18,7 +18,8 @@ from whyhang.analyzer.reading import Document, Reader
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.files.bundle_writer import check_name
-from whyhang.collectors.hosts import kubernetes, local, payload, ray, slurm, ssh, troubles
+from whyhang.collectors.hosts import payload, troubles
+from whyhang.collectors.hosts.planners import kubernetes, local, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
@@ -226,4 +227,6 @@ def _nothing(talk: Conversation) -> TargetError:
             alike.setdefault((host.gap.why, host.gap.remedy), []).append(host.name)
     reasons = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
     remedy = next((remedy for _, remedy in alike if remedy), "")
-    return TargetError(f"no host could be looked at: {'; '.join(reasons[:6])}", f"{remedy}.")
+    return TargetError(
+        f"no host could be looked at: {'; '.join(reasons[:6])}", remedy and f"{remedy}."
+    )

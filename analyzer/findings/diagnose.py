@@ -17,6 +17,7 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
+from whyhang.analyzer.findings.open_question import open_question
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
@@ -119,6 +120,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             *notes,
             *_taken_far_apart(case),
             *_clocks(case),
+            *open_question(case, findings),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),

@@ -1,5 +1,6 @@
 """Every rank waits for others, but in different operations: they cannot meet."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
@@ -21,6 +22,7 @@ ONE_SIDED = frozenset(
 )
 """Collectives that a rank may be through with while others still wait in them."""
 LAST_CALL = "finalize"  # of MPI
+_OF_ANYONE = re.compile(r"\b(?:recv|probe)\(\)")
 
 
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
@@ -35,6 +37,15 @@ def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     if len(meetings) != len(graph.operations) or len(meetings) < 2:
         return
     yield _hit(case, meetings)
+
+
+def _receives_from_anyone(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether ranks wait to receive from whoever sends: any of the others may owe it."""
+    text = source_lines(case.job.excerpts)
+    places = [case.states[number].place for number in meeting.members]
+    lines = [text(p.user) or "" for p in places if p is not None and p.user is not None]
+    receives = meeting.op.startswith(("recv", "probe", "mprobe"))
+    return receives and any("ANY_SOURCE" in line or _OF_ANYONE.search(line) for line in lines)
 
 
 def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -63,6 +74,7 @@ def _hit(case: Case, meetings: list[PendingOperation]) -> Hit:
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.
     tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
+    tie = tie or _receives_from_anyone(case, fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))

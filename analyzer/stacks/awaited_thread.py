@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from whyhang.analyzer.facts import StackDump, Thread, replace
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
+    PROCESS_POOL,
     REQUESTS,
     Manner,
     Place,
@@ -88,6 +89,9 @@ def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
         if blocked is not None:
             return blocked
     scored = [(score, p) for p in places if (score := _score(place, p)) > 0]
+    if not scored and place.kind is WaitKind.FUTURE and any(map(_runs_processes, threads)):
+        says = phrase("waiting for a result of its process pool")
+        return replace(place, scope=Scope.LOCAL, says=says, op=PROCESS_POOL)
     if not scored or (place.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
         return place
     best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]

@@ -1,11 +1,12 @@
 """The fields that titles and texts of signatures may name, filled for the ranks of a finding."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Process
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Location
-from whyhang.analyzer.stacks import UNNAMED, Phrase, WaitKind
+from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
 from whyhang.analyzer.wording.describe import (
     POOL,
@@ -45,6 +46,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "partner": _other_lock(case, states),
         "does": _does(case, states),
         "io": _io(case, states),
+        "on": _on(case, states),
         "where": _site(place),
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
@@ -62,12 +64,22 @@ def _io(case: Case, states: list[RankState]) -> str:
     place = states[0].place if states else None
     if place is None or place.kind is not WaitKind.FILE:
         return WaitKind.FILE.value
-    processes = case.member(states[0].member).processes
+    return f"{place.says}{_on_file(case.member(states[0].member).processes, place)}"
+
+
+def _on(case: Case, states: list[RankState]) -> str:
+    """Return a sentence on the file that the first member waits for, where that is known."""
+    place = states[0].place if states else None
+    file = _on_file(case.member(states[0].member).processes, place) if place is not None else ""
+    return f" The call is{file}." if file else ""
+
+
+def _on_file(processes: Sequence[Process], place: Place) -> str:
+    """Return on which file and file system a thread of a process waits, as far as known."""
     thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
     if thread is None or thread.file is None:
-        return str(place.says)
-    mount = f" ({thread.mount})" if thread.mount else ""
-    return f"{place.says} on {thread.file}{mount}"
+        return ""
+    return f" on {thread.file}{f' ({thread.mount})' if thread.mount else ''}"
 
 
 def _since(case: Case, states: list[RankState]) -> str:
@@ -137,12 +149,13 @@ def _does(case: Case, states: list[RankState]) -> str:
         does = activity(states[0])
         many = _plural(case, [state.member for state in states])
         return does.replace(" for its ", " for their ") if many else does
-    pid = case.member(states[0].member).children[worker[0]].pid
-    number = f" (pid {pid})" if pid is not None else ""
+    child = case.member(states[0].member).children[worker[0]]
+    number = f" (pid {child.pid})" if child.pid is not None else ""
+    file = _on_file(child.processes, worker[1])
     stopped = "stopped by a signal, " if worker[1].stopped else ""
     of_pool = states[0].place is not None and waits_for_pool(states[0].place)
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
-    return f"{whose}{number} is {stopped}{worker[1].says}"
+    return f"{whose}{number} is {stopped}{worker[1].says}{file}"
 
 
 def _site(place: Location | None) -> str:

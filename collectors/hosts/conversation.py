@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from whyhang.collectors.files.bundle import Clock
-from whyhang.collectors.hosts import ssh, troubles
+from whyhang.collectors.hosts import troubles
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.probes.probe import Options

@@ -21,7 +21,8 @@ from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
-from whyhang.collectors.hosts import local, select, wire
+from whyhang.collectors.hosts import select, wire
+from whyhang.collectors.hosts.planners import local
 from whyhang.collectors.hosts.reach import Selector
 from whyhang.collectors.hosts.reduce import packed, reduced
 from whyhang.collectors.live.capture import Capture

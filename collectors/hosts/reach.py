@@ -1,6 +1,6 @@
 """What a planner says: the hosts of a job, how words are run on each, and whom to look at there.
 
-A planner is one file for each way to reach hosts (``ssh.py``, ``slurm.py``, ...): a function of
+A planner is one file of ``planners/`` for each way to reach hosts (``ssh.py``, ...): a function of
 what was given, an option or a local process, that starts nothing on any of them.
 """
 

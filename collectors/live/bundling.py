@@ -111,10 +111,18 @@ def _dump_files(taken: Taken) -> Iterator[File]:
         ranks = [each.rank for each in (member, owner) if each and each.rank is not None]
         rank = f"rank{ranks[0]:0{taken.job.rank_width()}}." if ranks else ""
         role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
-        tool = "pyspy-native" if dump.native else "pyspy-peers" if dump.peers else "pyspy"
+        tool = (
+            "gdb"
+            if dump.gdb
+            else "pyspy-native"
+            if dump.native
+            else "pyspy-peers"
+            if dump.peers
+            else "pyspy"
+        )
         entry = Entry(
-            path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.json",
-            kind=tool.replace("pyspy", "py-spy"),
+            path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.{'txt' if dump.gdb else 'json'}",
+            kind="gdb" if dump.gdb else tool.replace("pyspy", "py-spy"),
             host=taken.hostname,
             pid=member.pid,
             rank=member.rank,

@@ -12,6 +12,12 @@ from whyhang.collectors.live.syscalls import parse_syscall
 MAX_PATH = 512
 FIFO_OPENING = "wait_for_partner"
 """Kernel function of an open of a named pipe that waits for the other end (fs/pipe.c of Linux)."""
+MOST_ASKED = 8
+"""Threads beside the main thread whose system calls are read."""
+_IDLE = (
+    "futex", "do_futex", "ep_poll", "do_epoll", "poll_", "do_poll", "do_sys_poll", "do_select",
+    "core_sys_select", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "sigsuspend",
+)  # fmt: skip
 _BY_PATH = {"openat", "newfstatat", "statx"}
 """Calls whose second argument is a path."""
 
@@ -43,8 +49,9 @@ def observe(
     if stat is None:
         return None
     threads = proc.threads(pid)
-    if threads:
-        threads = (_in_call(host, pid, threads[0], sockets), *threads[1:])
+    asked = [threads[:1], [t for t in threads[1:] if _may_use_a_file(t)][:MOST_ASKED]]
+    known_calls = {t.tid: _in_call(host, pid, t, sockets) for some in asked for t in some}
+    threads = tuple(known_calls.get(thread.tid, thread) for thread in threads)
     tracer = status.tracer if status is not None else 0
     return replace(
         known,
@@ -60,12 +67,18 @@ def observe(
     )
 
 
+def _may_use_a_file(thread: ThreadState) -> bool:
+    """Return whether a thread sleeps elsewhere than in a lock, a poll or a nap."""
+    place = (thread.wchan or "").lstrip("_")
+    return thread.state in {"S", "D"} and bool(place) and not place.startswith(_IDLE)
+
+
 def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> ThreadState:
-    """Add the call that the main thread waits in, and the file that it works on."""
+    """Add the call that a thread waits in, and the file that it works on."""
     proc = host.proc
     if thread.state == "D":
         thread = replace(thread, kernel=proc.kernel_stack(pid, thread.tid))
-    text = host.system_call(pid)
+    text = host.system_call(pid, thread.tid)
     call = parse_syscall(text)
     if call is None:
         return thread

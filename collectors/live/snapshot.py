@@ -17,7 +17,8 @@ from whyhang.analyzer.facts import (
     counted,
     replace,
 )
-from whyhang.collectors.live import pausing
+from whyhang.analyzer.redact import redact
+from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.open_files import (
@@ -44,7 +45,7 @@ _NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
 
 
 class Dump(Record):
-    """The stacks of one process as py-spy printed them.
+    """The stacks of one process as py-spy printed them, or gdb.
 
     ``peers``: cut down to its sends and receives, with the rank at the other end.
     """
@@ -55,6 +56,7 @@ class Dump(Record):
     data: bytes
     native: bool = False
     peers: bool = False
+    gdb: bool = False
 
 
 class Snapshot:
@@ -110,7 +112,8 @@ class Snapshot:
 
     def dump_locals(self, pids: Iterable[int]) -> list[Outcome]:
         """Dump stacks with all variables of processes that ``take`` has seen, paused as there."""
-        return self._run(self._dump(pid, locals_=True) for pid in pids)
+        python = [pid for pid in pids if not gdb.is_for(self._host, pid)]
+        return self._run(self._dump(pid, locals_=True) for pid in python)
 
     def settle(self) -> None:
         """Read the counters once more, when the threads that were paused are at rest again.
@@ -138,7 +141,18 @@ class Snapshot:
             if self._observe(pid) and pid in worth_reading:
                 if self._must_not_pause(pid):
                     self._unpaused.add(pid)
-                yield self._dump(pid, plain=plain)
+                if gdb.is_for(self._host, pid):
+                    yield from self._dump_native_program(pid)
+                else:
+                    yield self._dump(pid, plain=plain)
+
+    def _dump_native_program(self, pid: int) -> Iterator[Command]:
+        """Have gdb read a program without Python; it can only read what it pauses."""
+        arguments = gdb.command(pid)
+        if arguments is None:
+            self._gap(self._members[pid], *gdb.MISSING)
+        elif pid not in self._unpaused:
+            yield Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
 
     def _dump(self, pid: int, *, locals_: bool = False, plain: bool = False) -> Command:
         arguments = pyspy.command(
@@ -248,18 +262,24 @@ class Snapshot:
                 taken_at=outcome.began,
                 data=outcome.output,
                 native=_is_native(outcome),
+                gdb=_is_gdb(outcome),
             )
             self.dumps.append(dump)
-            if self.native and not dump.native and member.pid not in self._unpaused:
+            if self.native and not (dump.native or dump.gdb) and member.pid not in self._unpaused:
                 why = "py-spy could not read them, so those of Python were taken"
                 inside = self._proc.foreign(member.pid, "pid")
                 remedy = "run whyhang inside the container" if inside else "look with gdb -p"
                 self._gap(member, why, remedy, "what C and C++ code does is not known")
         elif outcome.timed_out:
-            why = f"py-spy did not come back within {outcome.command.limit:g} s"
+            tool = "gdb" if _is_gdb(outcome) else "py-spy"
+            why = f"{tool} did not come back within {outcome.command.limit:g} s"
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
+        elif _is_gdb(outcome):
+            said = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
+            why = f"gdb could not read them; it said: {redact(said)[:200]}"
+            self._gap(member, why, f"try gdb -p {member.pid} as the user of the process, or root")
         else:
             self._gap(member, *pyspy.explain_failure(outcome.errors, lives=True))
             if pyspy.lacks_interpreter(outcome.errors):
@@ -273,9 +293,12 @@ class Snapshot:
         self.facts.append(Gap(what=what, why=why, cost=cost, remedy=remedy, who=about))
 
     def _note_pauses(self, outcomes: Iterable[Outcome]) -> None:
-        paused = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
-        if paused:
-            how = "py-spy dump --native" if self.native else "py-spy dump"
+        ended = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
+        python = "py-spy dump --native" if self.native else "py-spy dump"
+        for how, by_gdb in ((python, False), ("gdb", True)):
+            paused = [o for o in ended if _is_gdb(o) is by_gdb]
+            if not paused:
+                continue
             longest = max(outcome.seconds for outcome in paused)
             self.touched.append(
                 f"{how} paused {counted(len(paused), 'process')} "
@@ -285,6 +308,10 @@ class Snapshot:
 
 def _is_native(outcome: Outcome) -> bool:
     return "--native" in outcome.command.arguments
+
+
+def _is_gdb(outcome: Outcome) -> bool:
+    return "-batch" in outcome.command.arguments
 
 
 def in_turn(pids: list[int], number: int) -> list[int]:

@@ -24,7 +24,7 @@ from whyhang.collectors.stacks.frames import (
     outermost,
     shared,
 )
-from whyhang.collectors.stacks.passages import PYSPY
+from whyhang.collectors.stacks.passages import PYSPY, Passage
 from whyhang.collectors.stacks.peers import PeerCall
 from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
@@ -41,6 +41,7 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 _CACHED_LENGTH = 16 * 1024
+LEAST_REST = 3  # frames of a stack without a head that are no accident
 _LONGEST_NUMBER = 7  # digits
 _OWN_LINES = (b"    ", b"Thread ", b"Process ", b"Python v", b"Parent Process ", b"------")
 
@@ -77,6 +78,20 @@ class _Pyspy(Sections):
         self._who = NOBODY  # what its locals say
         self._calls: list[PeerCall] = []
         self._without_stack: list[int] = []  # processes of one thread line with nothing below
+
+    def begin(self, above: str, passage: Passage) -> str:
+        """Take a stack whose first lines are cut off, if it is that of a main thread."""
+        lines = above.rstrip().split("\n")
+        first = len(lines)
+        while first and lines[first - 1][:4].isspace() and _frame(lines[first - 1].strip()):
+            first -= 1
+        frames = _parse("\n".join(lines[first:])).frames
+        if len(frames) < LEAST_REST or outermost(frames) != "<module>":
+            return above
+        line = passage.line(0) + first
+        self._begin(line)
+        self.threads.append(Thread(frames=frames, name=MAIN, line=line))
+        return "\n".join(lines[:first])
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take a thread, or what a line says of a process."""

@@ -83,10 +83,15 @@ class Sections:
         rest = ""
         for head, below in _by_head(self.head, passage.text):
             if head is None:
-                rest = below
+                rest = self.begin(below, passage)
             else:
                 self.between(rest)
                 rest = self.take(head, below, passage.line(head.start()))
+
+    def begin(self, above: str, passage: Passage) -> str:
+        """Take in what stands above the first head; return what may head the stack below."""
+        del passage
+        return above
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take the stack below a head, which stands on this line; return what comes after it."""

@@ -80,6 +80,8 @@ def _seed(host: Host, pid: int) -> int | None:
         for one in host.python_below(pid)
         if host.place(one) and not _named_by_a_child(host, one, pid)
     ]
+    if not host.is_python(pid) and not any(map(host.is_python, host.descendants(pid))):
+        below = [one for one in host.descendants(pid) if host.place(one) and host.uses_torch(one)]
     jobs = {(host.key(one) or (agent_of(host, one), host.script(one))): one for one in below[::-1]}
     if len(jobs) > 1 and len(_one_per_job(host, jobs.values())) > 1:
         raise ambiguous(pid, jobs.values(), "jobs")

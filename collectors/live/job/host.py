@@ -82,9 +82,10 @@ class Host:
         for name, path in paths.items():
             self._memory[name] = None if contents[path].trouble else contents[path].data
 
-    def system_call(self, pid: int) -> str:
-        """Return what /proc/PID/syscall tells of the main thread now; see ``parse_syscall``."""
-        content = self.files.read(f"{self.proc.root}/{pid}/syscall")
+    def system_call(self, pid: int, tid: int | None = None) -> str:
+        """Return what /proc/PID/syscall tells of a thread now; see ``parse_syscall``."""
+        path = f"{pid}" if tid in {None, pid} else f"{pid}/task/{tid}"
+        content = self.files.read(f"{self.proc.root}/{path}/syscall")
         return content.data.decode(errors="replace")
 
     def has_ended(self, pid: int) -> bool:

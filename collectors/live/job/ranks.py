@@ -97,6 +97,9 @@ def _rank_below(host: Host, top: int, tree: set[int]) -> int:
     below = [pid for pid in host.python_below(top) if pid in tree]
     if not host.is_python(top):
         roots = host.topmost(below)
+        if not roots and not host.uses_torch(top):  # a wrapper around a program in C or Fortran
+            programs = [pid for pid in host.descendants(top) if pid in tree]
+            return next((pid for pid in programs if host.uses_torch(pid)), top)
         with_torch = (pid for pid in roots if len(roots) > 1 and host.uses_torch(pid))
         return next(with_torch, roots[0] if roots else top)
     started = [pid for pid in below if not host.is_mp_child(pid)]

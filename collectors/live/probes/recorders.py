@@ -19,6 +19,7 @@ from whyhang.analyzer.facts import Gap, Role, Trust, Who, replace
 from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
+from whyhang.collectors.flight_recorder.reader import world_size_of
 from whyhang.collectors.live.files import MAX_BYTES
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job, Member
@@ -164,18 +165,12 @@ def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | No
             unfit = unfit or f"{path} is older than the process, so it is of an earlier run"
             continue
         data = host.files.read(reached).data
-        size = _world_size(data) if data else None
+        size = world_size_of(data) if data else None
         if size is not None and world_size not in {None, size}:
             unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
         elif data:
             best = _dump(rank.rank, data, rank.pid, modified)
     return best, unfit
-
-
-def _world_size(data: bytes) -> int | None:
-    from whyhang.collectors.flight_recorder import reader  # noqa: PLC0415 - a heavy format
-
-    return reader.world_size_of(data)
 
 
 def _arrivals(

@@ -172,13 +172,13 @@ class ExitReader(LineReader):
     @wants(
         r"noticed that process rank (?P<rank>\d+) "
         r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
-        r"exited on(?: signal (?P<signal>\d+)|\s*$)"
+        r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)"
     )
     def on_mpirun(self, line: FoundLine, match: Match) -> None:
         """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
         number = match["signal"]
         for _, after in line.following(1) if number is None else ():
-            end = _SIGNAL.match(after.text)
+            end = _SIGNAL.match(after.text.removeprefix("exited on "))
             number = end[1] if end else None
         if number is not None:
             self._add(line, _named_by(match), -int(number))

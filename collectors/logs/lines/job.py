@@ -57,7 +57,7 @@ class JobReader(LineReader):
     @wants(
         r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
         r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b",
-        r"\d+/(?P<size>\d+) clients joined",
+        r"\d+/(?P<size>\d+) (?:clients|workers) joined",
     )
     def on_size(self, line: FoundLine, match: Match) -> None:
         """Note the number of ranks."""

@@ -17,7 +17,7 @@ def when(case: Case) -> Iterator[Hit]:
     """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
     for hit in queries.lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
         place = case.states[hit.members[0]].place
-        if place is None or place.op == FILE_LOCK:
+        if place is None or place.op == FILE_LOCK or place.main_op == "exit":
             continue
         if queries.is_shared_lock(place) and len(hit.members) > 1:
             continue

@@ -10,9 +10,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from whyhang.collectors.hosts.known import Known
-from whyhang.collectors.hosts.ssh import hostfile
-from whyhang.collectors.hosts.torchrun import options
+from whyhang.collectors.hosts.planners.known import Known
+from whyhang.collectors.hosts.planners.ssh import hostfile
+from whyhang.collectors.hosts.planners.torchrun import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 

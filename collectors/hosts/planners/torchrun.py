@@ -8,7 +8,7 @@ store has a connection from each of the others.
 import itertools
 from collections.abc import Iterator
 
-from whyhang.collectors.hosts.known import Known
+from whyhang.collectors.hosts.planners.known import Known
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.sockets import connected

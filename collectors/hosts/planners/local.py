@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from whyhang.collectors.hosts import mpi, select, ssh, torchrun, troubles
-from whyhang.collectors.hosts.known import Known
+from whyhang.collectors.hosts import select, troubles
+from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
+from whyhang.collectors.hosts.planners.known import Known
 from whyhang.collectors.hosts.reach import Host, Reach, Selector
 from whyhang.collectors.live.job.host import Host as LiveHost
 from whyhang.collectors.live.job.members import Job

@@ -88,6 +88,8 @@ def test_words_of_an_exception_are_of_who_began_it() -> None:
     finding = diagnosed_files({"job.log": log}).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (2,))
+    alone = diagnosed_files({"job.log": log.partition("\n")[2]}).findings[0]
+    assert (alone.title, alone.culprit_ranks) == ("TP2 ran out of GPU memory", None)
 
 
 def test_the_header_of_a_logged_exception_tells_whose_it_is() -> None:

@@ -24,7 +24,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.device import same_host
-from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import CRASHES, raised_by
@@ -116,7 +116,7 @@ class Log(Record):
             blamed = [Who(rank=rank) for rank in ranks]
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        fields: dict[str, str] = {}
+        fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
                 fields.setdefault(key, value)
@@ -277,6 +277,14 @@ def _names_root(lines: Iterable[LogLine]) -> bool:
     speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
     is_root = any(line.who.rank == 0 for line in lines)
     return len(targets) == 1 and len(speakers) > 1 and not is_root
+
+
+def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:
+    """Return the one place in groups that is all that is known of who is blamed, as "who"."""
+    labels = {
+        who.label or "" for who in members if who.rank is None and GROUP_RANK.match(who.label or "")
+    }
+    return {"who": next(iter(labels))} if len(labels) == 1 and not any(members.values()) else {}
 
 
 def _strangers(members: Mapping[Who, Member | None]) -> set[int]:

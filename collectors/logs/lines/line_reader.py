@@ -17,7 +17,8 @@ from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, 
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import time_of
-from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart, voice_of
+from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart
+from whyhang.collectors.logs.text.voice import voice_of
 
 LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for
@@ -138,6 +139,10 @@ class FoundLine:
         """Yield up to ``limit`` lines before this one, nearest first, without prefixes."""
         for text in self._before(limit):
             yield take_apart(text, self.file.voice)[-1].text
+
+    def above(self) -> Line | None:
+        """Return the line just above, if the file has one in what was read with this one."""
+        return next((take_apart(text, self.file.voice)[-1] for text in self._before(1)), None)
 
     def inherit_speaker(self, *, goes_on: bool) -> None:
         """Take over the rank of the line that this one goes on from, a few lines above.

@@ -26,9 +26,6 @@ MAX_DIFFERENCES = 60
 _UNSET = (',"owner":null', ',"step":null')
 """What few reports have: the owner of a finding is configured, a step is noted by the program."""
 
-VIEWS = ("timeline", "waits", "groups", "devices", "lines_around")
-"""Parts of a report that follow from the others and the evidence; test_views.py looks at them."""
-
 Reports = dict[str, list[object]]
 """By the test's name: the reports that were made while it ran, in order."""
 
@@ -63,10 +60,7 @@ def plain(report: object, temporary: Iterator[str] | list[str]) -> object:
         text = text.replace(path, "<tmp>")
     text = text.replace(REPOSITORY, "<repository>")
     text = re.sub(r"/tmp/[\w./-]*pytest-of-[\w./-]*", "<tmp>", text)
-    plain = msgspec.json.decode(text)
-    for view in VIEWS:
-        plain.pop(view, None)
-    return plain
+    return msgspec.json.decode(text)
 
 
 def differences(before: list[object], after: list[object]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Excerpt, Fact, Gap, Process, Role, WorldSize
+from whyhang.analyzer.facts import Excerpt, Fact, Gap, Paused, Process, Role, WorldSize
 from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import pausing, programs
@@ -198,6 +198,7 @@ def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> N
     assert len(gaps) == 1
     assert "stacks of 6 processes, of ranks 0 among them" in str(gaps[0])
     assert "ptrace_scope" in str(gaps[0])
+    assert only(bundle, Paused) == []
     ranks = [p for p in only(bundle, Process) if isinstance(p, Process) and p.role is Role.RANK]
     assert [(p.who.rank, p.state) for p in ranks] == [(0, "S")]
 

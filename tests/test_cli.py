@@ -100,7 +100,7 @@ def test_an_unknown_extension_is_refused_before_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A report format that does not exist is an error at once."""
-    assert main([str(tmp_path), "-o", str(tmp_path / "r.pdf")]) == 1
+    assert main([str(tmp_path), "-o", str(tmp_path / "r.pdf")]) == 2
     assert ".json" in capsys.readouterr().err
 
 

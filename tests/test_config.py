@@ -9,7 +9,9 @@ import pytest
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.cli import main
+from whyhang.analyzer.configuration.settings import Advice
 from whyhang.analyzer.report import to_json
+from whyhang.signatures import load
 
 LOG = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB\n"
 
@@ -59,6 +61,13 @@ def test_findings_have_links_owners_and_remedies(
     assert new == ["Ask the memory team.", "Keep the logs.", *old]
     main(["rank0.log", "--format", "terminal"])
     assert "Owner: memory team" in capsys.readouterr().out
+
+
+def test_what_is_signature_and_category_is_said_once() -> None:
+    """Some signatures are called like their category."""
+    signature = next(each for each in load() if each.id == each.category == "dataloader-blocked")
+    own = Advice(runbooks={}, owners={}, remedies={"dataloader-blocked": ("Ask storage.",)})
+    assert own.on(signature).remedies == ("Ask storage.", *signature.remedies)
 
 
 def test_the_nearer_place_counts_more(

@@ -17,10 +17,12 @@ from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.hosts import boot, payload, troubles, wire
+from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
+from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.job.members import Job, Member
 
 
@@ -208,6 +210,53 @@ def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
         far.wait(30)
     assert [answer.say for answer in said if answer is not None] == ["hello", "ready", "clock"]
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_python_that_cannot_be_run_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a job in a container has a path which leads nowhere on the host."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python3.90").symlink_to("/gone/python3.90")
+    (tmp_path / "python3.91").symlink_to(sys.executable)
+    found = boot.pythons()
+    assert "3.90" not in found
+    assert found["3.91"] == str(tmp_path / "python3.91")
+    assert found[payload.here().python] == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("pythons", "libc", "runs"),
+    [
+        ({"3.90": "/usr/bin/python3.90", "here": "/opt/python"}, "glibc", "here"),
+        ({"3.90": "/usr/bin/python3.90"}, "glibc", "3.90"),
+        ({"3.80": "/usr/bin/python3.80"}, "glibc", None),
+        ({"3.90": "/usr/bin/python3.90", "here": "/opt/python"}, "", None),
+    ],
+    ids=["the same Python", "one that pip has wheels for", "no wheels", "no glibc"],
+)
+def test_another_python_gets_what_runs_there_or_a_sentence(
+    pythons: dict[str, str], libc: str, runs: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several the one that is as here; else what pip can fetch for it; else it is said why."""
+    own = payload.here().python
+    pythons = {own if name == "here" else name: path for name, path in pythons.items()}
+    runs = own if runs == "here" else runs
+    monkeypatch.setattr(
+        payload, "self_contained", lambda wanted: None if wanted.python == "3.80" else b"zip"
+    )
+    first = next(iter(pythons))
+    hello = {"python": first, "pythons": pythons, "libc": libc, "machine": "x", "system": "Linux"}
+    delivery = Delivery(lambda _: None)
+    delivery.add(RemoteHost(Host(name="n1", argv=()), "c"), Answer("n1", hello, b""))
+    [(host, order, version)] = delivery.send()
+    if runs is None:
+        assert order is None
+        why = troubles.no_whyhang(host.name, version).why
+        assert why.startswith(f"whyhang is not installed there for its Python {first}")
+    else:
+        assert order is not None
+        assert f'"python":"{pythons[runs]}"' in order.decode().replace(": ", ":")
 
 
 def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:

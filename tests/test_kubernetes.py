@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -180,6 +181,27 @@ def test_what_is_not_there_is_said(pods: list[dict[str, Any]], asked: Pods, word
         kubernetes.plan(asked, pods_in(listed(pods)))
 
     assert caught.value.remedy
+
+
+def test_of_what_kubectl_prints_the_last_word_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library below it logs each of its tries, at length, before it says what is wrong."""
+    script = tmp_path / "kubectl"
+    script.write_text(
+        "#!/bin/sh\nfor i in 1 2 3; do\n"
+        "echo 'E1122 22:49:18.064757    6365 memcache.go:265] \"Unhandled Error\" err=x' >&2\n"
+        "done\n[ -n \"$SHORT\" ] || echo 'The connection to the server was refused' >&2\nexit 1\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(TargetError) as caught:
+        kubernetes.reach(Pods(selector="a=b"))
+    assert caught.value.message.count("\n") == 0
+    assert caught.value.message.endswith("The connection to the server was refused")
+    monkeypatch.setenv("SHORT", "1")
+    with pytest.raises(TargetError, match="memcache"):
+        kubernetes.reach(Pods(selector="a=b"))
 
 
 def test_an_unknown_kind_of_job_is_refused() -> None:

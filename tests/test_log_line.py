@@ -6,7 +6,8 @@ import pytest
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors.logs.text.clock import time_of, year_of
-from whyhang.collectors.logs.text.line import Voice, clean, take_apart, voice_of
+from whyhang.collectors.logs.text.line import Voice, clean, take_apart
+from whyhang.collectors.logs.text.voice import voice_of
 
 PLAIN = Voice(year=2024)
 HEADER = "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] "

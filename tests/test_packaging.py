@@ -76,6 +76,24 @@ def test_a_zipped_package_has_its_signatures(tmp_path: Path) -> None:
     assert done.stdout.split() == [str(len(signatures.load())), str(len(TABLE))]
 
 
+WITHOUT = """
+import sys
+sys.modules |= dict.fromkeys(("hyperscan", "pynvml"))
+from whyhang.collectors.hosts import far_side
+from whyhang.analyzer.cli import main
+sys.exit(main([sys.argv[1], "--format", "json"]))
+"""
+
+
+def test_what_not_every_machine_has_is_not_needed(tmp_path: Path) -> None:
+    """There is no wheel of Hyperscan for musl, and a host of another Python is sent none."""
+    (tmp_path / "rank0.log").write_text("[rank0]: torch.OutOfMemoryError: CUDA out of memory.\n")
+    command = [sys.executable, "-c", WITHOUT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"gpu-oom"' in done.stdout
+
+
 @pytest.mark.repo
 def test_collectors_and_signatures_never_meet() -> None:
     """The import contract holds, whoever imports what today."""

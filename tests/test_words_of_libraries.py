@@ -70,6 +70,8 @@ def test_a_later_line_of_a_message_says_what_it_was(code: str, signature: str) -
 @pytest.mark.parametrize(
     "line",
     [
+        'n1:4103:4603 [3] init.cc:90 NCCL WARN Missing "iommu=pt" from kernel command line',
+        "n1:4103:4603 [3] NCCL WARN NET/OFI Unable to find a protocol that worked.",
         "n1:4103:4603 [3] init.cc:700 NCCL WARN Stack size limit (8388608) is unsafe; will use 16K",
         "n1:4103:4603 [3] nvls.cc:9 NCCL WARN Multicast bind of size 2097152 failed transiently",
         "n1:4103 NCCL DIAG [OK] ECC: no uncorrected volatile errors across 8 ranks in comm 0x7c1f",
@@ -85,3 +87,12 @@ def test_a_harmless_line_does_not_make_a_cause(line: str) -> None:
     report = diagnosed({None: COMMS + line + "\n" + steps + "[rank0]: training finished\n"})
 
     assert report.verdict in {"healthy", "inconclusive"}
+
+
+def test_what_nccl_falls_back_from_counts_where_the_job_did_not_end() -> None:
+    """The same line is a cause in a job that stops, and none in one that came to its end."""
+    line = "n1:4103:4603 [3] NCCL WARN NET/OFI Unable to find a protocol that worked.\n"
+
+    stopped = diagnosed({None: COMMS + line})
+
+    assert stopped.findings[0].signature == "nccl-ofi-completion-error"

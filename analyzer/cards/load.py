@@ -6,8 +6,10 @@ packages that name a folder by an entry point of the group ``whyhang.cards`` (no
 run). A card takes the place of a shipped signature only if it says ``override = true``.
 """
 
+import functools
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -145,9 +147,15 @@ def cards_in(path: Path) -> list[Path]:
     return files
 
 
+@functools.lru_cache(maxsize=1)
+def _entry_points(_path: tuple[str, ...]) -> metadata.EntryPoints:
+    """Return them once for a search path: with hundreds of packages, looking takes a while."""
+    return metadata.entry_points(group=GROUP)
+
+
 def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
     """Yield the folders that installed packages name, without importing the packages."""
-    for point in metadata.entry_points(group=GROUP):
+    for point in _entry_points(tuple(sys.path)):
         top, *inner = point.module.split(".")
         try:
             spec = importlib.util.find_spec(top)

@@ -227,4 +227,6 @@ def _nothing(talk: Conversation) -> TargetError:
             alike.setdefault((host.gap.why, host.gap.remedy), []).append(host.name)
     reasons = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
     remedy = next((remedy for _, remedy in alike if remedy), "")
-    return TargetError(f"no host could be looked at: {'; '.join(reasons[:6])}", f"{remedy}.")
+    return TargetError(
+        f"no host could be looked at: {'; '.join(reasons[:6])}", remedy and f"{remedy}."
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from whyhang.analyzer.commands import notify, redaction
-from whyhang.analyzer.errors import WhyhangError
+from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, FILE_WIDTH, as_text, face_of
 from whyhang.analyzer.reports.outgoing import plain
@@ -70,7 +70,7 @@ def check(options: argparse.Namespace) -> None:
     notify.receivers(options)
     for name in options.output:
         if face_of(name) is None:
-            raise WhyhangError(
+            raise TargetError(
                 f"cannot tell the format of {name} from its extension",
                 f"Use one of {', '.join(sorted(ENDINGS))}.",
             )

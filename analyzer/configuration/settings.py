@@ -98,7 +98,7 @@ class Advice(Record):
 
     def on(self, signature: Signature) -> Signature:
         """Return the signature with what is configured for it; a link that its card has stays."""
-        more = [self.remedies.get(key, ()) for key in _keys(signature)]
+        more = [self.remedies.get(key, ()) for key in dict.fromkeys(_keys(signature))]
         added = tuple(text for texts in more for text in texts)
         link = signature.runbook or _first(self.runbooks, signature)
         owner = _first(self.owners, signature)

@@ -11,7 +11,8 @@ first, unless a field says otherwise. Everything is imported from here.
 ``processes``  what /proc tells of a process
 ``calls``      collectives, sends and receives, process groups
 ``logs``       lines of logs, ends of processes
-``statements`` facts of one line each: settings, world size, last line, ...
+``statements`` facts of one line each: settings, world size, addresses, ...
+``progress``   how far ranks came: last lines, steps noted, signs of life
 ``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
 ``cluster``    network ports, error counters, jobs, pods, nodes, as tools print them
 ``rendezvous`` stores, files and agents through which ranks come together
@@ -58,6 +59,15 @@ from whyhang.analyzer.facts.processes import (
     ThreadState,
     program,
 )
+from whyhang.analyzer.facts.progress import (
+    LastLine,
+    LogTail,
+    Outlook,
+    OwnLine,
+    Progressed,
+    SignOfLife,
+    TrainingOutput,
+)
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView
 from whyhang.analyzer.facts.stacks import Frame, StackDump, Thread
 from whyhang.analyzer.facts.statements import (
@@ -70,34 +80,27 @@ from whyhang.analyzer.facts.statements import (
     GpuAddress,
     GroupSize,
     InitArguments,
-    LastLine,
     Library,
-    LogTail,
     LoopCounter,
     NcclPhase,
     NcclSetup,
     NearLimit,
     NetChannel,
     NoInterpreter,
-    Outlook,
     OwnAddress,
-    OwnLine,
     PartOfHost,
     Paused,
     PrintedValue,
     ProcessRank,
-    Progressed,
     RasReport,
     RootArgument,
     RootCause,
     S,
     Setting,
     SettingName,
-    SignOfLife,
     Speaker,
     Statement,
     Topic,
-    TrainingOutput,
     UnsafeDump,
     Variable,
     Variables,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, ranks_in_words, replace
+from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, counted, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     Candidate,
@@ -17,6 +17,7 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
+from whyhang.analyzer.findings.open_question import open_question
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, verdict_of
@@ -56,6 +57,12 @@ LOOK_AGAIN = (
     "of other hosts, the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
 )
 """How to get on where the processes of ranks were seen and nothing was found."""
+
+TRACE = (
+    "What would tell: the stacks of these processes (`whyhang doctor` says how to get the right to "
+    "them), the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
+)
+"""The same where no stack of them could be read."""
 
 COLLECT = (
     "What would tell: whyhang PID of any process while the job is there; else the output of every "
@@ -119,6 +126,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             *notes,
             *_taken_far_apart(case),
             *_clocks(case),
+            *open_question(case, findings),
             *_pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
@@ -188,7 +196,7 @@ def _pauses(case: Case) -> Iterator[str]:
     longest = sorted(case.job.of(Paused), key=lambda fact: -fact.seconds)
     known = [(fact, case.job.member_of(fact.who)) for fact in longest]
     each = [
-        f"{member.name} for at most {fact.seconds:.2f} s in {fact.dumps} stack dumps"
+        f"{member.name} for at most {fact.seconds:.2f} s in {counted(fact.dumps, 'stack dump')}"
         for fact, member in known
         if member is not None
     ]
@@ -201,10 +209,10 @@ def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     """Say once what is missing where nothing was found, or nothing that a job wrote."""
     job = case.job
     if not any_finding and any(member.processes for member in job.members):
-        return (LOOK_AGAIN,)
+        return (LOOK_AGAIN if any(member.dumps for member in job.members) else TRACE,)
     if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)
-    seen = job.members or job.lines or job.exits or job.tracks or job.gpus.devices
+    seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices
     return () if seen else (NO_EVIDENCE,)
 
 

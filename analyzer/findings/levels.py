@@ -19,7 +19,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, SignOfLife
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
+from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended
 
+FALLS_BACK = frozenset({"nccl-network-interface", "nccl-ib-error", "nccl-p2p-or-acs"})
 ENOUGH = 0.5  # a mere possibility explains nothing away
 POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
@@ -79,10 +81,17 @@ def effect_order(candidate: Candidate) -> tuple[float, Order]:
 
 
 def overcome(case: Case, candidate: Candidate) -> bool:
-    """Return whether a job got over this trouble at its start: it is seen at work further down."""
-    if not candidate.signature.category.startswith("init-"):
+    """Return whether a job got over this trouble: it is seen further down.
+
+    At work, if it was trouble to start; at its planned end, if it was one of NCCL with the network
+    or the paths between GPUs, which falls back on slower ones.
+    """
+    if candidate.signature.category.startswith("init-"):
+        alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
+    elif candidate.signature.category in FALLS_BACK and have_ended(case.job):
+        alive = {tail.source.file: tail.lines[-1].number for tail in all_tails(case.job)}
+    else:
         return False
-    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     pieces = candidate.hit.evidence
     return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
 

@@ -124,8 +124,9 @@ from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
 from whyhang.analyzer.queries.left_behind import left_behind
-from whyhang.analyzer.queries.log import Blames, Log, is_number, logged, ranks_in
+from whyhang.analyzer.queries.log import Blames, Log, logged
 from whyhang.analyzer.queries.log_ends import log_ends
+from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
 from whyhang.analyzer.queries.master_name import resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import (

@@ -44,6 +44,7 @@ _LAYERS: dict[Layer, re.Pattern[str]] = {
     ),
     "network": re.compile(
         r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
+        r"|Call to (?:socket|bind|listen|accept|connect|getifaddrs|[gs]etsock\w+) "
     ),
 }
 

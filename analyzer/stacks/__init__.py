@@ -37,7 +37,8 @@ from whyhang.analyzer.stacks.kinds import (
     phrase,
     scope_of,
 )
-from whyhang.analyzer.stacks.reading import place_from, read
+from whyhang.analyzer.stacks.place import place_from
+from whyhang.analyzer.stacks.reading import read
 from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
 
 

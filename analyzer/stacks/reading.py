@@ -10,26 +10,13 @@ import posixpath
 import re
 from itertools import pairwise
 
-from whyhang.analyzer.facts import Frame, Record, replace
-from whyhang.analyzer.stacks.guesses import Guess
+from whyhang.analyzer.facts import Frame, Record
 from whyhang.analyzer.stacks.index import FrameIndex, symbol
-from whyhang.analyzer.stacks.kinds import (
-    CRASH,
-    Layer,
-    Manner,
-    Phrase,
-    Place,
-    Scope,
-    WaitKind,
-    WaitRule,
-    last_name,
-    phrase,
-    scope_of,
-)
+from whyhang.analyzer.stacks.kinds import CRASH, Layer, WaitKind, WaitRule, last_name
 from whyhang.analyzer.stacks.usercode import Origin, origin, user_frame
 
 # Waits on other ranks: they outrank what they are made of (queues, polls, synchronizes).
-_STRONG = frozenset(
+STRONG_KINDS = frozenset(
     {
         WaitKind.COLLECTIVE,
         WaitKind.P2P,
@@ -40,6 +27,7 @@ _STRONG = frozenset(
         WaitKind.NCCL_INIT,
     }
 )
+
 # Ways to wait that mostly serve something else: a DataLoader waits on a queue.
 _WEAK = frozenset(
     {
@@ -51,16 +39,7 @@ _WEAK = frozenset(
         WaitKind.CUDA_SYNC,
     }
 )
-
-
 _WORKERS = ("data/_utils/worker.py", "stateful_dataloader/worker.py")
-# Sources of the C library, of MPI and of the system, which debuggers know when symbols are there.
-_BUILT_IN = ("/sysdeps/", "/nptl/", "/csu/", "/ompi/", "/opal/", "/mpich", "/ucx", "/libfabric")
-# Work in which user code does not wait for other ranks as a rule.
-_SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE})
-_VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
-
-
 SIGNAL_HANDLER = "<signal handler called>"
 _CRASHES = frozenset(
     {"free", "int_free", "malloc", "int_malloc", "malloc_consolidate", "malloc_printerr"}
@@ -181,11 +160,11 @@ def _gil_wait(frames: tuple[Frame, ...]) -> list[Match]:
     return []
 
 
-def _decide(purposes: tuple[Match, ...]) -> Match | None:
+def deciding_purpose(purposes: tuple[Match, ...]) -> Match | None:
     """Choose among the purposes of one stack, which are innermost first."""
     if first := [m for m in purposes if m.rule.kind is WaitKind.GIL or m.rule.op == CRASH]:
         return first[0]
-    strong = [m for m in purposes if m.rule.kind in _STRONG]
+    strong = [m for m in purposes if m.rule.kind in STRONG_KINDS]
     for kind in (WaitKind.INIT, WaitKind.GROUP):
         # Both run collectives and store waits of their own.
         if opening := [m for m in strong if m.rule.kind is kind and not m.frame.native]:
@@ -198,143 +177,3 @@ def _decide(purposes: tuple[Match, ...]) -> Match | None:
     middling = [m for m in purposes if m.rule.kind not in _WEAK]
     chosen = middling or list(purposes)
     return chosen[0] if chosen else None
-
-
-def _op(match: Match) -> str | None:
-    if match.rule.op == "=":
-        return last_name(match.frame)
-    return match.rule.op
-
-
-def _phrase(match: Match) -> Phrase:
-    if match.rule.says is not None:
-        return phrase(match.rule.says)
-    op = _op(match)
-    return phrase(match.rule.kind.value) if op is None else Phrase(manner=Manner.IN, text=op)
-
-
-def place_from(reading: Reading, guess: Guess | None, running: str) -> Place:
-    """Put a place together; the guess speaks only where no frame does.
-
-    ``running`` is the kernel's letter for the thread (R, S, D), N where it runs without the GIL,
-    or empty where nobody said.
-    """
-    decided = _decide(reading.purposes)
-    if decided is not None:
-        place = _place_of_purpose(reading, decided)
-    elif reading.mechanism is not None and (guess is None or _is_firm(reading.mechanism)):
-        place = _place_of_mechanism(reading.mechanism)
-    elif guess is not None:
-        place = Place(
-            kind=guess.kind,
-            scope=guess.scope,
-            says=phrase(guess.says),
-            op=guess.op,
-            mechanism=guess.mechanism,
-            frame=reading.top,
-            certain=False,
-        )
-    else:
-        place = _bare_place(reading, running)
-    user = reading.user if reading.top is not None else _native_caller(reading.frames, place.frame)
-    return replace(_in_context(place, reading), user=user, native=reading.native)
-
-
-def _native_caller(frames: tuple[Frame, ...], waits: Frame | None) -> Frame | None:
-    """Find who called the wait in a program of C or Fortran: the next frame with a source line."""
-    if any(frame.function.startswith(("_PyEval", "PyEval", "Py_")) for frame in frames):
-        return None  # Python after all, without its frames
-    outside = frames[frames.index(waits) + 1 :] if waits in frames else frames
-    for frame in outside:
-        built_in = frame.file.startswith("../") or any(part in frame.file for part in _BUILT_IN)
-        if frame.line is not None and not built_in and not frame.file.endswith(".S"):
-            return frame
-    return None
-
-
-def _place_of_purpose(reading: Reading, decided: Match) -> Place:
-    kind = decided.rule.kind
-    same = [m for m in reading.purposes if m.rule.kind is kind and not m.frame.native]
-    spoken = _spokesman(same or [decided])
-    family = [m for m in reading.purposes if kind in _STRONG and m.rule.kind in _STRONG]
-    op = next((op for op in map(_op, (decided, *family)) if op is not None), None)
-    api = _op(spoken)
-    says = _phrase(spoken)
-    inits = [m for m in family if m.rule.kind is WaitKind.NCCL_INIT]
-    if inits and kind is WaitKind.NCCL_INIT and decided.frame.native:
-        says = _phrase(inits[0])  # the innermost knows what of it takes so long
-    elif inits and kind is not WaitKind.NCCL_INIT:
-        says = replace(says, aside=str(_phrase(inits[0])))
-    return Place(
-        kind=kind,
-        scope=decided.rule.scope or scope_of(kind),
-        says=says,
-        op=op,
-        api=api if api != op else None,
-        mechanism=str(_phrase(reading.mechanism)) if reading.mechanism else None,
-        frame=decided.frame,
-    )
-
-
-def _spokesman(same: list[Match]) -> Match:
-    """Choose who gives the phrase: of the outermost file, the innermost that has one.
-
-    ``all_gather`` in ``all_gather_object`` in DCP's planning is best said as the last, but DDP's
-    ``_sync_buffers`` in ``_pre_forward``, both in one file, as the first.
-    """
-    outermost = same[-1]
-    beside = [m for m in same if m.frame.file == outermost.frame.file and m.rule.says]
-    return beside[0] if beside else outermost
-
-
-def _is_firm(mechanism: Match) -> bool:
-    """Return whether a mechanism leaves no doubt: a lock does, a poll of anything does not."""
-    return mechanism.rule.scope is not Scope.MAYBE
-
-
-def _place_of_mechanism(mechanism: Match) -> Place:
-    kind = mechanism.rule.kind
-    return Place(
-        kind=kind,
-        scope=mechanism.rule.scope or scope_of(kind),
-        says=_phrase(mechanism),
-        op=_op(mechanism),
-        mechanism=str(_phrase(mechanism)),
-        frame=mechanism.frame,
-        certain=_is_firm(mechanism),
-    )
-
-
-def _bare_place(reading: Reading, running: str) -> Place:
-    """Place a thread of which nothing but its being on or off the CPU is known."""
-    kind, scope = WaitKind.WORK, Scope.MAYBE
-    where = "its own code" if reading.in_user else "library code"
-    says = f"in {where}"
-    if running == "R":
-        scope = Scope.WORK
-        says = f"running {where}"
-    elif running == "N" and reading.in_user:
-        # Waits for the GPU and for MPI burn CPU without the GIL, and so does any tensor operation.
-        says = "running native code called from its own code"
-    elif running == "N":
-        scope = Scope.WORK
-        says = "running library code"
-    elif running in {"S", "D"}:
-        kind = WaitKind.POLL
-        says = "waiting in native code"
-    elif reading.top is None:
-        says = "at a place that its stack does not tell"
-    return Place(kind=kind, scope=scope, says=phrase(says), frame=reading.top, certain=False)
-
-
-def _in_context(place: Place, reading: Reading) -> Place:
-    context = reading.context
-    if context is None:
-        return place
-    kind, says = context.rule.kind, _phrase(context)
-    if kind is place.kind:
-        return place
-    if place.scope is Scope.MAYBE and kind in _SELF_CONTAINED and place.kind in _VAGUE:
-        # Nothing in there has to do with other ranks, so "perhaps" would be too much.
-        return replace(place, kind=kind, scope=Scope.LOCAL, says=says)
-    return replace(place, context=kind, context_says=says)

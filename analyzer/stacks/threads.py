@@ -7,7 +7,8 @@ from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, r
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.reading import Reading, place_from, read
+from whyhang.analyzer.stacks.place import place_from
+from whyhang.analyzer.stacks.reading import Reading, read
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
 

@@ -12,6 +12,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.cluster import (
     counters,
+    hostfiles,
     pods,
     ports,
     processes,
@@ -41,6 +42,7 @@ _PARSERS: dict[bytes, Parser] = {
     **dict.fromkeys((b"JobId=", b"NodeName="), slurm.record),
     **dict.fromkeys((b"READY ", b"ROLES "), pods.table),
     **dict.fromkeys((b"PID ", b" PID"), processes.table),
+    b" slots=": hostfiles.hostfile,
     b"% /": room.room,
     b"LISTEN": room.listener,
     b"Namespace:": pods.described,

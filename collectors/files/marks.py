@@ -4,6 +4,8 @@ In a few kilobytes each word is looked for by itself. In megabytes Hyperscan loo
 them at once, which is ten times as fast with a dozen words.
 """
 
+from __future__ import annotations  # of a Database, where there is no hyperscan
+
 import contextlib
 import functools
 from typing import BinaryIO

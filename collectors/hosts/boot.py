@@ -67,7 +67,10 @@ def installed() -> bool:
 
 
 def pythons() -> dict[str, str]:
-    """Find the Pythons of this host by name: those on PATH, and those that jobs run in."""
+    """Find the Pythons of this host by name: those on PATH, and those that jobs run in.
+
+    That of a container has a path there, and may have none here.
+    """
     paths = [
         path
         for folder in os.environ.get("PATH", "").split(":")
@@ -76,7 +79,11 @@ def pythons() -> dict[str, str]:
     for link in glob.glob("/proc/[0-9]*/exe"):  # noqa: PTH207
         with contextlib.suppress(OSError):
             paths.append(os.readlink(link))  # noqa: PTH115
-    named = {match[1]: path for path in paths if (match := re.search(r"/python(3\.\d+)$", path))}
+    named = {
+        match[1]: path
+        for path in paths
+        if (match := re.search(r"/python(3\.\d+)$", path)) and os.access(path, os.X_OK)
+    }
     return named | {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
 
 

@@ -48,8 +48,8 @@ class Status(Record):
     process: int
     tracer: int
     switches: int  # voluntary ones
-    inner: int  # its id in the innermost namespace of pids that it is in
     pending: int  # signals of the process and of its main thread, one bit each, bit 0 is signal 1
+    inner: int = 0  # its id in the innermost namespace of pids that it is in
 
 
 class Wakes(Record):

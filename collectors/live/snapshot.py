@@ -212,7 +212,7 @@ class Snapshot:
     def _ended(self, outcome: Outcome) -> None:
         """Read the counters right after a dump; let a process go whose tracer was killed."""
         pid = outcome.command.pid
-        if pid not in self._unpaused:
+        if pid not in self._unpaused and (outcome.code == 0 or outcome.timed_out):
             self.pauses.append((pid, outcome.seconds))
         if outcome.timed_out and pid not in self._unpaused and pausing.let_go(self._proc, pid):
             self.touched.append(

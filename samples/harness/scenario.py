@@ -43,7 +43,7 @@ BUNDLE = "bundle.tar.zst"
 _HOSTS = "{hosts}"
 _TOOLS = ("ip", "mount", "hostname")
 
-_REPLAY = "replay what was recorded of it with --recorded"
+_REPLAY = "whyhang demo {} --recorded replays what was recorded of it"
 
 _FOREIGN = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR",
@@ -132,17 +132,18 @@ def read(folder: Path) -> Sample:
 
 def missing(sample: Sample) -> ScenarioError | None:
     """Return what this machine lacks to start the sample, with the remedy; ``None`` if nothing."""
+    replay = _REPLAY.format(sample.name)
     if not sample.start:
-        return ScenarioError(f"{sample.name} cannot be started, only replayed", _REPLAY)
+        return ScenarioError(f"{sample.name} cannot be started, only replayed", replay)
     if importlib.util.find_spec("torch") is None:
         return ScenarioError(
             "a live sample trains a small model and needs torch, which is not installed here",
-            f"pip install 'whyhang[torch]'; or {_REPLAY}",
+            f"pip install 'whyhang[torch]'; or {replay}",
         )
     if _HOSTS in sample.start and (sys.platform != "linux" or os.geteuid() != 0):
         return ScenarioError(
             f"{sample.name} needs several hosts, which only root on Linux can make of one",
-            f"run it as root, or {_REPLAY}",
+            f"run it as root, or {replay}",
         )
     absent = [
         name
@@ -150,11 +151,9 @@ def missing(sample: Sample) -> ScenarioError | None:
         if shutil.which(name) is None and importlib.util.find_spec(name) is None
     ]
     if absent:
-        return ScenarioError(
-            f"{sample.name} needs {' and '.join(absent)}", f"install, or {_REPLAY}"
-        )
+        return ScenarioError(f"{sample.name} needs {' and '.join(absent)}", f"install, or {replay}")
     if sample.root and os.geteuid() != 0:
-        return ScenarioError(f"{sample.name} can only be started by root", f"sudo, or {_REPLAY}")
+        return ScenarioError(f"{sample.name} can only be started by root", f"sudo, or {replay}")
     return None
 
 

@@ -37,6 +37,7 @@ LABELS = {
 }
 """For KIND/NAME: the label by which a kind of job names its pods."""
 
+_KLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
 _SHORT = re.compile(r"(?P<kind>[a-z]+)/(?P<name>[a-z0-9][a-z0-9.-]*)")
 _TRAINS = ("pytorch", "trainer", "node", "worker", "ray-worker", "ray-head", "mpi", "main", "train")
 _BESIDE = re.compile(
@@ -184,8 +185,14 @@ def _name_of(job: tuple[str, str], pods: Sequence[Pod]) -> str:
     return f"{kind} {name}" if kind else f"what {first.name} is part of"
 
 
+def _without_log(errors: str) -> str:
+    """Leave out what the library below kubectl logs about each try; its last line says it all."""
+    lines = errors.strip().splitlines()
+    return "\n".join([line for line in lines if not _KLOG.match(line)] or lines[-1:])
+
+
 def _no_answer(asked: Pods, got: Outcome) -> TargetError:
-    errors = got.errors.strip()
+    errors = _without_log(got.errors)
     if got.code is None and not got.timed_out:
         return TargetError(
             f"kubectl cannot be started: {errors}",

@@ -17,7 +17,8 @@ from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, 
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import time_of
-from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart, voice_of
+from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart
+from whyhang.collectors.logs.text.voice import voice_of
 
 LOOK_BACK = 40  # lines in which a time is looked for
 INHERIT = 4  # lines in which the beginning of a message is looked for

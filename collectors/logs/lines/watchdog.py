@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    NOBODY,
     Call,
     CallState,
     Fact,
@@ -21,6 +23,7 @@ from whyhang.analyzer.facts import (
     Source,
     Track,
     Who,
+    WorldSize,
     replace,
 )
 from whyhang.collectors.logs.engine.matching import Match
@@ -29,6 +32,8 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, Log
 from whyhang.collectors.ops import P2P, op_of
 
 MAX_FRAMES = 60
+GATHERS = frozenset({"all_gather", "all_gather_into_tensor"})
+SCATTERS = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
 MAX_CALLS = 8
 
 _LATER = re.compile(r"terminated with exception|what\(\):")
@@ -149,6 +154,22 @@ class WatchdogReader(LineReader):
             works.setdefault(_key(work.who, work.group or DEFAULT_GROUP), []).append(work)
         for key in {**self._statuses, **works}:
             yield self._track(self._statuses.get(key), works.get(key, []))
+        yield from self._world_size()
+
+    def _world_size(self) -> Iterator[Fact]:
+        """Yield how many ranks the default group has: what is gathered is so often what each gives.
+
+        Nothing where ranks differ in that.
+        """
+        sizes: dict[int, Source] = {}
+        for work in self._works.values():
+            if work.group is not None and work.group.name == DEFAULT_GROUP.name:
+                size = _gathered_from(work.call)
+                if size is not None:
+                    sizes.setdefault(size, work.source)
+        if len(sizes) == 1:
+            ((size, source),) = sizes.items()
+            yield WorldSize(size=size, who=NOBODY, source=source)
 
     def _place(self) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""
@@ -189,6 +210,20 @@ class WatchdogReader(LineReader):
             completed=max(status.completed, 0),
             number=status.number,
         )
+
+
+def _gathered_from(call: Call) -> int | None:
+    """Return from how many ranks a call gathers, or to how many it scatters, by its sizes."""
+    if not (call.input_sizes and call.output_sizes):
+        return None
+    given, taken = call.input_sizes[0], call.output_sizes[0]
+    if len(given) != 1 or len(taken) != 1:
+        return None
+    few, many = (given[0], taken[0]) if call.op in GATHERS else (taken[0], given[0])
+    if call.op not in GATHERS | SCATTERS or few <= 0 or many % few or not few < many:
+        return None
+    size = many // few
+    return size if size <= MAX_RANKS else None
 
 
 def _timed(call: Call, line: FoundLine, ran: str | None, limit: str | None) -> Call:

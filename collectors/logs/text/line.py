@@ -7,17 +7,15 @@ loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells t
 
 import itertools
 import re
-from collections.abc import Iterable
 
 import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.files.prefix import is_numbered, split_prefix
-from whyhang.collectors.logs.text.clock import time_of, year_of
-from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin, margin_of
-from whyhang.collectors.logs.text.templates import reduce
+from whyhang.collectors.files.prefix import split_prefix
+from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""
@@ -27,8 +25,9 @@ _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
 _STACKS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
 _RANKS = ("rank", "global_rank")
 _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
+
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
-_OUTER = re.compile(
+OUTER_PREFIX = re.compile(
     r"(?:<\d{1,3}>)?(?:"
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
     r"(?:(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
@@ -46,26 +45,30 @@ _ENVELOPE = re.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
     r"(?:\[-?\d+\] |(?=NCCL ))"
 )
+
 # What the signal handlers of Open MPI and UCX, and UCX's logger, put in front: [host:pid:0:tid]
 _NATIVE_HEADER = re.compile(
     r"^\[(?P<host>(?=[^:\]]*[A-Za-z])[\w.-]{1,253}):(?P<pid>\d{2,7})(?: ?:\d+){0,2}\] "
 )
 _PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
+
 # Lines of the c10d watchdog begin with the rank within a group, remembered from the first
 # group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.
-_C10D_RANK = re.compile(
+C10D_RANK = re.compile(
     r"\[Rank (?P<rank>\d+)\] (?:Watchdog|Caught|Some NCCL|To avoid data|Collective WorkNCCL"
     r"|Work WorkNCCL|NCCL watchdog|[Ff]ound async|Exception|Timeout at|Process group|Received"
     r"|Running collective)"
 )
+
 # Within the default group the rank of a group is the global one.
 _DEFAULT_GROUP_RANK = re.compile(
     r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
-_MESH_LABEL = re.compile(
+MESH_LABEL = re.compile(
     r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?P<label>(?:(?:ATTN_|MOE_)?[DTPEC]P\d+ ?)+)\]"
 )
+
 # A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
 # TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
 _RANK_IN_HEADER = limits.compile(
@@ -74,33 +77,36 @@ _RANK_IN_HEADER = limits.compile(
     r"|(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)(?::[A-Za-z_][\w.]{1,60}+(?=:))?)[ :]{0,4}+){1,6}"
     r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
 )
+
 # The same within brackets, or behind a worker's name: [trainer.util:158, rank=6], Worker[rank=5]:
 _RANK_IN_BRACKETS = limits.compile(
     r"(?:(?:\[[^\]\n]{1,60}+\]|\d[\d:.,/TZ-]{0,40}+|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)"
     r"[ :]{0,4}+){0,4}"
     r"(?:[A-Za-z]\w{0,40}+)?\[(?:[\w.:/-]{1,60}+[, ]{1,2}+)?[Rr]ank[=: ](?P<rank>\d{1,6})\](?::| )"
 )
+
 # The monitor of a rank, of NVIDIA's resiliency extension.
 _MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
+
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
-_OWN_WORDS = re.compile(
+OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
     r"(?=[\s,:;|-])"
 )
+
 # A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
-_INDEX = re.compile(
+INDEX_LABEL = re.compile(
     r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
     r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
 )
-_TORCHRUN = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
+TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
     r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
 )
-
-
-_ENGINE = "(EngineCore_"  # of vLLM, whose workers are the ranks
+ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _BLANKS = (" ", "\t", ">")
+
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
 _INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
 
@@ -132,113 +138,6 @@ class Voice(Record):
     year: int | None = None
     margin: Margin = NO_MARGIN
     speakers: tuple[Who, ...] = ()
-
-
-def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
-    """Return how to read a file's lines, as its first bytes show."""
-    text = clean(head[: 16 << 10])
-    raw = text.split("\n")[:200]
-    margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
-    lines = [_OUTER.sub("", line[margin.end(line) :], count=1) for line in raw]
-    numbered = is_numbered(lines)
-    year = year_of(text)
-    if year is None and taken_at is not None:
-        year = 1970 + int(taken_at / 31_556_952)
-    if who.trust is Trust.INFERRED and _others_speak(lines, who):
-        who = replace(who, rank=None, trust=Trust.NONE)
-    voice = Voice(
-        who=who,
-        numbered=numbered,
-        ranks_by_number=numbered and not _numbers_count_nodes(lines),
-        own_words=_speak_of_themselves(lines),
-        own_index=_count_ranks(lines),
-        year=year,
-        margin=margin,
-    )
-    if who.rank is not None:
-        return voice
-    labels = dict.fromkeys(_label(line, voice) for line in lines if not line.startswith(_ENGINE))
-    return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
-
-
-def _label(line: str, voice: Voice) -> Who:
-    who, rest = _split(line, voice)
-    if who is NOBODY and (mesh := _MESH_LABEL.match(rest)):
-        return Who(label=mesh["label"].strip())
-    return who
-
-
-def _others_speak(lines: Iterable[str], who: Who) -> bool:
-    """Return whether ranks speak in a file of which none has the number in the file's name."""
-    ranks = {content.rank for line in lines if (content := _rank_in_content(line)).rank is not None}
-    return bool(ranks) and who.rank not in ranks
-
-
-def _speak_of_themselves(lines: Iterable[str]) -> bool:
-    """Return whether several ranks print one and the same statement, which begins with the rank.
-
-    What is only said of ranks, in prose, says something else of each.
-    """
-    speakers: dict[str, set[str]] = {}
-    for line in lines:
-        if rank := _OWN_WORDS.match(line):
-            template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
-            speakers.setdefault(template, set()).add(rank["rank"])
-    return any(len(ranks) > 1 for ranks in speakers.values())
-
-
-def _count_ranks(lines: Iterable[str]) -> bool:
-    """Return whether numbers in brackets count ranks: each speaks again and again, in turn.
-
-    Those of steps and epochs only rise. In a log with ranks of another make they are not more.
-    """
-    spoken: list[int] = []
-    speakers: dict[str, set[int]] = {}
-    named: set[int] = set()
-    for line in lines:
-        if index := _INDEX.match(line):
-            spoken.append(int(index["rank"]))
-            template, _ = reduce(line[index.end() :].lstrip(" :"))
-            speakers.setdefault(template, set()).add(spoken[-1])
-        elif (who := split_prefix(line)[0]).rank is not None:
-            named.add(who.rank)
-    everyone = set(spoken)
-    in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
-    return (
-        len(everyone) > 1
-        and everyone == set(range(len(everyone)))
-        and named <= everyone
-        and in_turn > 1
-        and len(spoken) >= 2 * len(everyone)
-        and any(ranks == everyone for ranks in speakers.values())
-    )
-
-
-def _is_journal(lines: list[str]) -> bool:
-    """Return whether it is a journal: behind its times stands a host's name to be kept."""
-    written = [line for line in lines if line.strip()]
-    matches = [_OUTER.match(line) for line in written]
-    hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
-    return bool(written) and 2 * hosts > len(written)
-
-
-def _numbers_count_nodes(lines: list[str]) -> bool:
-    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks."""
-    speakers: dict[int, set[str]] = {}
-    for line in lines:
-        if _TORCHRUN.search(line):
-            return True
-        outer, rest = split_prefix(line, numbered=True)
-        if outer.rank is not None and (own := _C10D_RANK.search(rest)):
-            speakers.setdefault(outer.rank, set()).add(own["rank"])
-            if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
-                return True
-        bare = line.lstrip().partition(":")[0].strip("[]")
-        if bare.isdecimal() and outer.rank is not None and int(bare) != outer.rank:
-            return True
-        if outer.local_rank is not None and rest:
-            return True
-    return False
 
 
 def clean(raw: bytes) -> str:
@@ -302,10 +201,10 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
         time = time_of(wrapped, voice.year)
     if voice.margin is not NO_MARGIN:
         text = text[voice.margin.end(text) :]
-    outer = _OUTER.match(text)
+    outer = OUTER_PREFIX.match(text)
     end = outer.end() if outer is not None else 0
     around = _around(outer) if outer is not None and end else NOBODY
-    who, rest = _split(text[end:], voice)
+    who, rest = speaker_and_rest(text[end:], voice)
     lines = []
     for part_who, part in _parts(who, rest):
         own = time_of(part, voice.year)
@@ -313,7 +212,7 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
     return lines
 
 
-def _split(text: str, voice: Voice) -> tuple[Who, str]:
+def speaker_and_rest(text: str, voice: Voice) -> tuple[Who, str]:
     """Split the launcher's prefix off, also one behind a time stamp."""
     if text[:1] in _BLANKS and (blanks := _INDENTED.match(text)):
         text = text[blanks.end() :]
@@ -326,7 +225,7 @@ def _split(text: str, voice: Voice) -> tuple[Who, str]:
         inner, _ = split_prefix(text.lstrip(" 0123456789:"))
         if inner.rank is None:
             who = replace(who, rank=None, trust=Trust.NONE, label=f"task {who.rank}")
-    if _C10D_RANK.match(text[: len(text) - len(rest)] + rest):
+    if C10D_RANK.match(text[: len(text) - len(rest)] + rest):
         return replace(who, trust=Trust.INFERRED), rest
     return who, rest
 
@@ -352,27 +251,27 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
         own = Who(host=match["host"], pid=int(match["pid"]))
     elif match := _PYTHON_HEADER.match(text):
         own = Who(pid=int(match["pid"]))
-    elif match := _MESH_LABEL.match(text):
+    elif match := MESH_LABEL.match(text):
         own = Who(label=match["label"].strip())
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
-        who = join(who, _rank_in_content(text, own_words=voice.own_words))
-        if who.rank is None and voice.own_index and (index := _INDEX.match(text)):
+        who = join(who, rank_in_content(text, own_words=voice.own_words))
+        if who.rank is None and voice.own_index and (index := INDEX_LABEL.match(text)):
             who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 
-def _rank_in_content(text: str, *, own_words: bool = False) -> Who:
+def rank_in_content(text: str, *, own_words: bool = False) -> Who:
     """Read the rank out of a c10d line, where no prefix and no file name tells it."""
     if match := _DEFAULT_GROUP_RANK.search(text):
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
-    if match := _C10D_RANK.search(text):
+    if match := C10D_RANK.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
     if match := _MONITOR.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
     if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
-    if own_words and (own := _OWN_WORDS.match(text)):
+    if own_words and (own := OWN_WORDS.match(text)):
         return Who(rank=int(own["rank"]), trust=Trust.INFERRED)
     return NOBODY
 

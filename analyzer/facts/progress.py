@@ -1,0 +1,87 @@
+"""Facts of how far ranks came: their last lines, the steps they noted, signs of life."""
+
+import enum
+
+from whyhang.analyzer.facts.base import Record
+from whyhang.analyzer.facts.statements import Statement
+
+
+class LastLine(Statement):
+    """The last line of a rank.
+
+    ``ends_log``: also that of its file, which is read to its end. ``cut``: no line break is behind
+    it.
+    """
+
+    text: str
+    ends_log: bool
+    time: float | None = None
+    cut: bool = False
+
+
+class Outlook(enum.Enum):
+    """What the last own lines of a log show of the work."""
+
+    UNKNOWN = "unknown"  # nothing of it
+    STEPS = "steps"  # in the middle of them
+    IDLE = "idle"  # a server that has nothing to do
+    ENDED = "ended"  # at the end that was planned
+
+
+class OwnLine(Record):
+    """A line that a program prints of itself.
+
+    ``template`` is what it has in common with others of the same statement, ``values`` are the
+    numbers, paths and hashes that differ.
+    """
+
+    number: int
+    text: str
+    template: str
+    values: tuple[str, ...] = ()
+    time: float | None = None
+
+
+class LogTail(Statement):
+    """The last own lines of a rank in a log, oldest first, before the first word of trouble.
+
+    ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
+    it printed. ``cut``: the file ends within a line, and so near behind these that
+    more of this rank may have followed. ``trouble``: words of trouble stand behind.
+    """
+
+    lines: tuple[OwnLine, ...]
+    outlook: Outlook
+    decisive: int = -1
+    whole: bool = False
+    cut: bool = False
+    trouble: bool = False
+
+
+class SignOfLife(Statement):
+    """A step, a loss, a progress bar, a result: words of a job that is through its start.
+
+    The source has a line where the sign stands at the end of its log.
+    """
+
+    text: str
+
+
+class Progressed(Statement):
+    """The step that a rank said it was in, at ``time``, by ``whyhang.heartbeat``.
+
+    ``beats`` counts its calls so far, ``longest`` is the longest time between two of them in
+    seconds. ``read_at`` is when this was read, where that is known.
+    """
+
+    step: int
+    time: float
+    beats: int
+    longest: float
+    read_at: float | None = None
+
+
+class TrainingOutput(Statement):
+    """Words that only the output of a training program has."""
+
+    text: str

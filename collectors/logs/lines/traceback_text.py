@@ -1,0 +1,182 @@
+"""The text of a traceback, and of those chained with it, frame by frame.
+
+The user's own code is what is neither torch's nor an installed package's nor the standard
+library's.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from whyhang.analyzer.facts import Frame, Trust, replace
+from whyhang.analyzer.facts.exceptions import Raised
+from whyhang.collectors.logs.lines.line_reader import FoundLine
+from whyhang.collectors.logs.text.line import Line
+
+MAX_LINES = 400  # of one traceback
+MAX_MESSAGE = 2000
+_FRAME = re.compile(
+    r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
+)
+_GLUED = re.compile(r"(?:\d+:(?: |$)|\[|\s).*")
+"""What stands behind a function where another rank's line is glued to it, with a label."""
+
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
+)
+_CHAIN = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above exception)"
+)
+_NOT_USER = re.compile(
+    r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
+    r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
+)
+_LAUNCHER = re.compile(
+    r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
+    r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
+)
+_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+_WRAPPERS = frozenset(
+    {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
+)
+_INNER = "Original Traceback (most recent call last):"
+
+# Ray's words above a traceback of a task: whose it is stands in it.
+RAY_TASK = r"\bray::[\w.<>:]{1,200}\(\) \(pid=(?P<pid>\d{1,10})(?:, ip=(?P<ip>[\w.:]{1,60}))?"
+RAY_TASK_HEAD = re.compile(RAY_TASK)
+_OF_LAUNCHERS = frozenset(
+    {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "SignalException"}
+)
+LEAST_FRAMES = 2  # of a traceback whose end is cut off
+INNER = 4  # of its frames, in which torch.distributed would have let it down
+_FOREIGN = 8  # lines of others that may stand between those of one traceback
+
+
+@dataclass
+class Traceback:
+    """One traceback as far as it has been read."""
+
+    frames: list[Frame] = field(default_factory=list)  # innermost first
+    sources: list[str] = field(default_factory=list)  # the line of source of each frame
+    end: tuple[int, Line] | None = None  # the line of the exception
+    type: str = ""
+    message: str = ""
+    foreign: int = 0
+
+    @property
+    def user_frame(self) -> Frame | None:
+        """Return the innermost frame of the user's own code."""
+        for frame in self.frames:
+            if not _NOT_USER.search(frame.file):
+                return frame
+        return self.frames[-1] if self.frames else None
+
+    @property
+    def op(self) -> str | None:
+        """Return the function of torch.distributed it was raised in."""
+        for frame in self.frames:
+            if _C10D.search(frame.file) and frame.function not in _WRAPPERS:
+                return frame.function.rpartition(".")[2]
+        return None
+
+    @property
+    def raised(self) -> Raised:
+        """Return what it says."""
+        return Raised(
+            type=self.type,
+            message=self.message[:MAX_MESSAGE],
+            frame=self.user_frame,
+            op=self.op,
+            of_launcher=self.of_launcher,
+        )
+
+    @property
+    def of_launcher(self) -> bool:
+        """Return whether a launcher raised it, which speaks of the ranks it started."""
+        innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
+        return innermost or self.type in _OF_LAUNCHERS
+
+
+def close_cut_off(traceback: Traceback, line: FoundLine) -> None:
+    """End a rank's traceback whose last line is not there, where it tells whose fault it is.
+
+    Within a collective it does not: the rank may have been let down by another.
+    """
+    own = line.who.rank is not None and line.who.trust > Trust.INFERRED
+    if not own or len(traceback.frames) < LEAST_FRAMES or traceback.op:
+        return
+    if any("torch/distributed/" in frame.file for frame in traceback.frames[:INNER]):
+        return
+    *_, traceback.end = line.following(len(traceback.frames))
+    traceback.type = "an exception, whose words are cut off"
+
+
+def read_chain(line: FoundLine) -> list[Traceback]:
+    """Read a traceback, and further ones that name it as their cause, in the order printed.
+
+    A DataLoader prints the worker's traceback within the message of its own exception; that
+    one comes last, too.
+    """
+    chain = [Traceback()]
+    chained = False
+    indent = _in_front(line.text)
+    for number, indented in line.following(MAX_LINES):
+        current = chain[-1]
+        after = replace(indented, text=indent.sub("", indented.text, count=1))
+        if current.end is None:
+            if not read_frame(current, number, after):
+                break
+        elif after.text.endswith(_INNER) or (
+            chained and ("Traceback (most" in after.text or RAY_TASK_HEAD.search(after.text))
+        ):
+            chain.append(Traceback())
+            chained = False
+        elif _CHAIN.search(after.text):
+            chained = True
+        elif after.text.strip() and not chained:
+            if not after.text.startswith((" ", "\t")):
+                break
+            if len(current.message) < MAX_MESSAGE:
+                current.message += "\n" + after.text
+    return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
+
+
+def _in_front(text: str) -> re.Pattern[str]:
+    """Return what stands in front of each line of a traceback: blanks, or a logger's header.
+
+    Loggers that part a message put the header before each of its lines, with the time of that line.
+    """
+    front = text.partition("Traceback (most recent")[0]
+    if front.strip() and "(most recent" in text:
+        return re.compile(re.sub(r"\d+", r"\\d+", re.escape(front.rstrip())) + " ?")
+    return re.compile(f" {{0,{len(text) - len(text.lstrip())}}}")
+
+
+def _unspliced(kind: str, message: str) -> tuple[str, str]:
+    """Take apart what two ranks wrote over each other: "KeyErrorKeyError: : 'x''x'"."""
+    half = len(kind) // 2
+    if len(kind) % 2 or kind[:half] != kind[half:]:
+        return kind, message
+    message = message.removeprefix(": ")
+    middle = len(message) // 2
+    same = len(message) % 2 == 0 and message[:middle] == message[middle:]
+    return kind[:half], message[:middle] if same else message
+
+
+def read_frame(current: Traceback, number: int, line: Line) -> bool:
+    """Read a line of a traceback before its exception; False: it ends without one."""
+    text = line.text
+    if frame := _FRAME.match(text):
+        function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
+        function = _GLUED.sub("", function)
+        current.frames.insert(0, Frame(function=function, file=file, line=at))
+        current.sources.insert(0, "")
+    elif text[:1] in (" ", "\t") and current.sources and not current.sources[0]:
+        current.sources[0] = text.strip()
+    elif text[:1] not in ("", " ", "\t"):
+        if raised := _EXCEPTION.match(text):
+            current.end = (number, line)
+            kind = raised["type"].rpartition(".")[2]
+            current.type, current.message = _unspliced(kind, raised["message"] or "")
+            return True
+        current.foreign += 1
+    return current.foreign <= _FOREIGN

@@ -1,0 +1,132 @@
+"""Who speaks in a log, as its first lines tell: one rank or many, with which labels and numbers."""
+
+import itertools
+from collections.abc import Iterable
+
+from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
+from whyhang.collectors.files.prefix import is_numbered, split_prefix
+from whyhang.collectors.logs.text.clock import year_of
+from whyhang.collectors.logs.text.line import (
+    C10D_RANK,
+    ENGINE_LABEL,
+    INDEX_LABEL,
+    MESH_LABEL,
+    OUTER_PREFIX,
+    OWN_WORDS,
+    TORCHRUN_WORDS,
+    Voice,
+    clean,
+    rank_in_content,
+    speaker_and_rest,
+)
+from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.templates import reduce
+
+
+def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
+    """Return how to read a file's lines, as its first bytes show."""
+    text = clean(head[: 16 << 10])
+    raw = text.split("\n")[:200]
+    margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
+    lines = [OUTER_PREFIX.sub("", line[margin.end(line) :], count=1) for line in raw]
+    numbered = is_numbered(lines)
+    year = year_of(text)
+    if year is None and taken_at is not None:
+        year = 1970 + int(taken_at / 31_556_952)
+    if who.trust is Trust.INFERRED and _others_speak(lines, who):
+        who = replace(who, rank=None, trust=Trust.NONE)
+    voice = Voice(
+        who=who,
+        numbered=numbered,
+        ranks_by_number=numbered and not _numbers_count_nodes(lines),
+        own_words=_speak_of_themselves(lines),
+        own_index=_count_ranks(lines),
+        year=year,
+        margin=margin,
+    )
+    if who.rank is not None:
+        return voice
+    labels = dict.fromkeys(
+        _label(line, voice) for line in lines if not line.startswith(ENGINE_LABEL)
+    )
+    return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
+
+
+def _label(line: str, voice: Voice) -> Who:
+    who, rest = speaker_and_rest(line, voice)
+    if who is NOBODY and (mesh := MESH_LABEL.match(rest)):
+        return Who(label=mesh["label"].strip())
+    return who
+
+
+def _others_speak(lines: Iterable[str], who: Who) -> bool:
+    """Return whether ranks speak in a file of which none has the number in the file's name."""
+    ranks = {content.rank for line in lines if (content := rank_in_content(line)).rank is not None}
+    return bool(ranks) and who.rank not in ranks
+
+
+def _speak_of_themselves(lines: Iterable[str]) -> bool:
+    """Return whether several ranks print one and the same statement, which begins with the rank.
+
+    What is only said of ranks, in prose, says something else of each.
+    """
+    speakers: dict[str, set[str]] = {}
+    for line in lines:
+        if rank := OWN_WORDS.match(line):
+            template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
+            speakers.setdefault(template, set()).add(rank["rank"])
+    return any(len(ranks) > 1 for ranks in speakers.values())
+
+
+def _count_ranks(lines: Iterable[str]) -> bool:
+    """Return whether numbers in brackets count ranks: each speaks again and again, in turn.
+
+    Those of steps and epochs only rise. In a log with ranks of another make they are not more.
+    """
+    spoken: list[int] = []
+    speakers: dict[str, set[int]] = {}
+    named: set[int] = set()
+    for line in lines:
+        if index := INDEX_LABEL.match(line):
+            spoken.append(int(index["rank"]))
+            template, _ = reduce(line[index.end() :].lstrip(" :"))
+            speakers.setdefault(template, set()).add(spoken[-1])
+        elif (who := split_prefix(line)[0]).rank is not None:
+            named.add(who.rank)
+    everyone = set(spoken)
+    in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
+    return (
+        len(everyone) > 1
+        and everyone == set(range(len(everyone)))
+        and named <= everyone
+        and in_turn > 1
+        and len(spoken) >= 2 * len(everyone)
+        and any(ranks == everyone for ranks in speakers.values())
+    )
+
+
+def _is_journal(lines: list[str]) -> bool:
+    """Return whether it is a journal: behind its times stands a host's name to be kept."""
+    written = [line for line in lines if line.strip()]
+    matches = [OUTER_PREFIX.match(line) for line in written]
+    hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
+    return bool(written) and 2 * hosts > len(written)
+
+
+def _numbers_count_nodes(lines: list[str]) -> bool:
+    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks."""
+    speakers: dict[int, set[str]] = {}
+    for line in lines:
+        if TORCHRUN_WORDS.search(line):
+            return True
+        outer, rest = split_prefix(line, numbered=True)
+        if outer.rank is not None and (own := C10D_RANK.search(rest)):
+            speakers.setdefault(outer.rank, set()).add(own["rank"])
+            if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
+                return True
+        bare = line.lstrip().partition(":")[0].strip("[]")
+        if bare.isdecimal() and outer.rank is not None and int(bare) != outer.rank:
+            return True
+        if outer.local_rank is not None and rest:
+            return True
+    return False

@@ -76,6 +76,8 @@ def test_a_later_line_of_a_message_says_what_it_was(code: str, signature: str) -
         "n1:4103:4603 [3] nvls.cc:9 NCCL WARN Multicast bind of size 2097152 failed transiently",
         "n1:4103 NCCL DIAG [OK] ECC: no uncorrected volatile errors across 8 ranks in comm 0x7c1f",
         "n1 kernel: mlx5_core 0000:0c:00.0: Detected insufficient power on the PCIe slot (27W).",
+        "n1 kernel: libceph: osd12 (1)10.0.9.5:6801 socket closed (con state OPEN)",
+        "aiohttp.client_exceptions.ServerTimeoutError: Timeout on reading data (retry 1/5)",
         "n1 kernel: TCP: Possible SYN flooding on port 29500. Sending cookies.",
         "[1778580247.1] [n1:4103 :0] ib_md.c:1400 UCX  WARN  IB: ibv_fork_init() was disabled",
     ],

@@ -21,7 +21,16 @@ from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended
 
-FALLS_BACK = frozenset({"nccl-network-interface", "nccl-ib-error", "nccl-p2p-or-acs"})
+PASSES = frozenset(
+    {
+        "nccl-network-interface",
+        "nccl-ib-error",
+        "nccl-p2p-or-acs",
+        "network-io-blocked",
+        "storage-io-blocked",
+    }
+)
+"""Categories of trouble that a job gets over by a slower way or another try."""
 ENOUGH = 0.5  # a mere possibility explains nothing away
 POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
@@ -83,13 +92,13 @@ def effect_order(candidate: Candidate) -> tuple[float, Order]:
 def overcome(case: Case, candidate: Candidate) -> bool:
     """Return whether a job got over this trouble: it is seen further down.
 
-    At work, if it was trouble to start; at its planned end, if it was one of NCCL with the network
-    or the paths between GPUs, which falls back on slower ones.
+    At work, if it was trouble to start; at its planned end, if it was one that passes.
     """
     if candidate.signature.category.startswith("init-"):
         alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
-    elif candidate.signature.category in FALLS_BACK and have_ended(case.job):
-        alive = {tail.source.file: tail.lines[-1].number for tail in all_tails(case.job)}
+    elif candidate.signature.category in PASSES and have_ended(case.job):
+        lasts = sorted((tail.source.file, tail.lines[-1].number) for tail in all_tails(case.job))
+        alive = dict(lasts)
     else:
         return False
     pieces = candidate.hit.evidence

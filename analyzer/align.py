@@ -8,6 +8,7 @@ from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.job.world import at_least
 from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
 from whyhang.analyzer.rank_state.clocks import on_one_clock
 from whyhang.analyzer.rank_state.ends import ends_of
@@ -43,7 +44,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     tracks = ranked_tracks(job)
     tracks = (*tracks, *records_of(job, states, tracks, ends))
     waits = waits_of_stacks(job, states, tracks)
-    calls = recorded_calls(tracks, job.groups, job.world_size, waits=waits)
+    calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job), waits=waits)
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
     places = [child_place(one, rules, line_text) for one in job.launchers]
     in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]

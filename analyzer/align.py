@@ -22,6 +22,7 @@ from whyhang.analyzer.rank_state.log_ends import without_overcome
 from whyhang.analyzer.rank_state.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
+from whyhang.analyzer.rank_state.progress import with_growing_counters
 from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -66,4 +67,5 @@ def _states_from_stacks(
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
+    states = with_growing_counters(job, states)
     return job, with_store_waits(without_bystanders(job, states))

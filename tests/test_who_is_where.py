@@ -65,7 +65,7 @@ def test_the_address_at_which_a_rank_listens() -> None:
 
 def test_a_host_that_does_not_answer() -> None:
     """The ranks that said to run there are gone; of a host nobody knows, nobody is named."""
-    own = "".join(f"rank {rank} on node n{rank // 2} pid {50 + rank}\n" for rank in range(6))
+    own = "".join(f"up on node n{r // 2} as rank {r}, pid {50 + r}\n" for r in range(6))
     log = own + "".join(LOST.format(rank) for rank in range(4))
     silent = "ssh: connect to host {} port 22: No route to host\n"
 
@@ -73,6 +73,8 @@ def test_a_host_that_does_not_answer() -> None:
     other = diagnosed_files({"job.log": log, "notes.txt": silent.format("n7")})
 
     assert (told.findings[0].signature, culprits(told)) == ("host-does-not-answer", (4, 5))
+    rows = {row.rank: (row.host, row.state) for row in told.ranks}
+    assert rows[5] == ("n2", "unreachable")
     assert culprits(other) == ()
 
 

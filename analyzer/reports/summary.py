@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
-from whyhang.analyzer.facts import Gap, Setting, SettingName, ranks_in_words, replace
+from whyhang.analyzer.facts import Gap, ProcessRank, Setting, SettingName, ranks_in_words, replace
 from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Job, RankRow
@@ -74,7 +74,24 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
                 name=f"rank {rank}",
             )
         )
+    rows += _introduced(case, {row.rank for row in rows})
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
+
+
+def _introduced(case: Case, known: set[int | None]) -> list[RankRow]:
+    """Return rows of ranks of which nothing is known but that they said where they run."""
+    own = {f.rank: f.who for f in case.job.of(ProcessRank) if f.rank not in known}
+    return [
+        RankRow(
+            rank=rank,
+            host=who.host,
+            pid=who.pid,
+            state="unreachable",
+            activity="it has said where it runs, and no more",
+            name=f"rank {rank}",
+        )
+        for rank, who in own.items()
+    ]
 
 
 def _row(case: Case, state: RankState) -> RankRow:

@@ -8,6 +8,7 @@ from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.job.world import at_least
 from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
 from whyhang.analyzer.rank_state.clocks import on_one_clock
 from whyhang.analyzer.rank_state.ends import ends_of
@@ -21,6 +22,7 @@ from whyhang.analyzer.rank_state.log_ends import without_overcome
 from whyhang.analyzer.rank_state.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
+from whyhang.analyzer.rank_state.progress import with_growing_counters
 from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -42,7 +44,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     tracks = ranked_tracks(job)
     tracks = (*tracks, *records_of(job, states, tracks, ends))
     waits = waits_of_stacks(job, states, tracks)
-    calls = recorded_calls(tracks, job.groups, job.world_size, waits=waits)
+    calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job), waits=waits)
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
     places = [child_place(one, rules, line_text) for one in job.launchers]
     in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]
@@ -65,4 +67,5 @@ def _states_from_stacks(
     job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
+    states = with_growing_counters(job, states)
     return job, with_store_waits(without_bystanders(job, states))

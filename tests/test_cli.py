@@ -198,3 +198,20 @@ def test_slips_are_answered_with_what_was_meant(
     assert main([str(report)]) == 2
     assert f"whyhang show {report}" in capsys.readouterr().err
     assert main([str(tmp_path / "train.log"), "--save", str(tmp_path / "b")]) == 1
+
+
+def test_ctrl_c_while_it_is_starting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command line's own imports take longer than many a finger."""
+    from whyhang.__main__ import run
+
+    class Interrupts:
+        """Stands for a module during whose import Ctrl-C comes."""
+
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "whyhang.analyzer.cli", Interrupts())  # type: ignore[arg-type]
+    assert run() == 130
+    assert capsys.readouterr().err.startswith("whyhang: interrupted")

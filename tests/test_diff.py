@@ -140,9 +140,14 @@ def kept(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("format_", ["terminal", "markdown", "json"])
 def test_every_face_says_the_same(
-    format_: str, kept: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    format_: str,
+    kept: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On standard output as in a file."""
+    """On standard output as in a file, where COLUMNS does not ask for another width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     target = tmp_path / {"terminal": "x.txt", "markdown": "x.md", "json": "x.json"}[format_]
     assert main(["diff", *kept, "--format", format_, "-o", str(target)]) == 0
     said = capsys.readouterr().out

@@ -18,11 +18,14 @@ from small_jobs import (
 from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
+    LoopCounter,
     Process,
     Role,
+    Source,
     StackDump,
     Thread,
     ThreadState,
+    Trust,
     Who,
     replace,
 )
@@ -250,3 +253,54 @@ def test_a_thread_that_does_not_end_keeps_its_rank() -> None:
     facts = beside(still({0: ALL_REDUCE, 1: EXITING}), {1: POLLING})
 
     assert report_of(facts).findings[0].signature == "thread-keeps-rank-alive"
+
+
+SLEEPS = """
+main (train.py:52)
+<module> (train.py:60)
+"""
+
+
+def mesh(*, later: int, together: bool) -> list[Fact]:
+    """Let ranks 1 and 3 wait, and 0 and 2 go on from step 20; ``together``: seen in all_reduce."""
+    facts = still({1: ALL_REDUCE, 3: BROADCAST}, world=4)
+    for rank in (0, 2):
+        for look, text in enumerate((ALL_REDUCE if together else SLEEPS, SLEEPS)):
+            facts += [process(rank, look=look, woke=9 * look), dump(rank, text, look=look)]
+    steps = {0: (20, later), 1: (16, 16), 2: (20, later), 3: (15, 15)}
+    for rank, values in steps.items():
+        who = Who(rank=rank, trust=Trust.CONTENT, pid=1000 + rank)
+        facts += [
+            LoopCounter(
+                name="step",
+                value=value,
+                function="main",
+                file="train.py",
+                who=who,
+                source=Source(file="claims.json"),
+            )
+            for value in values
+        ]
+    return facts
+
+
+def test_ranks_that_go_on_leave_one_behind() -> None:
+    """Half of a mesh goes on: who counted least is in a call that the others did not make."""
+    report = report_of(mesh(later=90, together=True))
+    first = report.findings[0]
+
+    assert (report.verdict, first.signature, first.culprit_ranks) == ("hung", "left-behind", (3,))
+    assert first.affected_ranks == (1,)
+    assert "step=15" in first.title
+    assert "ranks 0,2 have gone on to step=90" in first.title
+
+
+@pytest.mark.parametrize(("later", "together"), [(20, True), (90, False)])
+def test_ranks_that_do_not_go_on_together_leave_nobody_behind(
+    later: int,
+    together: bool,
+) -> None:
+    """Counters that stand still, or loops of work that each does alone, tell nothing."""
+    report = report_of(mesh(later=later, together=together))
+
+    assert all(finding.signature != "left-behind" for finding in report.findings)

@@ -325,6 +325,18 @@ def test_zombie_rank_below_its_launcher(fake: FakeProc) -> None:
     assert ranks(find_job(fake.host(), 101)) == {101: 0, 102: 1}
 
 
+def test_the_actors_of_a_driver_that_started_its_own_ray(fake: FakeProc) -> None:
+    """The driver waits for its actors; they are the ranks, and Ray's own processes are none."""
+    fake.add(90, 1, "bash run.sh", {})
+    fake.add(100, 90, f"{PY} train.py", {})
+    fake.add(110, 100, "/ray/core/src/ray/raylet/raylet --x", {}, comm="raylet")
+    for pid, title in ((111, "DashboardAgent"), (112, "IDLE"), (113, "Trainer.fit")):
+        fake.add(pid, 110, [f"ray::{title}"], {}, exe="/usr/bin/python3")
+
+    for pid in (90, 100):
+        assert [member.pid for member in find_job(fake.host(), pid).ranks] == [113]
+
+
 def test_ray_workers_of_one_class(fake: FakeProc) -> None:
     """Ray's workers have no rank to read; those of one actor class are one job."""
     fake.add(100, 10, "/ray/raylet --x", {}, comm="raylet")

@@ -88,3 +88,24 @@ def test_words_of_an_exception_are_of_who_began_it() -> None:
     finding = diagnosed_files({"job.log": log}).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (2,))
+    alone = diagnosed_files({"job.log": log.partition("\n")[2]}).findings[0]
+    assert (alone.title, alone.culprit_ranks) == ("TP2 ran out of GPU memory", None)
+
+
+def test_the_header_of_a_logged_exception_tells_whose_it_is() -> None:
+    """Python's logging prints it once, and the traceback below it bare."""
+    header = "2025-11-21 02:05:00,123 {} [trainer:180, rank={}] {}\n"
+    log = header.format("INFO", 0, "world_size=8") + header.format("ERROR", 5, "failed")
+    finding = diagnosed_files({"job.log": log + raised("")}).findings[0]
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (5,))
+
+    log = header.format("INFO", 5, "step 12") + raised("")
+    assert diagnosed_files({"job.log": log}).findings[0].culprit_ranks is None
+
+
+def test_a_log_whose_process_says_which_rank_it_is() -> None:
+    """One rank's own line stands for its whole log; those of several, and rank 0's, do not."""
+    own = "WARNING - __main__ - Process rank: {}, device: cuda:{}, distributed training: True\n"
+    for ranks, culprits in (((3,), (3,)), ((0,), None), ((2, 3), None)):
+        log = "".join(own.format(rank, rank) for rank in ranks) + raised("")
+        assert diagnosed_files({"job.log": log}).findings[0].culprit_ranks == culprits

@@ -200,3 +200,67 @@ def test_the_master_of_rank_0_is_the_right_one() -> None:
     }
 
     assert culprits(diagnosed_files(envs)) == (2, 3)
+
+
+INIT = (
+    "{1}:{2}:9 [{3}] NCCL INFO ncclCommInitRank comm 0x55{0} rank {0} nranks 4 cudaDev {3} nvmlDev "
+    "{3} busId {4}b000 commId 0x77 - Init COMPLETE\n"
+)
+JOB = "".join(INIT.format(r, f"hx{1 + r // 2}", 70 + r, r % 2, 1 + r % 2) for r in range(4))
+FELL_OFF = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+KILLED = "Out of memory: Killed process {} ({}) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [("dmesg-hx2.txt", (2,)), ("hx1/kern.log", (0,)), ("dmesg-hx9.txt", ()), ("dmesg.txt", ())],
+)
+def test_the_host_of_a_kernel_log_is_in_its_name(name: str, named: tuple[int, ...]) -> None:
+    """Where the host is one of the job's, an Xid reaches its rank; two hosts have equal buses."""
+    waits = "".join(WAITED.format(rank, 7) for rank in range(4))
+    report = diagnosed_files({"job.log": JOB + waits, name: FELL_OFF})
+
+    accused = {
+        rank
+        for finding in report.findings
+        if finding.confidence >= 0.5 and finding.category == "gpu-fell-off-bus"
+        for rank in finding.culprit_ranks or ()
+    }
+    assert accused == set(named)
+
+
+def test_what_the_kernel_killed_is_not_always_the_jobs() -> None:
+    """A program of another name and number is a hint at most; a rank's process is the cause."""
+    waits = "".join(WAITED.format(rank, 7) for rank in (0, 1, 3))
+
+    theirs = diagnosed_files({"job.log": JOB + waits, "hx1/dmesg.txt": KILLED.format(12, "java")})
+    ours = diagnosed_files({"job.log": JOB + waits, "hx2/dmesg.txt": KILLED.format(72, "python")})
+    assert theirs.findings[0].category == "missing-rank-in-collective"
+    assert (ours.findings[0].category, culprits(ours)) == ("rank-oom-killed", (2,))
+
+
+def test_a_rank_that_is_known_by_its_own_lines_alone() -> None:
+    """It belongs to the group in which others wait, though no record names it."""
+    steps = "".join(f"[rank {r}] step {n} loss 2\n" for n in range(4) for r in range(4))
+    waits = "".join(WAITED.format(rank, 7) for rank in range(3))
+
+    assert culprits(diagnosed_files({"a.log": steps + waits})) == (3,)
+    assert culprits(diagnosed_files({"a.log": steps.replace("[rank 3]", "") + waits})) == ()
+
+
+def test_lines_of_two_processes_in_one() -> None:
+    """Of lines that ran into each other each is that of the process that it names."""
+    begun = [INIT.format(r, "hx1", 70 + r, r, 1 + r).replace("COMPLETE", "START") for r in range(3)]
+    glued = f"0: {begun[0].rstrip()}1: {begun[1].rstrip()}2: {begun[2]}"
+
+    assert culprits(diagnosed_files({"slurm.out": glued + "0: waiting\n1: waiting\n"})) == (3,)
+
+
+def test_a_log_that_breaks_off_where_ranks_begin() -> None:
+    """Who has not begun may stand behind the break."""
+    begun = "".join(
+        INIT.format(r, "hx1", 70 + r, r, 1 + r).replace("COMPLETE", "START") for r in range(3)
+    )
+
+    assert culprits(diagnosed_files({"job.log": begun})) == (3,)
+    assert culprits(diagnosed_files({"job.log": begun + "hx1:7"})) == ()

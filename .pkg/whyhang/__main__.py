@@ -6,13 +6,16 @@ import os
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.cli import main
-
 
 def run() -> int:
     """Run the command line. What goes wrong in whyhang itself is said in a sentence, too."""
     try:
+        from whyhang.analyzer.cli import main  # noqa: PLC0415 - Ctrl-C may come meanwhile
+
         return main()
+    except KeyboardInterrupt:
+        sys.stderr.write("whyhang: interrupted; nothing of the job was changed\n")
+        return 130
     except Exception as error:
         if os.environ.get("WHYHANG_TRACEBACK") or sys.stderr is None:
             raise

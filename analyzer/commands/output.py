@@ -115,8 +115,8 @@ def _print(report: Report, format_: str, *, full: bool) -> None:
 def piped_width() -> int:
     """Return how wide a terminal's report is that goes elsewhere: COLUMNS, else as a file."""
     columns = os.environ.get("COLUMNS", "")
-    told = columns.isdecimal() and len(columns) < 5 and int(columns) > 0
-    return max(NARROWEST, int(columns)) if told else FILE_WIDTH
+    given = columns.isdecimal() and len(columns) < 5 and int(columns) > 0
+    return max(NARROWEST, int(columns)) if given else FILE_WIDTH
 
 
 def write(path: Path, content: bytes) -> WhyhangError | None:

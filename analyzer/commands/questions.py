@@ -63,6 +63,8 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
     late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
+    paced = Question(open_for=asleep_by_turns, take=_count_twice)
+    apart = Question(open_for=still_beside_others, take=_count_twice)
     naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
     step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
@@ -72,7 +74,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, naps, pace) if several_snapshots else ()),
+        *((late, paced, apart, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
@@ -112,6 +114,39 @@ def late_but_on_the_way(case: Case) -> list[int]:
     if not case.graph.operations:
         return []
     return [number for number in case.graph.lagging if ends_by_itself(case.states[number])]
+
+
+def asleep_by_turns(case: Case) -> list[int]:
+    """List the ranks that others wait for and that sleep, but ran in between.
+
+    They may poll for something, or be in a loop that goes on without the others.
+    """
+    if case.graph.progress or not case.graph.operations:
+        return []
+    ran = {Moved.IN_PLACE, Moved.STIRRED}
+    lagging = [case.states[number] for number in case.graph.lagging]
+    return [
+        state.member
+        for state in lagging
+        if state.status is Status.BLOCKED
+        and state.place is not None
+        and state.place.kind is WaitKind.SLEEP
+        and state.motion.moved in ran
+    ]
+
+
+def still_beside_others(case: Case) -> list[int]:
+    """List all ranks if the job moves, and one that waits did not run at all meanwhile."""
+    waits = {Status.WAITING, Status.MAYBE}
+    still = any(s.status in waits and s.motion.moved is Moved.STILL for s in case.states)
+    return _all_if(case, still and case.graph.progress is True and not case.job.of(LoopCounter))
+
+
+def _count_twice(job: Observed, pids: list[Named]) -> None:
+    """Ask for the steps of these ranks, and again after another snapshot."""
+    job.counters(pids)
+    job.look_more(1)
+    job.counters(pids)
 
 
 def _watch(job: Observed, pids: list[Named]) -> None:

@@ -9,9 +9,12 @@ rank waits for a helper of its own: which numbers its dead children had, nobody 
 """
 
 import posixpath
+import re
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ProcessRank
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
+from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.rank_state.ends import WAITED
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
@@ -32,6 +35,10 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
     if category in _OF_PROCESSES and _had_given_up(case, hit):
         return 0.0
     pid = hit.fields.get("pid", "")
+    if category in _OF_PROCESSES and _of_another_program(case, hit):
+        return CONTRADICTED
+    if not hit.members and not hit.ranks and _on_another_host(case, hit):
+        return CONTRADICTED
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
         return CLEAR
     if any(posixpath.basename(piece.source) != KERNEL_LOG for piece in hit.evidence):
@@ -94,6 +101,37 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
         and line.text in {piece.quote for piece in hit.evidence}
     }
     return bool(ranks) and ranks <= raised
+
+
+_PROGRAMS = re.compile(r"(?i)python|pt_|torch|train|ray|mpi|rank|deepspeed|accelerate|vllm|sglang")
+"""Names of processes that a job of ranks has, or its threads."""
+
+
+def _of_another_program(case: Case, hit: Hit) -> bool:
+    """Return whether the kernel killed something whose name and number none of the job has.
+
+    Where it was killed the memory had run out for the job's own processes as well.
+    """
+    pid, task = hit.fields.get("pid", ""), hit.fields.get("task", "")
+    if not pid.isdecimal() or not task or _PROGRAMS.match(task) or hit.members or hit.ranks:
+        return False
+    known = {fact.who.pid for fact in case.job.of(ProcessRank)} | _own(case)
+    return len(known - {None}) > 1 and int(pid) not in known
+
+
+def _on_another_host(case: Case, hit: Hit) -> bool:
+    """Return whether all that a hit rests on is of hosts on which no rank of the job ran.
+
+    Only where the hosts of all ranks are known.
+    """
+    places = {(piece.source, piece.line) for piece in hit.evidence}
+    hosts = {x.who.host for x in case.job.lines if (x.source.file, x.source.line) in places}
+    ours = {fact.rank: fact.who.host for fact in case.job.of(ProcessRank) if fact.who.host}
+    ours |= {m.rank: m.host for m in case.job.members if m.host and m.rank is not None}
+    everyone = 1 < (case.job.world_size or 0) <= len(ours)
+    if not everyone or not hosts or None in hosts:
+        return False
+    return not any(same_host(host, own) for host in hosts for own in set(ours.values()))
 
 
 def _complete(case: Case) -> bool:

@@ -48,6 +48,7 @@ from whyhang.analyzer.job.attempts import of_the_last_attempt
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
+from whyhang.analyzer.job.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
@@ -66,7 +67,7 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
     believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
-    known = with_group_ranks(numbered(with_sole_ranks(believed)))
+    known = with_group_ranks(numbered(with_sole_ranks(with_hosts_of_files(believed))))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):

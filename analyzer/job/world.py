@@ -15,9 +15,10 @@ from whyhang.analyzer.facts import (
     LogLine,
     Process,
     Role,
+    Trust,
     WorldSize,
 )
-from whyhang.analyzer.job.records import Member, MissingRank
+from whyhang.analyzer.job.records import Job, Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 SIZE_KEYS = (
@@ -71,6 +72,17 @@ def _size(process: Process) -> int | None:
         if value.isdecimal():
             return int(value)
     return None
+
+
+def at_least(job: Job) -> int | None:
+    """Return how many ranks the job has at least, where its output counts more than records name.
+
+    Those that speak in a log are members of the job; the numbers are without a hole.
+    """
+    ranks = {m.rank for m in job.members if m.rank is not None and m.trust >= Trust.PREFIX}
+    recorded = max((t.who.rank for t in job.tracks if t.who.rank is not None), default=-1)
+    whole = len(ranks) > 1 and ranks == set(range(len(ranks)))
+    return len(ranks) if whole and 0 <= recorded < len(ranks) - 1 else None
 
 
 def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ Queries about ranks:
 - ``kinds_of``: what a member waits for and the larger work it is in
 - ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``is_starting``, ``has_initialized``: in init_process_group now, or through it
+- ``left_behind``: who waits while others count on
 - ``side_in_branch``: of ranks that part, those who are in a branch on the number of their rank
 - ``all_seen``: every member's place is known; ``all_recorded``: by records alone
 - ``count``: processes that members stand for
@@ -122,6 +123,7 @@ from whyhang.analyzer.queries.gpus import (
 from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merge, merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
+from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.log import Blames, Log, logged
 from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.log_ranks import is_number, ranks_in

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Record, SignOfLife, Who
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import raised_by
@@ -111,7 +111,7 @@ class Log(Record):
             blamed = [Who(rank=rank) for rank in ranks]
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        fields: dict[str, str] = {}
+        fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
                 fields.setdefault(key, value)
@@ -145,6 +145,13 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
     among = line.fields.get("among", "")
     return not among or (is_number(among) and int(among) == case.job.world_size)
+
+
+def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:
+    """Return the one place in groups that is all that is known of who is blamed, as "who"."""
+    places = {who.label or "" for who in members if who.rank is None}
+    known = len(places) != 1 or any(members.values())
+    return {} if known or not GROUP_RANK.match(place := places.pop()) else {"who": place}
 
 
 def _strangers(members: Mapping[Who, Member | None]) -> set[int]:

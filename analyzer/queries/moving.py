@@ -2,6 +2,7 @@
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
+from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.wording.describe import location_of
@@ -25,7 +26,7 @@ def stragglers(case: Case) -> tuple[Hit, ...]:
         return ()
     numbers = tuple(s.member for s in waiters)
     clear = count(case, [s.member for s in behind]) < count(case, numbers)
-    if not clear and (graph.progress or not moves):
+    if (not clear and (graph.progress or not moves)) or left_behind(case) is not None:
         return ()
     hit = Hit(
         members=tuple(s.member for s in behind) if clear else (),

@@ -110,10 +110,15 @@ def without_overcome(job: Job) -> Job:
 
 
 def _without_caught(job: Job) -> Iterator[LogLine]:
-    for line in job.lines:
-        ended = line.raised is not None and not line.raised.thread
-        if not ended or line.who.rank is None or not _went_on(job, line):
-            yield line
+    caught = {
+        line.source
+        for line in job.lines
+        if line.raised is not None
+        and not line.raised.thread
+        and line.who.rank is not None
+        and _went_on(job, line)
+    }
+    yield from (line for line in job.lines if line.source not in caught)
 
 
 def _went_on(job: Job, line: LogLine) -> bool:

@@ -20,7 +20,7 @@ from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, repla
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.beats import usual_step
 from whyhang.analyzer.rank_state.motion import Moved, python_frames
-from whyhang.analyzer.rank_state.progress import IN_STEP, counted_on, progress
+from whyhang.analyzer.rank_state.progress import IN_STEP, PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.state import LongStep, RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
 from whyhang.analyzer.stacks.blocks import ends, heads
@@ -40,9 +40,6 @@ GIVES_UP = 1800.0
 
 SQUEEZED = 0.05
 """Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
-
-_PLAIN = frozenset({"i", "j", "k", "it"})
-"""Names that the loops of one step have as well."""
 
 _STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
 
@@ -173,7 +170,7 @@ def _steps(job: Job, waiting: Iterable[RankState]) -> int:
             counted.setdefault(member.id, []).append(counter)
     steps = []
     for number, counters in counted.items():
-        named = [c.value for c in counters if c.name not in _PLAIN]
+        named = [c.value for c in counters if c.name not in PLAIN]
         value = max(named) if named else counters[0].value if len(counters) == 1 else 0
         slept = members[number].processes[-1].before
         steps.append(0 if slept is None or value > slept.switches else value)

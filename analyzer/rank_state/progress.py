@@ -1,8 +1,8 @@
 """Does the job as a whole go on? Read off ranks that came to a wait, left it, or were answered."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import Variables
+from whyhang.analyzer.facts import LoopCounter, Variables, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.motion import SPINNING, Moved
@@ -22,6 +22,9 @@ INNERMOST = 4
 
 SLEEPS_PER_SECOND = 4
 """How often a thread that gets batches from its workers sleeps per second, at least."""
+
+PLAIN = frozenset({"i", "j", "k", "it"})
+"""Names that the loops of one step have as well."""
 
 MIN_SLEEPS = 1
 """Times that a thread must have gone to sleep between two snapshots to be seen to come and go.
@@ -71,6 +74,35 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
 def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
     """Return whether the variables of a rank that waits have changed from one time to another."""
     return not counted_on(job).isdisjoint(state.member for state in waiting)
+
+
+def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:
+    """Say of ranks that seem to sleep and count their steps meanwhile that they go on."""
+    growing = step_counters(job)
+    return [
+        replace(s, status=Status.MOVING, motion=replace(s.motion, moved=Moved.ON))
+        if s.status is Status.BLOCKED
+        and s.place is not None
+        and s.place.kind is WaitKind.SLEEP
+        and any(max(values) > min(values) for values in growing.get(s.member, {}).values())
+        else s
+        for s in states
+    ]
+
+
+Counter = tuple[str, str, str]
+"""The name of a variable, its function and file."""
+
+
+def step_counters(job: Job) -> dict[int, dict[Counter, list[int]]]:
+    """Return what the loops of each member counted, at each time; not what any loop may count."""
+    counted: dict[int, dict[Counter, list[int]]] = {}
+    for fact in job.of(LoopCounter):
+        member = job.member_of(fact.who)
+        if member is not None and fact.name not in PLAIN:
+            variable = (fact.name, fact.function, fact.file)
+            counted.setdefault(member.id, {}).setdefault(variable, []).append(fact.value)
+    return counted
 
 
 def counted_on(job: Job) -> set[int]:

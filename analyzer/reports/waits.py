@@ -12,6 +12,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.graph import Wait, cycles, roots
 from whyhang.analyzer.facts import Record, fold
 from whyhang.analyzer.job.records import lock_holder
+from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.states import is_shared_lock
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
 
@@ -83,12 +84,14 @@ def _of_stacks(
     """Return the waits that stacks show: for those that wait for nobody, else for each other."""
     graph = case.graph
     expected = {index for index, row in enumerate(rows) if row.state in UNSEEN}
-    late = {subject(member) for member in graph.lagging} | expected
+    found = left_behind(case)
+    behind = {subject(member) for member in found.behind} if found is not None else set()
+    late = behind or {subject(member) for member in graph.lagging} | expected
     inside = [{subject(member) for member in each.members} for each in graph.operations]
     for operation, waiters in zip(graph.operations, inside, strict=True):
         others = set().union(*inside) - waiters
         on = frozenset(one for one in late - waiters or others if one is not None)
-        for waiter in sorted(one for one in waiters if one is not None):
+        for waiter in sorted(one for one in waiters - behind if one is not None):
             yield _Edge(
                 waiter=waiter, call=str(operation.says.call), on=on,
                 certain=bool(late),

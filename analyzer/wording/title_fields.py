@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Process
+from whyhang.analyzer.facts import Process, program
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
@@ -148,6 +148,7 @@ def _does(case: Case, states: list[RankState]) -> str:
     if worker is None:
         does = activity(states[0])
         many = _plural(case, [state.member for state in states])
+        does += "" if many else _awaited_program(case, states[0])
         return does.replace(" for its ", " for their ") if many else does
     child = case.member(states[0].member).children[worker[0]]
     number = f" (pid {child.pid})" if child.pid is not None else ""
@@ -156,6 +157,18 @@ def _does(case: Case, states: list[RankState]) -> str:
     of_pool = states[0].place is not None and waits_for_pool(states[0].place)
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
     return f"{whose}{number} is {stopped}{worker[1].says}{file}"
+
+
+def _awaited_program(case: Case, state: RankState) -> str:
+    """Name the program that a member waits for, where it has started one only."""
+    if state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
+        return ""
+    member = case.member(state.member)
+    last = [helper.processes[-1] for helper in member.helpers if helper.processes]
+    own = [process for process in last if process.ppid == member.pid and not process.dead]
+    if len(own) != 1:
+        return ""
+    return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid})"
 
 
 def _site(place: Location | None) -> str:

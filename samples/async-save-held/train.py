@@ -48,7 +48,7 @@ def main() -> None:
             log.info("saving step %d", step)
             writer = Archiving(workplace / f"step{step}")
             pending = dcp.async_save({"model": model.state_dict()}, storage_writer=writer)
-        time.sleep(0.05)
+            time.sleep(4)  # time to plan it: plans are exchanged in the same group
     dist.destroy_process_group()
 
 

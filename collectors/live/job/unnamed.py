@@ -20,6 +20,8 @@ from whyhang.collectors.live.job.members import (
 )
 
 _RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
+_RAYS_OWN = {"IDLE", "DashboardAgent", "RuntimeEnvAgent"}
+"""Titles of Ray's own processes: a worker without a task, and what serves a node."""
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Variables that say how many ranks of the job were started on this host, or by this agent."""
 
@@ -137,7 +139,7 @@ def _job_of_ray(host: Host, raylet: int, pid: int) -> Job:
     workers: dict[str, list[int]] = {}
     for child in host.children.get(raylet, ()):
         title = _RAY_CLASS.match(" ".join(host.arguments(child)))
-        if title is not None and title[1] != "IDLE":
+        if title is not None and title[1] not in _RAYS_OWN:
             workers.setdefault(title[1], []).append(child)
     chain = {pid, *host.ancestors(pid)}
     same = [group for group in workers.values() if chain.intersection(group)]
@@ -190,6 +192,9 @@ def job_of_family(host: Host, root: int) -> Job:
     """Describe a program without a rank; its children may still turn out to be ranks."""
     if host.is_spawned(root):
         return _job_of_orphans(host, root)
+    raylet = next((one for one in host.descendants(root) if host.launcher(one) == "ray"), None)
+    if raylet is not None:  # a driver that started a Ray of its own: its actors are the ranks
+        return _job_of_ray(host, raylet, root)
     members = _with_helpers(host, [root])
     unclear = any(
         member.role is Role.DATALOADER_WORKER and host.own_role(member.pid) is None

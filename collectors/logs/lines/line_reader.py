@@ -140,6 +140,10 @@ class FoundLine:
         for text in self._before(limit):
             yield take_apart(text, self.file.voice)[-1].text
 
+    def above(self) -> Line | None:
+        """Return the line just above, if the file has one in what was read with this one."""
+        return next((take_apart(text, self.file.voice)[-1] for text in self._before(1)), None)
+
     def inherit_speaker(self, *, goes_on: bool) -> None:
         """Take over the rank of the line that this one goes on from, a few lines above.
 

@@ -30,7 +30,7 @@ from whyhang.collectors.logs.lines.line_reader import (
 )
 
 INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$"
-NETWORK = r"NCCL INFO (?:Using network (?P<chosen>\S+)|NET/\w+ ?: Using \S+)"
+NETWORK = r"NCCL INFO (?:Using network (?P<chosen>\S+(?: [A-Z][a-z]\w*)?)|NET/\w+ ?: Using \S+)"
 STARTED = r"NCCL INFO .{0,200}- Init START"
 ARRIVED = (
     r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"

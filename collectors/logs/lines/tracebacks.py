@@ -6,7 +6,7 @@ Each becomes a ``LogLine`` whose text is the exception's line, with the exceptio
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Fact, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.lines.traceback_text import (
@@ -26,6 +26,7 @@ HEAD = 16 << 10  # bytes of a file in which a traceback without its first line i
 MAX_TRACEBACKS = 2000  # of one file
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
+_LOGGED = re.compile(r"^\S.{0,60}\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 
@@ -176,4 +177,7 @@ def _speaker(line: FoundLine) -> Who:
             return replace(who, local_rank=int(spawned["index"]))
         if table := _TABLE_RANK.match(text):
             return replace(who, rank=int(table["rank"]), trust=Trust.CONTENT)
+    if who == NOBODY and (above := line.above()) is not None and _LOGGED.search(above.text):
+        # logging prints the header of a message once, and the traceback below it without
+        return replace(above.who, trust=min(above.who.trust, Trust.INFERRED))
     return who

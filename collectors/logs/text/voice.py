@@ -1,6 +1,7 @@
 """Who speaks in a log, as its first lines tell: one rank or many, with which labels and numbers."""
 
 import itertools
+import re
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
@@ -21,6 +22,9 @@ from whyhang.collectors.logs.text.line import (
 )
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 from whyhang.collectors.logs.text.templates import reduce
+
+# What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
+_OF_ONE = re.compile(r"\bProcess rank: (?P<rank>\d{1,6}), device: ")
 
 
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
@@ -46,6 +50,9 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     )
     if who.rank is not None:
         return voice
+    own = {match["rank"] for match in _OF_ONE.finditer(text)}
+    if len(own) == 1 and own != {"0"}:
+        return replace(voice, who=replace(who, rank=int(own.pop()), trust=Trust.INFERRED))
     labels = dict.fromkeys(
         _label(line, voice) for line in lines if not line.startswith(ENGINE_LABEL)
     )

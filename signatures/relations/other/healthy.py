@@ -14,6 +14,8 @@ def when(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if ranks went on and nobody holds the others up."""
     if not case.graph.progress or not case.states or case.job.missing or queries.stragglers(case):
         return
+    if queries.left_behind(case) is not None:
+        return
     moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
     yield Hit(
         names_culprit=False,

@@ -227,7 +227,8 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         [child.processes[-1].environ for child in case.job.launchers if child.processes],
     )
     least, most = first.min_nodes, first.max_nodes
-    wanted = "?" if least is None else str(least) if least == most else f"{least} to {most}"
+    count = str(least) if least == most else f"{least} to {most}"
+    nodes = "node" if count == "1" else "nodes"
     at = f" at {first.endpoint}" if first.endpoint else ""
     fields = {
         "who": _names(agents),
@@ -235,7 +236,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         "reaches": "does" if len(agents) == 1 else "do",
         "pid": str(first.who.pid) if first.who.pid is not None else "PID",
         "come": _come(here, agents, state),
-        "wanted": f"{wanted} node{'' if wanted == '1' else 's'}",
+        "wanted": "more nodes" if least is None else f"{count} {nodes}",
         "at": at,
         "id": f" (rdzv-id {first.run_id})" if first.run_id not in {None, "none"} else "",
         "kind": first.backend or "torchrun",

@@ -1,0 +1,51 @@
+"""A rank that waits for a program it has started: which one is said, where it is one."""
+
+import pytest
+from small_jobs import ALL_REDUCE, dump, process, report_of
+
+from whyhang.analyzer.facts import Fact, Role, replace
+
+WAITS = """
+wait (subprocess.py:1264)
+communicate (subprocess.py:1193)
+run (subprocess.py:550)
+convert (data.py:12)
+train (train.py:38)
+<module> (train.py:60)
+"""
+
+
+def _job(*commands: str, state: str = "S") -> list[Fact]:
+    """Make two ranks, of which one waits for what it has started."""
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank, text in ((0, ALL_REDUCE), (1, WAITS)):
+            one = process(rank, look=look, environ={"WORLD_SIZE": "2"})
+            facts += [one, dump(rank, text, look=look)]
+        facts += [
+            replace(
+                process(0, look=look, pid=2000 + number, state=state),
+                who=replace(process(1).who, rank=None, pid=2000 + number, local_rank=None),
+                role=Role.OTHER,
+                ppid=1001,
+                owner_pid=1001,
+                command=command,
+            )
+            for number, command in enumerate(commands)
+        ]
+    return facts
+
+
+def test_the_program_that_a_rank_waits_for_is_named() -> None:
+    """By its name and pid, so that one can look at it."""
+    headline = report_of(_job("/usr/bin/ffmpeg -i a.mp4 b.wav")).headline
+    assert "waiting for a child process (ffmpeg, pid 2000) at convert (data.py:12)" in headline
+
+
+@pytest.mark.parametrize(
+    ("commands", "state"), [((), "S"), (("sleep 9", "sleep 8"), "S"), (("sleep 9",), "Z")]
+)
+def test_of_none_or_several_none_is_named(commands: tuple[str, ...], state: str) -> None:
+    """Which one it waits for is not known, and one that has ended is none."""
+    headline = report_of(_job(*commands, state=state)).headline
+    assert "waiting for a child process at convert (data.py:12)" in headline

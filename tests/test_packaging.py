@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,27 @@ def test_every_folder_with_tables_is_in_the_wheel() -> None:
     }
 
     assert folders == {name for name, files in table["package-data"].items() if "*.toml" in files}
+
+
+@pytest.mark.repo
+def test_contributing_names_files_and_folders_that_are_there() -> None:
+    """Its tables list every folder and file of a room, its walks lead through files that exist."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    walked = re.findall(r"`((?:analyzer|collectors|signatures)/[\w/.-]+\.(?:py|toml))`", text)
+    listed = {
+        room: re.search(rf"\| in `{room}/` \|(.*?)\n\n", text, re.DOTALL)[1]
+        for room in ("analyzer", "collectors")
+    }
+
+    assert [name for name in walked if not (ROOT / name).is_file()] == []
+    for room, table in listed.items():
+        there = [
+            path.name
+            for path in sorted((ROOT / room).iterdir())
+            if not path.name.startswith("__") and path.suffix in {"", ".py"}
+        ]
+        named = [f"`{name}`" if name.endswith(".py") else f"`{name}/`" for name in there]
+        assert [name for name in named if name not in table] == []
 
 
 def test_a_zipped_package_has_its_signatures(tmp_path: Path) -> None:

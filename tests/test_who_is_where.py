@@ -246,3 +246,21 @@ def test_a_rank_that_is_known_by_its_own_lines_alone() -> None:
 
     assert culprits(diagnosed_files({"a.log": steps + waits})) == (3,)
     assert culprits(diagnosed_files({"a.log": steps.replace("[rank 3]", "") + waits})) == ()
+
+
+def test_lines_of_two_processes_in_one() -> None:
+    """Of lines that ran into each other each is that of the process that it names."""
+    begun = [INIT.format(r, "hx1", 70 + r, r, 1 + r).replace("COMPLETE", "START") for r in range(3)]
+    glued = f"0: {begun[0].rstrip()}1: {begun[1].rstrip()}2: {begun[2]}"
+
+    assert culprits(diagnosed_files({"slurm.out": glued + "0: waiting\n1: waiting\n"})) == (3,)
+
+
+def test_a_log_that_breaks_off_where_ranks_begin() -> None:
+    """Who has not begun may stand behind the break."""
+    begun = "".join(
+        INIT.format(r, "hx1", 70 + r, r, 1 + r).replace("COMPLETE", "START") for r in range(3)
+    )
+
+    assert culprits(diagnosed_files({"job.log": begun})) == (3,)
+    assert culprits(diagnosed_files({"job.log": begun + "hx1:7"})) == ()

@@ -241,8 +241,18 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     parts = [(who, text[: cuts[0]])]
     for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
         piece_who, piece = split_prefix(text[start:end])
-        parts.append((who if piece_who is NOBODY else piece_who, piece))
+        if piece_who is NOBODY and not _is_of_another(piece, text):
+            piece_who = who
+        parts.append((piece_who, piece))
     return parts
+
+
+def _is_of_another(piece: str, text: str) -> bool:
+    """Return whether a piece of a line is of another process than the line's first words."""
+    first, own = _ENVELOPE.match(text), _ENVELOPE.match(piece)
+    if first is None or own is None:
+        return False
+    return first.group("host", "pid") != own.group("host", "pid")
 
 
 def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice) -> Line:

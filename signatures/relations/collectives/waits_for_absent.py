@@ -18,6 +18,7 @@ from whyhang.analyzer.rank_state.gave_up import (
 
 ALL_BUT = 8
 
+BROKEN = 12  # characters: with no line break behind them, the beginning of a line
 FEWEST = 3
 """With fewer dumps than these, one that is missing tells nothing."""
 
@@ -44,9 +45,12 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
     are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
     read, set_up = last_lines(job), {rank for rank, _ in queries.setups(case)}
     gave = gave_up(job)
+    breaks_off = any(end.cut and len(end.text.strip()) < BROKEN for end in job.of(LastLine))
     for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
         absent = [rank for rank in finding.absent if rank not in gave]
         starting = finding.call is not None and finding.call.op == "comm_init"
+        if starting and breaks_off:
+            continue  # who began next may stand behind
         silent = starting and read.keys() - set_up >= set(absent)
         few = few_beside(absent, finding.waiting)
         # who has begun NCCL's set-up is known of all whose output this is

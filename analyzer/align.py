@@ -23,7 +23,12 @@ from whyhang.analyzer.rank_state.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.progress import with_growing_counters
-from whyhang.analyzer.rank_state.recent import since_all_at_rest, since_the_last_death
+from whyhang.analyzer.rank_state.recent import (
+    AT_REST,
+    LONG_AT_REST,
+    since_all_at_rest,
+    since_the_last_death,
+)
 from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
@@ -36,8 +41,10 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
-    if not job.absent and all(state.status is Status.WAITING for state in states):
-        now = since_all_at_rest(job)  # nobody is left who could end the wait of the others
+    for_locks = [s for s in states if s.place is not None and s.place.kind is WaitKind.LOCK]
+    if not job.absent and all(s.status is Status.WAITING or s in for_locks for s in states):
+        # nobody is left who could end the wait of the others
+        now = since_all_at_rest(job, LONG_AT_REST if for_locks else AT_REST)
         if now is not None:
             return align(now, rules)
     ends = ends_of(job)

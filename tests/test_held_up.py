@@ -304,3 +304,22 @@ def test_ranks_that_do_not_go_on_together_leave_nobody_behind(
     report = report_of(mesh(later=later, together=together))
 
     assert all(finding.signature != "left-behind" for finding in report.findings)
+
+
+LOCKED = """
+handle (logging/__init__.py:978)
+main (train.py:29)
+<module> (train.py:60)
+"""
+
+
+@pytest.mark.parametrize(("looks", "verdict"), [(8, "hung"), (4, "slow")])
+def test_a_hang_that_begins_while_it_is_looked_at(looks: int, verdict: str) -> None:
+    """What moved before the first look and never since is no slow job, once that is long ago."""
+    facts: list[Fact] = []
+    for rank, text in ((0, ALL_REDUCE), (1, LOCKED), (2, ALL_REDUCE)):
+        for look in range(looks):
+            woke = 9 if look else 0
+            facts += [process(rank, look=look, woke=woke), dump(rank, text, look=look)]
+
+    assert report_of(facts).verdict == verdict

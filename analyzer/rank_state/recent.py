@@ -12,6 +12,9 @@ from whyhang.analyzer.rank_state.motion import python_frames, ran_between
 AT_REST = 3
 """Snapshots without any movement of any rank from which what was before them counts no more."""
 
+LONG_AT_REST = 6
+"""The same where a rank waits for a lock of its own process, which may be a slow one."""
+
 
 def since_the_last_death(job: Job) -> Job:
     """Leave out the snapshots before the last rank ended, where two snapshots or more are left.
@@ -25,16 +28,17 @@ def since_the_last_death(job: Job) -> Job:
     return replace(job, members=tuple(_since(max(died), member) for member in job.members))
 
 
-def since_all_at_rest(job: Job) -> Job | None:
+def since_all_at_rest(job: Job, least: int = AT_REST) -> Job | None:
     """Leave out the snapshots before all ranks came to rest; None if they did not or always were.
 
-    Counts only where no rank is at work by its place as well: that is for the caller to see.
+    They rest for ``least`` snapshots. Counts only where no rank is at work by its place as well:
+    that is for the caller to see.
     """
     ran = [snapshot for member in job.members if (snapshot := _ran_before(member)) is not None]
     snapshots = [process.look for member in job.members for process in member.processes]
     if not ran or len(ran) < len(job.members) or max(ran) == min(snapshots):
         return None
-    if max(snapshots) - max(ran) < AT_REST - 1:
+    if max(snapshots) - max(ran) < least - 1:
         return None
     return replace(job, members=tuple(_since(max(ran), member) for member in job.members))
 

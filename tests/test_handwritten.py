@@ -86,3 +86,20 @@ def test_top_functions_by_host() -> None:
 def test_other_texts_are_declined(text: str) -> None:
     """Lists, logs and tools' own output are no summaries."""
     assert not READER.sniff(document(text))
+
+
+def test_places_with_in_and_lists_of_ranks() -> None:
+    """A tool that folds ranks writes the place first, and callers below it."""
+    text = (
+        "ranks [0, 2-3]  stopped at mesh.py:69 in radius\n"
+        "        via  swarm.py:37 in migrate\n"
+        "rank  [1]       stopped at swarm.py:38 in migrate\n"
+    )
+    found = dumps(handwritten.READER, text)
+
+    assert [(dump.who.rank, functions(dump.threads[0].frames)) for dump in found] == [
+        (0, ["radius", "migrate"]),
+        (2, ["radius", "migrate"]),
+        (3, ["radius", "migrate"]),
+        (1, ["migrate"]),
+    ]

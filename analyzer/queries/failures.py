@@ -14,6 +14,8 @@ from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
+_OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")
+"""Words of torch.distributed about its groups, which a program of one process hardly has."""
 _NOT_FIRST = re.compile(r"[A-Za-z ][1-9]")  # a number that no single process has
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
@@ -134,6 +136,8 @@ def has_ranks(case: Case) -> bool:
     """Return whether the job is known to have more than one rank."""
     job = case.job
     if any(LOST_PEER.search(line.text) for line in job.lines):
+        return True
+    if job.world_size is None and any(_OF_A_GROUP.search(line.text) for line in job.lines):
         return True
     speak = {fact.who for fact in job.of(Speaker)} | {line.who for line in job.lines}
     names = {name for who in speak if (name := _name(who))}

@@ -6,7 +6,8 @@ Two shapes. Lines that name processes and where they stand, with outer frames un
     rank 4:     __getitem__ (dataset.py:51)
                   fetch (torch/utils/data/_utils/fetch.py:54)
 
-and a host with the top function of each of its processes, one to a line::
+(``ranks [0, 2] stopped at train.py:31 in step`` says the same), and a host with the top function
+of each of its processes, one to a line::
 
     node03
         broadcast
@@ -52,8 +53,13 @@ _LABELLED = limits.compile(
     r"^[ \t>*•-]{0,8}(?P<label>[A-Za-z0-9][^:()\n]{0,80}?|\d[^:()\n]{0,80}?)"
     r"(?:\s*[:=]\s*|\s+-+>?\s+)(?:[a-z]+ ){0,4}?`?" + _PLACE + r"`?[^\n]{0,80}$"
 )
-_PLACED = re.compile(rb"\([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu):\d{1,7}\)")
-_OUTER = limits.compile(r"^[ \t>`]*(?:<-|←|from|at)?\s*" + _PLACE + r"`?\s*$")
+_PLACED = re.compile(rb"\.(?:py|pyx|cpp|cc|cu):\d{1,7}(?:\)| in [A-Za-z_<])")
+_TURNED = re.compile(
+    r"(?P<file>[\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(?P<line>\d{1,7}) in "
+    r"(?P<function>[A-Za-z_<][\w.<>]{0,200})"
+)
+_STOPPED = re.compile(r"^(\s*ranks?) *\[(\d[\d, -]{0,200})\] +(?:[a-z]+ ){0,3}at ", re.IGNORECASE)
+_OUTER = limits.compile(r"^[ \t>`]*(?:<-|←|from|at|via)?\s*" + _PLACE + r"`?\s*$")
 _WHOM = limits.compile(
     rf"^(?:(?P<copies>\d{{1,6}})\s*x?\s*(?:processes|procs|ranks|workers|gpus)"
     rf"|(?:all |other |the )*(?P<kind>global ranks?|local[_ ]ranks?|ranks?|gpus?|dp|tp|pp|ep|cp|r)?"
@@ -106,7 +112,15 @@ READER = _Handwritten()
 
 def _lines(document: Document) -> list[str]:
     text = document.head.decode("utf-8", "replace")
-    return ["" if len(line) > LONGEST_LINE else line.expandtabs() for line in text.split("\n")]
+    return ["" if len(line) > LONGEST_LINE else _usual(line) for line in text.split("\n")]
+
+
+def _usual(line: str) -> str:
+    """Write a line as most people do: whom, a colon, the function, its place in brackets."""
+    line = line.expandtabs()
+    if " in " not in line:
+        return line
+    return _STOPPED.sub(r"\1 \2: ", _TURNED.sub(r"\g<function> (\g<file>:\g<line>)", line))
 
 
 Label: TypeAlias = "regex.Match[str] | None"

@@ -20,11 +20,13 @@ def starts_fewer(case: Case) -> Iterator[Hit]:
         if started is None or not max(len(here), started) < wanted or case.job.of(SignOfLife):
             continue
         sizes = [fact for fact in case.job.of(WorldSize) if fact.size == wanted]
-        missing = tuple(rank for rank in range(started, wanted) if here and rank not in here)
+        # What a script starts once runs on the first node, as the first task: rank 0.
+        known = here == set(range(started)) or (not here and started == 1)
+        missing = tuple(range(started, wanted))
         yield Hit(
-            ranks=missing if here == set(range(started)) else (),
+            ranks=missing if known else (),
             affected=tuple(member.id for member in case.job.members),
-            names_culprit=here == set(range(started)),
+            names_culprit=known,
             strength=CLEAR if sizes else INCOMPLETE,
             evidence=(
                 cite(plan.source, plan.quote),

@@ -54,6 +54,15 @@ def test_a_report_beside_a_log_is_left_out(report: Report, name: str, tmp_path: 
     assert [gap for gap in read.gaps if path.name in gap and "report of whyhang" in gap]
 
 
+def test_the_first_line_of_a_report_is_no_evidence(report: Report, tmp_path: Path) -> None:
+    """A script may have kept no more of it: ``whyhang ... | head -1``."""
+    first = FACES["markdown"].render(report).decode().splitlines()[0]
+    log = tmp_path / "job.out"
+    log.write_text(BEFORE + first + "\n" + AFTER)
+
+    assert [finding.culprit_ranks for finding in diagnose(log).findings] == [(1,)]
+
+
 def test_a_log_that_speaks_of_whyhang_is_a_log() -> None:
     """Neither a line that begins like a report, nor one that names the tool, hides anything."""
     for text in (

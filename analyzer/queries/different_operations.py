@@ -21,6 +21,7 @@ ONE_SIDED = frozenset(
     | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 )
 """Collectives that a rank may be through with while others still wait in them."""
+PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
 _OF_ANYONE = re.compile(r"\b(?:recv|probe)\(\)")
 
@@ -52,8 +53,10 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
     """Return the one side all of whose members stand in a branch on the number of their rank.
 
     A call that only some ranks come to is the one too many; where another side may be in such a
-    branch as well, none is returned.
+    branch as well, none is returned, nor where all send or receive: each has a part of its own.
     """
+    if all(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
+        return None
     text = source_lines(case.job.excerpts)
     paths = {n: path_of(case, case.states[n]) for side in sides for n in side}
     inside = [side for side in sides if all(rank_branch(paths[n], text) for n in side)]

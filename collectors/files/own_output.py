@@ -30,7 +30,11 @@ _FIRST_LINE = re.compile(
     re.MULTILINE,
 )
 _LAST_LINE = re.compile(rb"\bby\s+whyhang\s+\d[^\n]*(?:\s*</details>)?")
-_MESSAGE = re.compile(rb"^whyhang \d\d:\d\d:\d\d [^\n]*", re.MULTILINE)
+_MESSAGE = re.compile(
+    rb"^(?:whyhang \d\d:\d\d:\d\d |\*\*(?:HUNG|FAILED|SLOW|HEALTHY|INCONCLUSIVE)\*\* )[^\n]*",
+    re.MULTILINE,
+)
+"""What a watch says, and the first line of a report where somebody kept no more of it."""
 
 
 def is_report(head: bytes) -> bool:
@@ -54,7 +58,7 @@ def is_report_file(path: str) -> bool:
 
 def without_reports(data: bytes) -> bytes:
     """Blank the reports in a text, and what a watch said; all lines keep their numbers."""
-    if b"whyhang" not in data:
+    if b"whyhang" not in data and b"**" not in data:
         return data
     return _MESSAGE.sub(b"", b"".join(_pieces(data)))
 

@@ -2,7 +2,22 @@
 
 from pathlib import Path
 
+import pytest
+
 from whyhang import diagnose
+from whyhang.analyzer.facts import (
+    Exit,
+    Fact,
+    Gap,
+    LogLine,
+    Process,
+    Role,
+    Source,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.analyzer.job.attempts import of_the_last_attempt
 
 FAILED = """\
 step 4 loss 2.30
@@ -62,3 +77,43 @@ def test_a_start_that_came_to_nothing_leaves_the_one_before_to_blame(tmp_path: P
         + "waiting for clients. 1/2 clients joined.\n"
     )
     assert (1,) in culprits(tmp_path, text)
+
+
+OLD = Exit(
+    who=Who(rank=1, trust=Trust.CONTENT, host="n1", pid=399),
+    source=Source(file="job.log", line=7),
+    quote="failed (exitcode: 1) local_rank: 1 (pid: 399)",
+    exitcode=1,
+)
+BEFORE = LogLine(who=Who(rank=1), source=Source(file="job.log", line=5), text="OSError", matched=())
+NOW = Process(
+    who=Who(rank=1, trust=Trust.ENVIRONMENT, host="n1", pid=420),
+    source=Source(file="processes.json"),
+    role=Role.RANK,
+    state="S",
+)
+
+
+def kept(*facts: Fact) -> list[Fact]:
+    """Return which of these facts are of the last attempt."""
+    return [fact for fact in of_the_last_attempt(facts) if not isinstance(fact, Gap)]
+
+
+def test_a_rank_that_lives_was_started_anew() -> None:
+    """Its log need not have gone on: what it tells of another process of that rank is history."""
+    assert kept(OLD, BEFORE, NOW) == [NOW]
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        pytest.param(replace(NOW, who=replace(NOW.who, pid=399)), id="the one that ended"),
+        pytest.param(replace(NOW, who=replace(NOW.who, rank=0)), id="another rank"),
+        pytest.param(replace(NOW, who=replace(NOW.who, host="n2")), id="another host"),
+        pytest.param(replace(NOW, state="Z"), id="a zombie"),
+        pytest.param(replace(NOW, role=Role.DATALOADER_WORKER), id="a worker"),
+    ],
+)
+def test_a_rank_that_was_not_started_anew_has_ended(process: Process) -> None:
+    """Its end counts, and so does what stands before it."""
+    assert kept(OLD, BEFORE, process) == [OLD, BEFORE, process]

@@ -131,6 +131,7 @@ def test_ranks_that_end_one_after_another_are_no_new_start(folder: Path) -> None
     with ranks(folder, hangs_at=-1, steps=100) as job, watched(folder, str(job[0].pid)) as watch:
         until(folder, "watching")
         job[1].kill()
+        job[1].wait()
         said = until(folder, "the job is over")
         assert watch.wait(10) == 0
 

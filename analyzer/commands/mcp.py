@@ -158,8 +158,7 @@ class Desk:
 
     def _allowed(self, path: str) -> Path:
         """Return a path with all links followed. Raises ``TargetError`` if it may not be read."""
-        bases = [Path(path)] if os.path.isabs(path) else [each / path for each in self._starts()]  # noqa: PTH117
-        for base in bases:
+        for base in (each / path for each in self._starts()):  # an absolute path stays itself
             try:
                 place = base.resolve(strict=True)
             except (OSError, ValueError, RuntimeError):

@@ -64,7 +64,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     """
     late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
-    apart = Question(open_for=still_beside_others, take=_count_twice)
+    beside = Question(open_for=still_beside_others, take=_count_twice)
     naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
     step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
@@ -74,7 +74,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, paced, apart, naps, pace) if several_snapshots else ()),
+        *((late, paced, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),

@@ -96,6 +96,7 @@ def files() -> list[File]:
     """
     places = [(folder / name, True) for folder in [home()] if folder for name in (FORMER, NAME)]
     places.append((Path(NAME), False))
+    # Unlike pathlib's, this is no error where a folder may not be looked into.
     read_files = [read(path, own=own) for path, own in places if os.path.isfile(path)]  # noqa: PTH113
     named = chosen.get() or os.environ.get(VARIABLE)
     if named:

@@ -172,15 +172,15 @@ def _taken_far_apart(case: Case) -> Iterator[str]:
 
 def _clocks(case: Case) -> Iterator[str]:
     """Say which clocks differ, as lines show that ranks print at one moment."""
-    told = case.job.of(ClockOffset)
-    if not told:
+    offsets = case.job.of(ClockOffset)
+    if not offsets:
         return
     ways = ("behind", "ahead of")
     first = ", ".join(
         f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
-        for fact in told[:MOST_CLOCKS]
+        for fact in offsets[:MOST_CLOCKS]
     )
-    more = f", {len(told) - MOST_CLOCKS} more differ" if len(told) > MOST_CLOCKS else ""
+    more = f", {len(offsets) - MOST_CLOCKS} more differ" if len(offsets) > MOST_CLOCKS else ""
     yield (
         f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
         "by the clock of rank 0."

@@ -22,8 +22,8 @@ def open_question(case: Case, findings: Sequence[Finding]) -> tuple[str, ...]:
     if any(member.processes for member in case.job.members):
         return ()  # the live job is there to be asked
     excluded = list(_excluded(case))
-    said = [f"Excluded by the evidence: {'; '.join(excluded)}."] if excluded else []
-    return (*said, f"What would tell most: {_next(case)}.") if findings else tuple(said)
+    words = [f"Excluded by the evidence: {'; '.join(excluded)}."] if excluded else []
+    return (*words, f"What would tell most: {_next(case)}.") if findings else tuple(words)
 
 
 def _excluded(case: Case) -> Iterator[str]:

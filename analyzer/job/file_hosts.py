@@ -26,8 +26,8 @@ def with_hosts_of_files(facts: Sequence[Fact]) -> Sequence[Fact]:
 
     @cache
     def host_of(file: str) -> str | None:
-        found = own.search(file) or alike.search(file)
-        return found[0] if found else None
+        match = own.search(file) or alike.search(file)
+        return match[0] if match else None
 
     return [
         replace(fact, who=replace(fact.who, host=host))

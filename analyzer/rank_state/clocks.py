@@ -42,7 +42,7 @@ def on_one_clock(job: Job) -> Job:
     offsets = {place: by for place, by in ahead.items() if abs(by) >= WORTH}
     by_rank = {rank: ahead[_place(tail)] for rank, tail in tails.items()}
     by_file = _by_file(tails, ahead)
-    told = tuple(
+    known = tuple(
         ClockOffset(who=Who(host=_place(tail)), source=tail.source, seconds=ahead[_place(tail)])
         for tail in {_place(tail): tail for tail in tails.values()}.values()
         if _place(tail) in offsets
@@ -55,7 +55,10 @@ def on_one_clock(job: Job) -> Job:
     job = replace(
         job,
         tracks=tuple(_track(track, shift(track.who, track.source)) for track in job.tracks),
-        statements=(*(_statement(s, shift(s.who, s.source)) for s in job.statements), *told),
+        statements=(
+            *(_statement(s, shift(s.who, s.source)) for s in job.statements),
+            *known,
+        ),
     )
     if not offsets:
         return job
@@ -76,11 +79,11 @@ def _ahead(tails: Mapping[int, LogTail]) -> dict[str, float] | None:
     first = min(tails)
     by_place: dict[str, list[float]] = defaultdict(list)
     for rank, own in steps.items():
-        apart = [own[key] - steps[first][key] for key in own.keys() & steps[first].keys()]
-        if len(apart) < LEAST:
+        differences = [own[key] - steps[first][key] for key in own.keys() & steps[first].keys()]
+        if len(differences) < LEAST:
             return None
-        middle = statistics.median(apart)
-        if statistics.median(abs(each - middle) for each in apart) > STEADY:
+        middle = statistics.median(differences)
+        if statistics.median(abs(each - middle) for each in differences) > STEADY:
             return None
         by_place[_place(tails[rank])].append(middle)
     if any(max(own) - min(own) > 2 * STEADY for own in by_place.values()):

@@ -24,10 +24,10 @@ def _rank(job: Job, row: ProcessState) -> int | None:
     member = job.member_of(row.who)
     if member is not None:
         return member.rank
-    said = {
+    ranks = {
         fact.rank
         for fact in job.of(ProcessRank)
         if fact.who.pid == row.who.pid
         and (fact.who.host is None or row.who.host is None or fact.who.host == row.who.host)
     }
-    return next(iter(said)) if len(said) == 1 else None
+    return next(iter(ranks)) if len(ranks) == 1 else None

@@ -84,8 +84,8 @@ def _of_stacks(
     """Return the waits that stacks show: for those that wait for nobody, else for each other."""
     graph = case.graph
     expected = {index for index, row in enumerate(rows) if row.state in UNSEEN}
-    found = left_behind(case)
-    behind = {subject(member) for member in found.behind} if found is not None else set()
+    left = left_behind(case)
+    behind = {subject(member) for member in left.behind} if left is not None else set()
     late = behind or {subject(member) for member in graph.lagging} | expected
     inside = [{subject(member) for member in each.members} for each in graph.operations]
     for operation, waiters in zip(graph.operations, inside, strict=True):

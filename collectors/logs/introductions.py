@@ -86,14 +86,14 @@ _MASTER = re.compile(r"\bMASTER_(?:ADDR|PORT)=\S+")
 
 def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
     head = data[:READ]
-    low, at, found = head.lower(), -1, 0
+    low, at, lines = head.lower(), -1, 0
     end = -1
-    while found < MOST_LINES and (at := low.find(b"rank", max(at + 1, end))) >= 0:
+    while lines < MOST_LINES and (at := low.find(b"rank", max(at + 1, end))) >= 0:
         start, end = low.rfind(b"\n", 0, at) + 1, low.find(b"\n", at)
         end = end if end >= 0 else len(head)
         if end - start > LONGEST:
             continue
-        found += 1
+        lines += 1
         line = take_apart(clean(head[start:end]), file.voice)[0]
         yield head.count(b"\n", 0, start) + 1, line
 

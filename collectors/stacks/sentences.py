@@ -214,6 +214,7 @@ def _completed(standings: Sequence[_Standing]) -> list[_Standing]:
         if each.world is not None and each.world <= LARGEST_WORLD:
             rest = tuple(sorted(set(range(each.world)) - named))
         if rest and len(rest) == each.copies:
-            each = _Standing(ranks=rest, frames=each.frames, line=each.line)  # noqa: PLW2901
-        done.append(each)
+            done.append(_Standing(ranks=rest, frames=each.frames, line=each.line))
+        else:
+            done.append(each)
     return done

@@ -73,9 +73,9 @@ class Gpus:
         """Let the child end."""
         self.there = False
         if self._child is not None:
-            for stream in (self._child.stdin, self._child.stdout):
+            for stream in filter(None, (self._child.stdin, self._child.stdout)):
                 with contextlib.suppress(OSError):
-                    stream.close()  # type: ignore[union-attr]
+                    stream.close()
             self._child.kill()  # no wait: it may sleep in the kernel
             self._child.poll()
 

@@ -16,27 +16,27 @@ from whyhang.analyzer.report import Evidence
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the waiting ranks whose loops counted least, if others count on."""
-    found = queries.left_behind(case)
-    if found is None:
+    left = queries.left_behind(case)
+    if left is None:
         return
-    behind = [case.states[number] for number in found.behind]
-    others = tuple(number for number in found.waiting if number not in found.behind)
+    behind = [case.states[number] for number in left.behind]
+    others = tuple(number for number in left.waiting if number not in left.behind)
     fields = queries.subject_fields(case, behind, others)
     fields |= {
-        "ahead": case.names(found.ahead),
-        "have": "have" if len(found.ahead) > 1 else "has",
-        "step": f"{found.counter[0]}={found.step}",
-        "later": f"{found.counter[0]}={found.last}",
+        "ahead": case.names(left.ahead),
+        "have": "have" if len(left.ahead) > 1 else "has",
+        "step": f"{left.counter[0]}={left.step}",
+        "later": f"{left.counter[0]}={left.last}",
     }
     yield Hit(
-        members=found.behind,
-        affected=others or found.ahead,
+        members=left.behind,
+        affected=others or left.ahead,
         evidence=(
-            *(_cite(case, number, found.counter) for number in (found.behind[0], found.ahead[0])),
+            *(_cite(case, number, left.counter) for number in (left.behind[0], left.ahead[0])),
             *queries.evidence_of(case, behind[0])[:1],
         ),
-        names_culprit=len(behind) < len(found.ahead) + len(others),
-        collective=queries.call_of(case, found.behind),
+        names_culprit=len(behind) < len(left.ahead) + len(others),
+        collective=queries.call_of(case, left.behind),
         location=queries.location_of(case, behind[0]),
         fields=fields,
     )

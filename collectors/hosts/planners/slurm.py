@@ -246,7 +246,8 @@ def _not_known(step: SlurmStep, asked: Outcome) -> TargetError:
     if "Invalid job id" in errors or asked.code == 0:
         return TargetError(f"Slurm has no job {step.job} that runs", _other_evidence(step))
     return TargetError(
-        f"Slurm cannot be asked for job {step.job}: {errors or 'squeue failed'}",
+        # The last of its lines says what the ones before came to.
+        f"Slurm cannot be asked for job {step.job}: {(errors or 'squeue failed').splitlines()[-1]}",
         "Run whyhang where squeue and srun work: on the login node, or on a node of the job.",
     )
 

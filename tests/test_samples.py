@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import tarfile
+from pathlib import Path
+
 import jsonschema
 import msgspec
 import pytest
+import zstandard
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.report import Report, schema
 from whyhang.samples.harness import scenario
+from whyhang.samples.harness.capture import name_paths_anew
 from whyhang.samples.harness.expected import deviations
 
 SAMPLES = {name: s for name, s in scenario.samples().items() if s.bundle.is_file()}
@@ -79,3 +85,37 @@ def test_that_all_stand_in_receives_follows_from_their_not_pairing(
     assert [finding.signature for finding in report.findings if finding.caused_by is None] == [
         "p2p-mismatch"
     ]
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_bundle_knows_no_checkout(name: str) -> None:
+    """Where a job's interpreter lay is the same in all, whoever captured it."""
+    bundle = scenario.samples()[name].bundle
+    text = zstandard.ZstdDecompressor().stream_reader(bundle.read_bytes()).read()
+    assert set(re.findall(rb'"command": "(/\S*)/bin/python', text)) <= {b"/opt/venv", b"/usr"}
+
+
+def test_paths_of_a_bundle_are_named_anew(tmp_path: Path) -> None:
+    """In every text; what has lengths of its own is refused, and then nothing is written."""
+    bundle = tmp_path / "bundle.tar.zst"
+
+    def pack(**members: bytes) -> None:
+        for member, data in members.items():
+            (tmp_path / member).write_bytes(data)
+        with tarfile.open(tmp_path / "plain.tar", "w") as plain:
+            for member in members:
+                plain.add(tmp_path / member, arcname=member)
+        packed = (tmp_path / "plain.tar").read_bytes()
+        bundle.write_bytes(zstandard.ZstdCompressor().compress(packed))
+
+    pack(log=b"/home/me/venv/bin/python", other=b"nothing")
+    name_paths_anew(bundle, {"/home/me/venv": "/opt/venv"})
+    text = zstandard.ZstdDecompressor().stream_reader(bundle.read_bytes()).read()
+    assert b"/opt/venv/bin/python" in text
+    assert b"/home/me" not in text
+
+    pack(dump=b"\0/home/me/venv/bin/python")
+    before = bundle.read_bytes()
+    with pytest.raises(scenario.ScenarioError, match="dump names /home/me/venv"):
+        name_paths_anew(bundle, {"/home/me/venv": "/opt/venv"})
+    assert bundle.read_bytes() == before

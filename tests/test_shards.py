@@ -17,6 +17,7 @@ from whyhang.analyzer.cards.load import Known, known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.readers import readers_for, search_of
 from whyhang.analyzer.facts import Fact, StackDump
+from whyhang.analyzer.facts.base import Trust
 from whyhang.collectors import limits
 from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
@@ -173,6 +174,12 @@ class Evil:
         return self.call
 
 
+def test_members_of_enumerations_are_facts() -> None:
+    """Python 3.11.0 to 3.11.3 pickle one by its name."""
+    for sent in (Trust.FILE_NAME, Evil(getattr, Trust, "FILE_NAME")):
+        assert wire.facts_in(pickle.dumps(sent)) is Trust.FILE_NAME
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -182,6 +189,7 @@ class Evil:
         Evil(subprocess.Popen, ["true"]),
         Evil(main, ["--version"]),
         Evil(getattr, ALL_REDUCE, "__class__"),
+        Evil(getattr, Trust, "mro"),
     ],
 )
 def test_an_answer_calls_nothing(sent: Evil) -> None:

@@ -79,7 +79,12 @@ def _rebuild() -> Any:
 
 
 def _bound(owner: object, name: str) -> Any:
-    """Return the method of a file by which it is opened again."""
+    """Return the method of a file by which it is opened again, or a member of an enumeration.
+
+    Python 3.11.0 to 3.11.3 pickle a member of an enumeration by its name.
+    """
     if name == "open" and isinstance(owner, Record):
         return getattr(owner, name)
+    if isinstance(owner, enum.EnumMeta) and name in owner.__members__:
+        return owner.__members__[name]
     raise pickle.UnpicklingError(f"{name} of {type(owner).__name__} is no fact")

@@ -2,21 +2,35 @@
 
     python -m whyhang.samples.harness.capture [NAME...]
 
-Each job is started from a copy in a plain folder, so that the paths in its bundle are those
-of the job and not of the checkout. A bundle replaces the old one only when all went well.
+Each job is started from a copy in a plain folder, and this interpreter's own folder is written
+as ``/opt/venv``, so that the paths in a bundle are those of the job and not of the checkout.
+A bundle replaces the old one only when all went well.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import shutil
 import subprocess
 import sys
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
+
+import zstandard
 
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.samples.harness import scenario
+from whyhang.samples.harness.scenario import ScenarioError
+
+_NAMES = {
+    sys.prefix: "/opt/venv",
+    sys.base_prefix: "/usr",
+    str(Path(__file__).resolve().parents[2]): "/opt/whyhang",
+}
+"""What stands in a bundle for the folders of this machine."""
 
 
 def capture(sample: scenario.Sample, workplace: Path) -> None:
@@ -32,8 +46,32 @@ def capture(sample: scenario.Sample, workplace: Path) -> None:
             [sys.executable, *command], capture_output=True, text=True, check=False
         )
     if done.returncode != 0:
-        raise scenario.ScenarioError(f"collecting {sample.name} failed", done.stderr.strip())
+        raise ScenarioError(f"collecting {sample.name} failed", done.stderr.strip())
+    name_paths_anew(fresh, _NAMES)
     shutil.move(fresh, sample.bundle)
+
+
+def name_paths_anew(bundle: Path, names: Mapping[str, str]) -> None:
+    """Write other paths for some in every text of a bundle.
+
+    Raises ``ScenarioError`` where a binary member has one: its lengths would no longer be right.
+    """
+    packed = zstandard.ZstdDecompressor().stream_reader(bundle.read_bytes()).read()
+    fresh = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(packed)) as old,
+        tarfile.open(fileobj=fresh, mode="w") as new,
+    ):
+        for member in old:
+            opened = old.extractfile(member)
+            data = opened.read() if opened else b""
+            for path, name in names.items():
+                if path.encode() in data and b"\0" in data:
+                    raise ScenarioError(f"{member.name} names {path}", "it cannot be renamed there")
+                data = data.replace(path.encode(), name.encode())
+            member.size = len(data)
+            new.addfile(member, io.BytesIO(data))
+    bundle.write_bytes(zstandard.ZstdCompressor(level=19).compress(fresh.getvalue()))
 
 
 def main() -> int:

@@ -66,8 +66,6 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         c.signature.id == first.signature and c.signature.level == "fallback" for c in candidates
     ):
         return "inconclusive"
-    if still_tried(case, first, candidates):
-        return "hung"
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
     if case.states and all(
@@ -78,8 +76,9 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         return "hung"
     ended = bool(case.job.exits) or any(line.raised is not None for line in case.job.lines)
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    if inside and not ended and not _errors(case, candidates):
-        return "hung"  # calls stand open, and no line says that anything failed
+    open_calls = inside and not ended and not _errors(case, candidates)
+    if open_calls or still_tried(case, first, candidates):
+        return "hung"  # calls or tries stand open, and no line says that anything failed for good
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
 
 

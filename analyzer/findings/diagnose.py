@@ -213,7 +213,7 @@ def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)
     seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices
-    return () if seen else (NO_EVIDENCE,)
+    return () if seen or (any_finding and in_the_middle(job)) else (NO_EVIDENCE,)
 
 
 def _text_of(findings: Iterable[Finding]) -> str:

@@ -60,6 +60,10 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
             if waits and not case.graph.progress and first.confidence >= 0.5
             else "inconclusive"
         )
+    if first.confidence < ENOUGH and any(
+        c.signature.id == first.signature and c.signature.level == "fallback" for c in candidates
+    ):
+        return "inconclusive"
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
     if case.states and all(

@@ -73,9 +73,8 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.alone import others_elsewhere

@@ -126,9 +126,9 @@ def difference(
     """
     known = values(case, key)
     first = [value for value in known if case.member(value.member).rank == 0]
-    found = compared(key, known, same)
-    if found is None or not first or key not in OF_RANK_0:
-        return found
+    odd = compared(key, known, same)
+    if odd is None or not first or key not in OF_RANK_0:
+        return odd
     usual = same(first[0].text)
     return Difference(
         key=key,

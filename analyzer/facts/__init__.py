@@ -82,6 +82,7 @@ from whyhang.analyzer.facts.statements import (
     InitArguments,
     Library,
     LoopCounter,
+    NcclDevice,
     NcclPhase,
     NcclSetup,
     NearLimit,

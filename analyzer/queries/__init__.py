@@ -47,7 +47,8 @@ Queries about ranks:
 - ``has_no_ranks_to_blame``: an error is the program's, not a rank's
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
-- ``odd_processes``: the few ranks whose processes stand out in a table of ps
+- ``odd_processes``: the few ranks whose processes stand out in a table of ps; ``odd_programs``:
+  the same for processes of which no rank is known
 - ``distinct_views``: the places that they were given, each once
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
@@ -169,7 +170,7 @@ from whyhang.analyzer.queries.store_place import (
     states_of,
     view_fields,
 )
-from whyhang.analyzer.rank_state.listed import odd_processes
+from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ProcessRank, Record, SignOfLife, Who
+from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_on
@@ -176,7 +177,7 @@ def logged(case: Case, *patterns: str, blames: Blames = Blames.NOBODY) -> tuple[
 
 
 def _when(line: LogLine) -> tuple[float, str, int]:
-    return (line.time or float("inf"), line.source.file, line.source.line or 0)
+    return (latest(line.time), line.source.file, line.source.line or 0)
 
 
 def _spread(lines: Iterable[LogLine]) -> list[LogLine]:

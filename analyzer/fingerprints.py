@@ -19,8 +19,8 @@ from whyhang.analyzer.facts import (
     Variable,
     Who,
     ranks_in_words,
+    short_host,
 )
-from whyhang.analyzer.job.device import short
 
 _FEW = 3
 
@@ -93,7 +93,7 @@ def values(case: Case, key: str) -> list[Value]:
 def _about(case: Case, who: Who, on_hosts: Mapping[str, Sequence[int]]) -> Sequence[int]:
     """Return the members that a fact is about: a rank, or all on a host."""
     if _is_of_host(who):
-        return on_hosts.get(short(who.host or ""), ())
+        return on_hosts.get(short_host(who.host or ""), ())
     member = case.job.member_of(who)
     return () if member is None else (member.id,)
 
@@ -107,7 +107,7 @@ def _on_hosts(case: Case) -> dict[str, list[int]]:
     members: dict[str, list[int]] = defaultdict(list)
     for member in case.job.members:
         if member.host:
-            members[short(member.host)].append(member.id)
+            members[short_host(member.host)].append(member.id)
     return members
 
 
@@ -126,9 +126,9 @@ def difference(
     """
     known = values(case, key)
     first = [value for value in known if case.member(value.member).rank == 0]
-    found = compared(key, known, same)
-    if found is None or not first or key not in OF_RANK_0:
-        return found
+    odd = compared(key, known, same)
+    if odd is None or not first or key not in OF_RANK_0:
+        return odd
     usual = same(first[0].text)
     return Difference(
         key=key,

@@ -34,6 +34,8 @@ from whyhang.analyzer.facts.base import (
     fold,
     ranks_in_words,
     replace,
+    same_host,
+    short_host,
     spaced,
     unfold,
 )

@@ -17,6 +17,7 @@ Queries that answer with hits:
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
+- ``step_times_differ``: few ranks need long for a part of each step, by the times that all print
 - ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
@@ -73,9 +74,8 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.alone import others_elsewhere
@@ -156,6 +156,7 @@ from whyhang.analyzer.queries.states import (
     kinds_of,
     waiters_for,
 )
+from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_place import (
     OPEN,
     SAYS,

@@ -16,12 +16,15 @@ LONGEST = 100  # characters of a sentence in a title
 ORDER = (Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS)
 """What is said first counts: who did not come, before who went or works."""
 
+SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
+"""What tells of a rank why it did not come."""
+
 
 def did_not_come(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that did not do what the others did, unless stacks show who."""
-    if case.graph.lagging:
-        return
     accounts = case.job.of(Account)
+    if case.graph.lagging or any(account.deed in SAYS_WHY for account in accounts):
+        return
     waits = _ranks(accounts, Deed.WAITS)
     for deed in ORDER:
         ranks = _ranks(accounts, deed)
@@ -34,8 +37,9 @@ def did_not_come(case: Case) -> Iterator[Hit]:
 
 def ended(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that crashed or were killed."""
-    accounts = [account for account in case.job.of(Account) if account.deed is Deed.ENDED]
-    if accounts:
+    said = case.job.of(Account)
+    accounts = [account for account in said if account.deed is Deed.ENDED]
+    if accounts and not any(account.deed is Deed.OUT_OF_MEMORY for account in said):
         yield _hit(case, _ranks(accounts, Deed.ENDED), accounts, set())
 
 
@@ -138,7 +142,6 @@ RAN_OUT = Signature(
     when=ran_out,
     means=f"{_MEANS} Who has no more data leaves the loop; the others wait in its next collective.",
     confidence="possible",
-    explains=("said-to-be-elsewhere",),
     remedies=(
         "Give all ranks as many steps: drop_last, a sampler that pads, or DDP's join().",
         "Let ranks agree on whether all have data before each step.",
@@ -155,7 +158,6 @@ IN_FILES = Signature(
     when=in_files,
     means=f"{_MEANS} The others wait until it is through.",
     confidence="possible",
-    explains=("said-to-be-elsewhere",),
     remedies=("Look at the storage that it reads: is it slow, or gone, for that host alone?",),
     next_steps=("cat /proc/PID/wchan /proc/PID/io  # of that rank, twice",),
 )
@@ -169,7 +171,6 @@ SPINS = Signature(
     when=spins,
     means=f"{_MEANS} The others wait for it.",
     confidence="possible",
-    explains=("said-to-be-elsewhere",),
     remedies=("Find the loop in its stacks, taken several times.",),
     next_steps=("py-spy dump --native --pid PID  # of that rank, several times",),
 )
@@ -183,7 +184,6 @@ OUT_OF_MEMORY = Signature(
     when=out_of_memory,
     means=f"{_MEANS} A rank that raises in a collective leaves the others in it.",
     confidence="possible",
-    explains=("said-to-be-elsewhere", "said-to-have-ended"),
     remedies=("Use less memory: a smaller batch, activation checkpointing, sharded states.",),
     next_steps=("nvidia-smi  # how much is in use, and by whom",),
 )

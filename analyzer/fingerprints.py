@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     Source,
     Variable,
     Who,
+    grouped,
     ranks_in_words,
     short_host,
 )
@@ -143,9 +144,7 @@ def compared(
     key: str, values: Iterable[Value], same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
     """Compare what members have; None where all have the same."""
-    by_value: dict[str, list[Value]] = defaultdict(list)
-    for value in values:
-        by_value[same(value.build or value.text)].append(value)
+    by_value = grouped(values, lambda value: same(value.build or value.text))
     if len(by_value) < 2:
         return None
     counts = Counter({text: len(own) for text, own in by_value.items()}).most_common()

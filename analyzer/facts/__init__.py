@@ -32,6 +32,7 @@ from whyhang.analyzer.facts.base import (
     counted,
     few,
     fold,
+    grouped,
     ranks_in_words,
     replace,
     same_host,

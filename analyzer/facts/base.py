@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -28,6 +29,8 @@ else:
 
 
 R = TypeVar("R", bound=Record)
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 def replace(record: R, **changes: object) -> R:
@@ -75,6 +78,14 @@ class Who(Record):
 
 
 NOBODY = Who()
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Sort items by what ``key`` gives for each, in the order in which they come."""
+    groups: dict[Key, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups
 
 
 def same_host(one: str | None, other: str | None) -> bool:

@@ -53,7 +53,8 @@ Queries about ranks:
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
   scheduler shows of this job
-- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host
+- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host;
+  ``is_loopback``: an address that leads back to whoever asks
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -128,7 +129,7 @@ from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.log import Blames, Log, logged
 from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
-from whyhang.analyzer.queries.master_name import resolves_differently
+from whyhang.analyzer.queries.master_name import is_loopback, resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import (
     cite_setups,
